@@ -1,0 +1,1 @@
+"""What the program does: use cases, engine, files. No widgets; Qt only in `bridge.py`."""

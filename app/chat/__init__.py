@@ -1,0 +1,1 @@
+"""Use cases of the chat: send, stop, retry, open, rename, trash, settings."""

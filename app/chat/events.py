@@ -1,0 +1,191 @@
+"""What the use cases tell the window. Frozen values; `app.bridge` turns them into Qt signals.
+
+They are emitted on the owner's thread (the GUI thread in the app), in order. A view that
+missed one can always read the present state from the `Desk`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.engine.protocol import Loaded, TokenTrace
+from models.records import Conversation, Message
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationsChanged:
+    """The whole list for the sidebar, newest activity first, without trashed ones."""
+
+    conversations: tuple[Conversation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationOpened:
+    """The conversation now on screen, with its active path, root first."""
+
+    conversation: Conversation
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationChanged:
+    """Title or other fields of one conversation."""
+
+    conversation: Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class PathChanged:
+    """The active path of the open conversation is now another one (version flipped, retry)."""
+
+    conversation_id: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A message was appended to the active path of its conversation."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageChanged:
+    """Any field of a message changed (state, error, counts). Text of a streaming message
+    arrives by TextArrived instead."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class TextArrived:
+    """More text of a streaming reply. part: content or reasoning."""
+
+    conversation_id: str
+    message_id: str
+    text: str
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecorded:
+    """One generated token of a streaming reply."""
+
+    conversation_id: str
+    message_id: str
+    token: TokenTrace
+    context_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgressed:
+    conversation_id: str
+    message_id: str
+    done_tokens: int
+    total_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStateChanged:
+    """state: stopped, starting, loading, ready, busy, stopping, crashed.
+
+    `sentence` says in words what happened where something did (crashed, a failed load);
+    `evidence` holds the last log lines then. `loaded` is set in ready, busy and stopping.
+    """
+
+    state: str
+    weights_name: str = ""
+    loaded: Loaded | None = None
+    sentence: str = ""
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgressed:
+    """fraction: 0 ... 1."""
+
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class SendQueued:
+    """A sent message waits for the weights (waiting=True) or no longer waits."""
+
+    conversation_id: str
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCounted:
+    """Cells used by the open conversation (or its next prompt) and the window's size."""
+
+    used: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFigures:
+    """The reply in front of us, live: for the status line. tokens_per_s and first_token_s
+    are None until they can be measured."""
+
+    generated: int
+    tokens_per_s: float | None
+    first_token_s: float | None
+    context_used: int
+    context_size: int
+    n_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """A sentence for the user. level: info, warning, error. `undo`: key of an undoable act
+    (pass it to Desk.undo), or empty."""
+
+    level: str
+    sentence: str
+    undo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLineArrived:
+    """A line of the engine's log."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """Names of the settings that changed."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStateChanged:
+    """The database: ok, read_only, unsaved (a write is being retried), failed. With words."""
+
+    state: str
+    sentence: str = ""
+
+
+Event = (
+    ConversationsChanged
+    | ConversationOpened
+    | ConversationChanged
+    | PathChanged
+    | MessageAdded
+    | MessageChanged
+    | TextArrived
+    | TokenRecorded
+    | PrefillProgressed
+    | EngineStateChanged
+    | LoadProgressed
+    | SendQueued
+    | ContextCounted
+    | StatusFigures
+    | Noticed
+    | LogLineArrived
+    | SettingsChanged
+    | StoreStateChanged
+)

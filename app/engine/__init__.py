@@ -1,0 +1,1 @@
+"""The engine process, its client, and what both sides agree on."""

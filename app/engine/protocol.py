@@ -1,0 +1,567 @@
+"""What the window's process and the engine's process say to each other.
+
+Every struct here travels as one length-prefixed msgpack frame (`wire.py`). Nothing in
+this file imports llama_cpp, Qt or numpy: both sides, `ask`, and the tests use it.
+
+What must hold:
+
+* Each request carries an id, chosen by the client, never used twice in one child.
+  It ends in exactly one of `Finished`, `Stopped` or `Failed`; after that no event with
+  this id follows. The client drops events of ids that it does not wait for.
+* Errors never travel as tokens. `Failed.sentence` is for the user and says what to do
+  next; `Failed.evidence` is for us (the last log lines, a native message).
+* Arrays travel as `Array`: a dtype on `DTYPES`, and bytes whose length fits the shape.
+  `Array.check()` is called by the receiver on every array before it is used.
+* Text fields hold no lone surrogates (msgpack is UTF-8); `clean_text()` sees to it.
+* The window treats every frame as untrusted: unknown tags, missing fields, wrong types
+  and oversized frames end the child, not the window.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+PROTOCOL_VERSION: Final = 1
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+
+DTYPES: Final[dict[str, int]] = {
+    "i4": 4,
+    "i8": 8,
+    "f2": 2,
+    "f4": 4,
+    "f8": 8,
+    "u1": 1,
+    "u2": 2,
+    "u4": 4,
+}
+"""numpy dtype codes (little endian) that may travel, and their item size in bytes."""
+
+
+class ProtocolError(Exception):
+    """A frame that does not fit. The receiver ends the connection."""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="@", forbid_unknown_fields=False):
+    """Base of all structs on the wire; the class name travels as `@`."""
+
+
+class Array(Message, tag=True):
+    """A dense little-endian array in C order. `data` has prod(shape) * itemsize bytes."""
+
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+    def check(self) -> Array:
+        """Return self, or raise ProtocolError if dtype, shape and length do not fit."""
+        size = DTYPES.get(self.dtype)
+        if size is None:
+            raise ProtocolError(f"array dtype {self.dtype!r} is not allowed")
+        count = 1
+        for extent in self.shape:
+            if extent < 0:
+                raise ProtocolError("array shape has a negative extent")
+            count *= extent
+        if count * size != len(self.data):
+            raise ProtocolError(f"array of {len(self.data)} bytes does not fit shape {self.shape}")
+        return self
+
+
+# --- sampling: the chain as it is, in the user's order --------------------------------------
+
+
+class Stage(Message):
+    """One step of the sampling chain. Filters stand in any order; the selecting stage is last."""
+
+
+class Penalties(Stage, tag=True):
+    """llama.cpp's penalties. `last_n` tokens are looked at (-1: the whole context, 0: off)."""
+
+    last_n: int = 64
+    repeat: float = 1.0
+    frequency: float = 0.0
+    presence: float = 0.0
+
+
+class TopK(Stage, tag=True):
+    """Keep the k most probable candidates (0 or less: all)."""
+
+    k: int = 40
+
+
+class TopP(Stage, tag=True):
+    """Keep the smallest set whose probability reaches p (nucleus sampling; 1: off)."""
+
+    p: float = 0.95
+    min_keep: int = 1
+
+
+class MinP(Stage, tag=True):
+    """Keep candidates with at least p times the probability of the best one (0: off)."""
+
+    p: float = 0.05
+    min_keep: int = 1
+
+
+class Temperature(Stage, tag=True):
+    """Divide the logits by t; 0 or less keeps only the best candidate."""
+
+    t: float = 0.8
+
+
+class Greedy(Stage, tag=True):
+    """Select the best candidate. No randomness."""
+
+
+class Dist(Stage, tag=True):
+    """Draw from what is left, with the request's seed."""
+
+
+FilterStage = Penalties | TopK | TopP | MinP | Temperature
+SelectStage = Greedy | Dist
+
+
+class Sampling(Message, tag=True):
+    """A chain: filters in order, then exactly one selecting stage.
+
+    `seed` None means: the engine draws a fresh one and reports it in the summary.
+    Seeds are 0 ... 2**32 - 2 (2**32 - 1 is llama.cpp's "random" and is not accepted).
+    """
+
+    filters: list[FilterStage] = msgspec.field(
+        default_factory=lambda: [Penalties(), TopK(), TopP(), MinP(), Temperature()]
+    )
+    select: SelectStage = msgspec.field(default_factory=Dist)
+    seed: int | None = None
+
+
+# --- prompts --------------------------------------------------------------------------------
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class ChatMessage(Message, tag=True):
+    """One message as it enters the chat template.
+
+    `token_ids`: the IDs a reply was generated with (without the end token), so that it can
+    enter the prompt as itself; None means: tokenise `content`.
+    """
+
+    role: Role
+    content: str
+    reasoning: str | None = None
+    token_ids: list[int] | None = None
+    message_id: str | None = None
+
+
+class ChatPrompt(Message, tag=True):
+    """Messages rendered with a chat template.
+
+    `template`: Jinja source, or None for the file's own. `continue_last`: the last message is
+    an assistant's and is continued instead of opening a new turn.
+    """
+
+    messages: list[ChatMessage]
+    template: str | None = None
+    continue_last: bool = False
+
+
+class TextPrompt(Message, tag=True):
+    """Plain text, no template. Control-token text in it is ordinary text unless `special`."""
+
+    text: str
+    special: bool = False
+
+
+class IdsPrompt(Message, tag=True):
+    """Raw token IDs, used as they are (no BOS is added)."""
+
+    token_ids: list[int]
+
+
+Prompt = ChatPrompt | TextPrompt | IdsPrompt
+
+
+# --- commands: window -> engine ---------------------------------------------------------------
+
+
+class LoadOptions(Message, tag=True):
+    """How to load. None always means: the engine decides and says what it decided."""
+
+    n_ctx: int | None = None
+    n_threads: int | None = None
+    n_gpu_layers: int | None = None
+    n_ubatch: int | None = None
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    use_mmap: bool = True
+    use_mlock: bool = False
+
+
+class LoadWeights(Message, tag=True):
+    id: int
+    path: str
+    options: LoadOptions = msgspec.field(default_factory=LoadOptions)
+
+
+class UnloadWeights(Message, tag=True):
+    id: int
+
+
+class Generate(Message, tag=True):
+    """Generate one reply.
+
+    `conversation`: whose KV cells this is (prefix reuse looks there first).
+    `alternatives`: how many top candidates each token's trace carries (0 ... 64).
+    `record_stages`: whether each stage's effect is recorded.
+    `hold`: start in step mode: every drawn token is announced by `Held` and waits for
+    `Choose` or `Resume`. `deadline_s`: a hard cap on wall time (0: none).
+    """
+
+    id: int
+    prompt: Prompt
+    sampling: Sampling = msgspec.field(default_factory=Sampling)
+    max_tokens: int = 0
+    stop: list[str] = msgspec.field(default_factory=list)
+    conversation: str = ""
+    alternatives: int = 8
+    record_stages: bool = False
+    hold: bool = False
+    reuse_prefix: bool = True
+    deadline_s: float = 0.0
+
+
+class Stop(Message, tag=True):
+    """Stop the request `target` (a Generate or a LoadWeights). Has no ending of its own."""
+
+    target: int
+
+
+class Hold(Message, tag=True):
+    """From the next token on, request `target` waits for a choice at each token."""
+
+    target: int
+
+
+class Choose(Message, tag=True):
+    """While held: `token_id` becomes the next token (the drawn one or another)."""
+
+    target: int
+    token_id: int
+
+
+class Resume(Message, tag=True):
+    """End holding: take the drawn token and run on."""
+
+    target: int
+
+
+class Tokenize(Message, tag=True):
+    """Text to IDs. `special`: control-token text becomes control tokens. -> Tokens"""
+
+    id: int
+    text: str
+    special: bool = False
+    add_bos: bool = False
+
+
+class CountPrompt(Message, tag=True):
+    """How many tokens this prompt has; answered beside a running reply. -> PromptCount"""
+
+    id: int
+    prompt: Prompt
+
+
+class ReadVocabulary(Message, tag=True):
+    """All pieces of the loaded vocabulary. -> Vocabulary"""
+
+    id: int
+
+
+class SetThreads(Message, tag=True):
+    """Change the number of threads of the loaded weights between two steps. -> Done"""
+
+    id: int
+    n_threads: int
+
+
+class Shutdown(Message, tag=True):
+    """End the child in an orderly way. It also ends when its stdin closes."""
+
+
+Command = (
+    LoadWeights
+    | UnloadWeights
+    | Generate
+    | Stop
+    | Hold
+    | Choose
+    | Resume
+    | Tokenize
+    | CountPrompt
+    | ReadVocabulary
+    | SetThreads
+    | Shutdown
+)
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+class Device(Message, tag=True):
+    """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
+
+    name: str
+    description: str
+    kind: str
+    free_bytes: int
+    total_bytes: int
+
+
+class MemoryPart(Message, tag=True):
+    """One measured allocation, parsed from llama.cpp's log. `what`: weights, kv, compute, output."""
+
+    device: str
+    what: str
+    size_bytes: int
+
+
+class Loaded(Message, tag=True):
+    """The weights as they now stand in memory: measured, not estimated."""
+
+    path: str
+    name: str
+    architecture: str
+    description: str
+    size_bytes: int
+    n_params: int
+    n_layer: int
+    n_embd: int
+    n_head: int
+    n_head_kv: int
+    n_vocab: int
+    n_ctx: int
+    n_ctx_train: int
+    n_ubatch: int
+    n_threads: int
+    n_gpu_layers: int
+    flash_attention: bool
+    type_k: str
+    type_v: str
+    has_template: bool
+    add_bos: bool
+    eog_ids: list[int]
+    memory: list[MemoryPart]
+    kv_bytes_per_token: int
+    load_s: float
+    notes: list[str]
+
+
+class Summary(Message, tag=True):
+    """How a reply ended.
+
+    stop_reason: end_token, max_tokens, stop_string, context_full, stopped, deadline.
+    `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
+    end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
+    does: (generated - 1) / time after the first token.
+    """
+
+    text: str
+    reasoning: str
+    token_ids: list[int]
+    stop_reason: str
+    stop_detail: str
+    seed: int
+    prompt_tokens: int
+    reused: int
+    evaluated: int
+    generated: int
+    first_token_s: float
+    prefill_s: float
+    decode_s: float
+    total_s: float
+    tokens_per_s: float
+    prefill_tokens_per_s: float
+    n_threads: int
+    context_used: int
+    context_size: int
+    rendered_prompt: str
+    notes: list[str]
+
+
+class Tokens(Message, tag=True):
+    """token_ids, and the bytes of each piece."""
+
+    token_ids: list[int]
+    pieces: list[bytes]
+
+
+class PromptCount(Message, tag=True):
+    n_tokens: int
+    n_ctx: int
+
+
+class Vocabulary(Message, tag=True):
+    """Piece i is blob[offsets[i]:offsets[i + 1]]; attributes[i] is llama.cpp's token attribute."""
+
+    offsets: Array
+    blob: bytes
+    attributes: Array
+
+
+class Done(Message, tag=True):
+    """An ending without a payload."""
+
+
+Result = Loaded | Summary | Tokens | PromptCount | Vocabulary | Done
+
+
+# --- events: engine -> window --------------------------------------------------------------------
+
+
+class Hello(Message, tag=True):
+    """The child's first frame."""
+
+    protocol: int
+    engine: str
+    version: str
+    pid: int
+    devices: list[Device]
+    physical_cores: int
+    notes: list[str]
+
+
+class Progress(Message, tag=True):
+    """phase: load (done/total are bytes or percent) or prefill (tokens). Sent often enough to
+    serve as a sign of life; `id` is the request it belongs to."""
+
+    id: int
+    phase: str
+    done: int
+    total: int
+
+
+class Queued(Message, tag=True):
+    """The request waits for a slot; `position` 1 is next."""
+
+    id: int
+    position: int
+
+
+class Log(Message, tag=True):
+    """A line of llama.cpp's own log. level: debug, info, warning, error."""
+
+    level: str
+    text: str
+
+
+class StageEffect(Message, tag=True):
+    """What one stage did at one token: how many candidates were left after it, and the chosen
+    token's probability among them (0 if the stage removed it)."""
+
+    stage: str
+    left: int
+    probability: float
+
+
+class TokenTrace(Message, tag=True):
+    """What was recorded about one generated token.
+
+    `logprob` (nat), `rank` (1 is the most probable) and `entropy` (bits) are before samplers,
+    at temperature 1, over the whole vocabulary. `alternative_ids` (i4) and
+    `alternative_logprobs` (f4) are the top candidates, best first, on the same footing.
+    `ms`: from the previous token (or the end of prefill) to this one.
+    """
+
+    index: int
+    token_id: int
+    piece: bytes
+    logprob: float
+    rank: int
+    entropy: float
+    alternative_ids: Array
+    alternative_logprobs: Array
+    stages: list[StageEffect]
+    ms: float
+
+
+class TokenArrived(Message, tag=True):
+    """One more token. `text`: what may now be shown (whole characters, stop strings held
+    back), so it may be empty or belong to several tokens. `part`: content or reasoning.
+    The joined texts of all events of a request equal Summary.text and Summary.reasoning."""
+
+    id: int
+    token: TokenTrace
+    text: str
+    part: Literal["content", "reasoning"]
+    context_used: int
+
+
+class TextFlushed(Message, tag=True):
+    """Text that was held back and turned out to be ordinary (no token of its own)."""
+
+    id: int
+    text: str
+    part: Literal["content", "reasoning"]
+
+
+class Held(Message, tag=True):
+    """Step mode: the drawn token and the table, before it is appended."""
+
+    id: int
+    token: TokenTrace
+
+
+class Note(Message, tag=True):
+    """Something the user should know about this request. kind: a short stable word."""
+
+    id: int
+    kind: str
+    sentence: str
+
+
+class Finished(Message, tag=True):
+    id: int
+    result: Result
+
+
+class Stopped(Message, tag=True):
+    """Stopped by the user. A stopped reply has its Summary; a stopped load has Done."""
+
+    id: int
+    result: Result
+
+
+class Failed(Message, tag=True):
+    """kind: not_a_gguf, incomplete_file, missing_file, not_readable, out_of_memory,
+    unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
+    native_error, busy, not_loaded, internal. `partial` is the Summary so far, if any."""
+
+    id: int
+    kind: str
+    sentence: str
+    evidence: str = ""
+    partial: Summary | None = None
+
+
+Event = (
+    Hello
+    | Progress
+    | Queued
+    | Log
+    | TokenArrived
+    | TextFlushed
+    | Held
+    | Note
+    | Finished
+    | Stopped
+    | Failed
+)
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates by U+FFFD: they cannot be encoded and would poison later turns."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,1 @@
+"""What is stored: tables, records, migrations, questions asked of the database."""

@@ -1,0 +1,145 @@
+"""Contrast, zoom, mode: what the theme promises to every widget."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication, QPushButton
+
+from ui.theme import DARK, LIGHT, Colors, Theme, stylesheet
+
+TEXTS = ("ink", "dim", "accent", "error", "warning")
+PLANES = ("chat", "side", "card", "bubble", "code", "hover", "accent_tone")
+CODE_TEXTS = tuple(f.name for f in fields(Colors) if f.name.startswith("code_"))
+
+
+def luminance(color: str) -> float:
+    """Relative luminance by WCAG 2.2."""
+
+    def linear(channel: float) -> float:
+        return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(color[i : i + 2], 16) / 255) for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_of_black_on_white_is_21() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_text_reaches_the_contrast(colors: Colors) -> None:
+    pairs = [(text, plane) for text in TEXTS for plane in PLANES]
+    pairs += [(text, "code") for text in CODE_TEXTS]
+    pairs += [(text, "selection") for text in ("ink",)]
+    pairs += [("on_accent", "accent"), ("on_accent", "accent_hover")]
+    pairs += [("ink", "error_tone"), ("error", "error_tone")]
+    low = {
+        pair: round(contrast(getattr(colors, pair[0]), getattr(colors, pair[1])), 2)
+        for pair in pairs
+    }
+    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_palette_roles_are_readable(qapp: QApplication, colors: Colors) -> None:
+    palette = Theme("dark" if colors.is_dark else "light").palette()
+    role = QPalette.ColorRole
+    for text, plane in (
+        (role.WindowText, role.Window),
+        (role.Text, role.Base),
+        (role.PlaceholderText, role.Base),
+        (role.ButtonText, role.Button),
+        (role.ToolTipText, role.ToolTipBase),
+        (role.HighlightedText, role.Highlight),
+        (role.Link, role.Base),
+    ):
+        pair = (palette.color(text).name(), palette.color(plane).name())
+        assert contrast(*pair) >= 4.5, (text, plane)
+
+
+def test_unknown_system_scheme_is_light(qapp: QApplication) -> None:
+    assert QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Unknown
+    assert Theme("system").colors == LIGHT
+
+
+def test_mode_changes_live(qtbot, qapp: QApplication) -> None:
+    theme = Theme("light")
+    with qtbot.waitSignal(theme.changed):
+        theme.set_mode("dark")
+    assert theme.colors == DARK
+    with qtbot.waitSignal(theme.changed):
+        theme.set_mode("light")
+    assert theme.colors == LIGHT
+    theme.set_mode("system")
+
+
+def test_system_scheme_is_followed(qtbot, qapp: QApplication, monkeypatch) -> None:
+    theme = Theme("system")
+    hints = QGuiApplication.styleHints()
+    monkeypatch.setattr(type(hints), "colorScheme", lambda _self: Qt.ColorScheme.Dark)
+    with qtbot.waitSignal(theme.changed):
+        hints.colorSchemeChanged.emit(Qt.ColorScheme.Dark)
+    assert theme.colors == DARK
+
+
+def test_unknown_mode_is_refused(qapp: QApplication) -> None:
+    with pytest.raises(ValueError, match="sepia"):
+        Theme().set_mode("sepia")
+    assert Theme("sepia").mode == "system"
+
+
+def test_zoom_is_clamped_and_scales(qtbot, qapp: QApplication) -> None:
+    theme = Theme()
+    with qtbot.waitSignal(theme.changed):
+        theme.set_zoom(1000)
+    assert theme.zoom_percent == 300
+    assert theme.px(4) == 12
+    assert theme.font_text().pixelSize() == 42
+    theme.set_zoom(10)
+    assert theme.zoom_percent == 80
+    assert theme.px(1) == 1
+    assert theme.px(0) == 0
+    assert theme.font_small().pixelSize() == 10
+
+
+def test_three_sizes(qapp: QApplication) -> None:
+    theme = Theme()
+    sizes = [f.pixelSize() for f in (theme.font_reply(), theme.font_text(), theme.font_small())]
+    assert sizes == [15, 14, 12]
+    assert theme.font_mono().fixedPitch()
+
+
+def test_high_contrast_drops_the_dim_ink(qapp: QApplication, monkeypatch) -> None:
+    accessibility = QGuiApplication.styleHints().accessibility()
+    monkeypatch.setattr(
+        type(accessibility),
+        "contrastPreference",
+        lambda _self: Qt.ContrastPreference.HighContrast,
+    )
+    colors = Theme("light").colors
+    assert colors.dim == LIGHT.ink
+    assert colors.line == LIGHT.dim
+
+
+@pytest.mark.parametrize("zoom", [80, 100, 300])
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_style_sheet_parses_and_dresses(qtbot, qapp: QApplication, mode: str, zoom: int) -> None:
+    """Qt warns about a sheet that it cannot parse, and a warning fails the run."""
+    theme = Theme(mode, zoom)
+    button = QPushButton("Send")
+    button.setProperty("kind", "primary")
+    qtbot.addWidget(button)
+    button.setStyleSheet(stylesheet(theme))
+    button.ensurePolished()
+    button.resize(button.sizeHint())
+    edge = button.grab().toImage().pixelColor(button.width() // 2, theme.px(4))
+    assert edge == QColor(theme.colors.accent)

@@ -1,0 +1,56 @@
+"""The two type families: the system's interface font and its fixed-pitch font.
+
+Sizes are pixels at 100 %: three of them, and no others. Figures are tabular, so that a
+counting number does not dance.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from PySide6.QtGui import QFont, QFontDatabase
+
+REPLY_PX = 15
+TEXT_PX = 14
+SMALL_PX = 12
+
+# Platforms without a desktop theme answer with a generic name instead of a font.
+_GENERIC = frozenset({"sans serif", "sans", "sans-serif", "monospace", ""})
+_TEXT_CHOICES = ("Inter", "Noto Sans", "Cantarell", "Ubuntu", "Liberation Sans")
+_MONO_CHOICES = ("JetBrains Mono", "Noto Sans Mono", "DejaVu Sans Mono", "Liberation Mono")
+
+
+@lru_cache(maxsize=4)
+def _family(system: QFontDatabase.SystemFont, choices: tuple[str, ...]) -> str:
+    family = QFontDatabase.systemFont(system).family()
+    if family.lower() not in _GENERIC:
+        return family
+    return next((name for name in choices if QFontDatabase.hasFamily(name)), family)
+
+
+def text_family() -> str:
+    """The system's interface font, or a good installed one where it has none."""
+    return _family(QFontDatabase.SystemFont.GeneralFont, _TEXT_CHOICES)
+
+
+def mono_family() -> str:
+    """The system's fixed-pitch font."""
+    return _family(QFontDatabase.SystemFont.FixedFont, _MONO_CHOICES)
+
+
+def text_font(size_px: float, *, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
+    """The interface font with tabular figures."""
+    font = QFont(text_family())
+    font.setPixelSize(max(1, round(size_px)))
+    font.setWeight(weight)
+    font.setFeature(QFont.Tag("tnum"), 1)
+    return font
+
+
+def mono_font(size_px: float) -> QFont:
+    """The fixed-pitch font."""
+    font = QFont(mono_family())
+    font.setStyleHint(QFont.StyleHint.Monospace)
+    font.setFixedPitch(True)
+    font.setPixelSize(max(1, round(size_px)))
+    return font

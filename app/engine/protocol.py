@@ -25,6 +25,7 @@ import msgspec
 
 PROTOCOL_VERSION: Final = 1
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+MAX_ARRAY_RANK: Final = 8
 
 DTYPES: Final[dict[str, int]] = {
     "i4": 4,
@@ -47,7 +48,7 @@ class Message(msgspec.Struct, frozen=True, tag_field="@", forbid_unknown_fields=
     """Base of all structs on the wire; the class name travels as `@`."""
 
 
-class Array(Message, tag=True):
+class Array(Message, frozen=True, tag=True):
     """A dense little-endian array in C order. `data` has prod(shape) * itemsize bytes."""
 
     dtype: str
@@ -59,6 +60,8 @@ class Array(Message, tag=True):
         size = DTYPES.get(self.dtype)
         if size is None:
             raise ProtocolError(f"array dtype {self.dtype!r} is not allowed")
+        if len(self.shape) > MAX_ARRAY_RANK:
+            raise ProtocolError(f"an array of rank {len(self.shape)} is not allowed")
         count = 1
         for extent in self.shape:
             if extent < 0:
@@ -72,11 +75,11 @@ class Array(Message, tag=True):
 # --- sampling: the chain as it is, in the user's order --------------------------------------
 
 
-class Stage(Message):
+class Stage(Message, frozen=True):
     """One step of the sampling chain. Filters stand in any order; the selecting stage is last."""
 
 
-class Penalties(Stage, tag=True):
+class Penalties(Stage, frozen=True, tag=True):
     """llama.cpp's penalties. `last_n` tokens are looked at (-1: the whole context, 0: off)."""
 
     last_n: int = 64
@@ -85,37 +88,37 @@ class Penalties(Stage, tag=True):
     presence: float = 0.0
 
 
-class TopK(Stage, tag=True):
+class TopK(Stage, frozen=True, tag=True):
     """Keep the k most probable candidates (0 or less: all)."""
 
     k: int = 40
 
 
-class TopP(Stage, tag=True):
+class TopP(Stage, frozen=True, tag=True):
     """Keep the smallest set whose probability reaches p (nucleus sampling; 1: off)."""
 
     p: float = 0.95
     min_keep: int = 1
 
 
-class MinP(Stage, tag=True):
+class MinP(Stage, frozen=True, tag=True):
     """Keep candidates with at least p times the probability of the best one (0: off)."""
 
     p: float = 0.05
     min_keep: int = 1
 
 
-class Temperature(Stage, tag=True):
+class Temperature(Stage, frozen=True, tag=True):
     """Divide the logits by t; 0 or less keeps only the best candidate."""
 
     t: float = 0.8
 
 
-class Greedy(Stage, tag=True):
+class Greedy(Stage, frozen=True, tag=True):
     """Select the best candidate. No randomness."""
 
 
-class Dist(Stage, tag=True):
+class Dist(Stage, frozen=True, tag=True):
     """Draw from what is left, with the request's seed."""
 
 
@@ -123,7 +126,7 @@ FilterStage = Penalties | TopK | TopP | MinP | Temperature
 SelectStage = Greedy | Dist
 
 
-class Sampling(Message, tag=True):
+class Sampling(Message, frozen=True, tag=True):
     """A chain: filters in order, then exactly one selecting stage.
 
     `seed` None means: the engine draws a fresh one and reports it in the summary.
@@ -142,7 +145,7 @@ class Sampling(Message, tag=True):
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class ChatMessage(Message, tag=True):
+class ChatMessage(Message, frozen=True, tag=True):
     """One message as it enters the chat template.
 
     `token_ids`: the IDs a reply was generated with (without the end token), so that it can
@@ -156,7 +159,7 @@ class ChatMessage(Message, tag=True):
     message_id: str | None = None
 
 
-class ChatPrompt(Message, tag=True):
+class ChatPrompt(Message, frozen=True, tag=True):
     """Messages rendered with a chat template.
 
     `template`: Jinja source, or None for the file's own. `continue_last`: the last message is
@@ -168,14 +171,14 @@ class ChatPrompt(Message, tag=True):
     continue_last: bool = False
 
 
-class TextPrompt(Message, tag=True):
+class TextPrompt(Message, frozen=True, tag=True):
     """Plain text, no template. Control-token text in it is ordinary text unless `special`."""
 
     text: str
     special: bool = False
 
 
-class IdsPrompt(Message, tag=True):
+class IdsPrompt(Message, frozen=True, tag=True):
     """Raw token IDs, used as they are (no BOS is added)."""
 
     token_ids: list[int]
@@ -187,7 +190,7 @@ Prompt = ChatPrompt | TextPrompt | IdsPrompt
 # --- commands: window -> engine ---------------------------------------------------------------
 
 
-class LoadOptions(Message, tag=True):
+class LoadOptions(Message, frozen=True, tag=True):
     """How to load. None always means: the engine decides and says what it decided."""
 
     n_ctx: int | None = None
@@ -201,17 +204,17 @@ class LoadOptions(Message, tag=True):
     use_mlock: bool = False
 
 
-class LoadWeights(Message, tag=True):
+class LoadWeights(Message, frozen=True, tag=True):
     id: int
     path: str
     options: LoadOptions = msgspec.field(default_factory=LoadOptions)
 
 
-class UnloadWeights(Message, tag=True):
+class UnloadWeights(Message, frozen=True, tag=True):
     id: int
 
 
-class Generate(Message, tag=True):
+class Generate(Message, frozen=True, tag=True):
     """Generate one reply.
 
     `conversation`: whose KV cells this is (prefix reuse looks there first).
@@ -234,32 +237,32 @@ class Generate(Message, tag=True):
     deadline_s: float = 0.0
 
 
-class Stop(Message, tag=True):
+class Stop(Message, frozen=True, tag=True):
     """Stop the request `target` (a Generate or a LoadWeights). Has no ending of its own."""
 
     target: int
 
 
-class Hold(Message, tag=True):
+class Hold(Message, frozen=True, tag=True):
     """From the next token on, request `target` waits for a choice at each token."""
 
     target: int
 
 
-class Choose(Message, tag=True):
+class Choose(Message, frozen=True, tag=True):
     """While held: `token_id` becomes the next token (the drawn one or another)."""
 
     target: int
     token_id: int
 
 
-class Resume(Message, tag=True):
+class Resume(Message, frozen=True, tag=True):
     """End holding: take the drawn token and run on."""
 
     target: int
 
 
-class Tokenize(Message, tag=True):
+class Tokenize(Message, frozen=True, tag=True):
     """Text to IDs. `special`: control-token text becomes control tokens. -> Tokens"""
 
     id: int
@@ -268,27 +271,27 @@ class Tokenize(Message, tag=True):
     add_bos: bool = False
 
 
-class CountPrompt(Message, tag=True):
+class CountPrompt(Message, frozen=True, tag=True):
     """How many tokens this prompt has; answered beside a running reply. -> PromptCount"""
 
     id: int
     prompt: Prompt
 
 
-class ReadVocabulary(Message, tag=True):
+class ReadVocabulary(Message, frozen=True, tag=True):
     """All pieces of the loaded vocabulary. -> Vocabulary"""
 
     id: int
 
 
-class SetThreads(Message, tag=True):
+class SetThreads(Message, frozen=True, tag=True):
     """Change the number of threads of the loaded weights between two steps. -> Done"""
 
     id: int
     n_threads: int
 
 
-class Shutdown(Message, tag=True):
+class Shutdown(Message, frozen=True, tag=True):
     """End the child in an orderly way. It also ends when its stdin closes."""
 
 
@@ -311,7 +314,7 @@ Command = (
 # --- results ------------------------------------------------------------------------------------
 
 
-class Device(Message, tag=True):
+class Device(Message, frozen=True, tag=True):
     """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
 
     name: str
@@ -321,15 +324,15 @@ class Device(Message, tag=True):
     total_bytes: int
 
 
-class MemoryPart(Message, tag=True):
-    """One measured allocation, parsed from llama.cpp's log. `what`: weights, kv, compute, output."""
+class MemoryPart(Message, frozen=True, tag=True):
+    """One measured allocation, from llama.cpp's log. `what`: weights, kv, compute, output."""
 
     device: str
     what: str
     size_bytes: int
 
 
-class Loaded(Message, tag=True):
+class Loaded(Message, frozen=True, tag=True):
     """The weights as they now stand in memory: measured, not estimated."""
 
     path: str
@@ -360,7 +363,7 @@ class Loaded(Message, tag=True):
     notes: list[str]
 
 
-class Summary(Message, tag=True):
+class Summary(Message, frozen=True, tag=True):
     """How a reply ended.
 
     stop_reason: end_token, max_tokens, stop_string, context_full, stopped, deadline.
@@ -392,19 +395,19 @@ class Summary(Message, tag=True):
     notes: list[str]
 
 
-class Tokens(Message, tag=True):
+class Tokens(Message, frozen=True, tag=True):
     """token_ids, and the bytes of each piece."""
 
     token_ids: list[int]
     pieces: list[bytes]
 
 
-class PromptCount(Message, tag=True):
+class PromptCount(Message, frozen=True, tag=True):
     n_tokens: int
     n_ctx: int
 
 
-class Vocabulary(Message, tag=True):
+class Vocabulary(Message, frozen=True, tag=True):
     """Piece i is blob[offsets[i]:offsets[i + 1]]; attributes[i] is llama.cpp's token attribute."""
 
     offsets: Array
@@ -412,7 +415,7 @@ class Vocabulary(Message, tag=True):
     attributes: Array
 
 
-class Done(Message, tag=True):
+class Done(Message, frozen=True, tag=True):
     """An ending without a payload."""
 
 
@@ -422,7 +425,7 @@ Result = Loaded | Summary | Tokens | PromptCount | Vocabulary | Done
 # --- events: engine -> window --------------------------------------------------------------------
 
 
-class Hello(Message, tag=True):
+class Hello(Message, frozen=True, tag=True):
     """The child's first frame."""
 
     protocol: int
@@ -434,7 +437,7 @@ class Hello(Message, tag=True):
     notes: list[str]
 
 
-class Progress(Message, tag=True):
+class Progress(Message, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent) or prefill (tokens). Sent often enough to
     serve as a sign of life; `id` is the request it belongs to."""
 
@@ -444,21 +447,21 @@ class Progress(Message, tag=True):
     total: int
 
 
-class Queued(Message, tag=True):
+class Queued(Message, frozen=True, tag=True):
     """The request waits for a slot; `position` 1 is next."""
 
     id: int
     position: int
 
 
-class Log(Message, tag=True):
+class Log(Message, frozen=True, tag=True):
     """A line of llama.cpp's own log. level: debug, info, warning, error."""
 
     level: str
     text: str
 
 
-class StageEffect(Message, tag=True):
+class StageEffect(Message, frozen=True, tag=True):
     """What one stage did at one token: how many candidates were left after it, and the chosen
     token's probability among them (0 if the stage removed it)."""
 
@@ -467,7 +470,7 @@ class StageEffect(Message, tag=True):
     probability: float
 
 
-class TokenTrace(Message, tag=True):
+class TokenTrace(Message, frozen=True, tag=True):
     """What was recorded about one generated token.
 
     `logprob` (nat), `rank` (1 is the most probable) and `entropy` (bits) are before samplers,
@@ -488,7 +491,7 @@ class TokenTrace(Message, tag=True):
     ms: float
 
 
-class TokenArrived(Message, tag=True):
+class TokenArrived(Message, frozen=True, tag=True):
     """One more token. `text`: what may now be shown (whole characters, stop strings held
     back), so it may be empty or belong to several tokens. `part`: content or reasoning.
     The joined texts of all events of a request equal Summary.text and Summary.reasoning."""
@@ -500,7 +503,7 @@ class TokenArrived(Message, tag=True):
     context_used: int
 
 
-class TextFlushed(Message, tag=True):
+class TextFlushed(Message, frozen=True, tag=True):
     """Text that was held back and turned out to be ordinary (no token of its own)."""
 
     id: int
@@ -508,14 +511,14 @@ class TextFlushed(Message, tag=True):
     part: Literal["content", "reasoning"]
 
 
-class Held(Message, tag=True):
+class Held(Message, frozen=True, tag=True):
     """Step mode: the drawn token and the table, before it is appended."""
 
     id: int
     token: TokenTrace
 
 
-class Note(Message, tag=True):
+class Note(Message, frozen=True, tag=True):
     """Something the user should know about this request. kind: a short stable word."""
 
     id: int
@@ -523,19 +526,19 @@ class Note(Message, tag=True):
     sentence: str
 
 
-class Finished(Message, tag=True):
+class Finished(Message, frozen=True, tag=True):
     id: int
     result: Result
 
 
-class Stopped(Message, tag=True):
+class Stopped(Message, frozen=True, tag=True):
     """Stopped by the user. A stopped reply has its Summary; a stopped load has Done."""
 
     id: int
     result: Result
 
 
-class Failed(Message, tag=True):
+class Failed(Message, frozen=True, tag=True):
     """kind: not_a_gguf, incomplete_file, missing_file, not_readable, out_of_memory,
     unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
     native_error, busy, not_loaded, internal. `partial` is the Summary so far, if any."""

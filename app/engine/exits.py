@@ -1,0 +1,157 @@
+"""A child's exit number in words: what happened, what to do next.
+
+    describe_exit(-11, "answering").sentence
+    -> "The engine crashed in llama.cpp (SIGSEGV) while it was answering. ..."
+
+The number alone is not enough: on Linux the kernel's memory killer and a person's `kill -9`
+look the same, and a C++ `bad_alloc` ends as SIGABRT. So the last lines of stderr are looked
+at first, for words that name the cause.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Doing = Literal["starting", "loading", "answering", "idle"]
+
+_WHILE: Final[dict[Doing, str]] = {
+    "starting": " while it was starting",
+    "loading": " while it was loading the weights",
+    "answering": " while it was answering",
+    "idle": "",
+}
+
+_NEXT_AFTER_CRASH: Final[dict[Doing, str]] = {
+    "starting": "The log in the settings shows its last lines.",
+    "loading": "Try other weights, or a smaller context; the log shows its last lines.",
+    "answering": "What had arrived is kept; try again to load the weights anew.",
+    "idle": "The weights load again with the next message.",
+}
+
+_LESS_MEMORY: Final = "Choose smaller weights or a smaller context, or close other programs."
+
+_NO_MEMORY: Final = re.compile(
+    r"out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate"
+    r"|cannot allocate memory|failed to mmap|cudaErrorMemoryAllocation|insufficient memory",
+    re.IGNORECASE,
+)
+_NO_LIBRARY: Final = re.compile(
+    r"error while loading shared libraries: (?P<so>[^\s:]+)"
+    r"|(?P<open>[\w.+-]+\.(?:so|dylib)[\w.]*): cannot open shared object file"
+    r"|Library not loaded: (?P<mac>\S+)"
+    r"|(?P<dll>DLL load failed|Could not find module)"
+)
+_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+
+_WINDOWS: Final[dict[int, tuple[str, str]]] = {
+    0xC0000005: ("crash", "access violation"),
+    0xC000001D: ("illegal", "illegal instruction"),
+    0xC00000FD: ("crash", "stack overflow"),
+    0xC0000409: ("abort", "aborted by a check"),
+    0x40000015: ("abort", "aborted by a check"),
+    0xC0000017: ("memory", "no memory"),
+    0xC000012D: ("memory", "no memory"),
+    0xC0000135: ("library", "0xC0000135"),
+    0xC0000139: ("library", "0xC0000139"),
+    0xC000007B: ("library", "0xC000007B"),
+    0xC000013A: ("ended", "Ctrl-C"),
+}
+"""NTSTATUS codes that a process on Windows ends with."""
+
+_SIGNALS: Final[dict[str, str]] = {
+    "SIGSEGV": "crash",
+    "SIGBUS": "bus",
+    "SIGFPE": "crash",
+    "SIGILL": "illegal",
+    "SIGABRT": "abort",
+    "SIGKILL": "killed",
+    "SIGTERM": "ended",
+    "SIGHUP": "ended",
+    "SIGINT": "ended",
+    "SIGQUIT": "ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """`kind` is one of `Failed.kind`; `sentence` is for the user; `name` is short, for a log."""
+
+    kind: str
+    sentence: str
+    name: str
+
+
+def describe_exit(code: int, doing: Doing, stderr: Sequence[str] = ()) -> ExitReport:
+    """Translate a return code as `subprocess` gives it (negative: ended by that signal)."""
+    name, sort = _name_and_sort(code)
+    text = "\n".join(stderr)
+    when = _WHILE[doing]
+    if sort == "library" or _NO_LIBRARY.search(text) or _NO_MODULE.search(text):
+        return _missing_part(name, when, text)
+    if sort == "memory" or (code != 0 and _NO_MEMORY.search(text)):
+        return ExitReport(
+            "out_of_memory", f"The engine ran out of memory{when}. {_LESS_MEMORY}", name
+        )
+    return _by_sort(sort, name, doing)
+
+
+def _by_sort(sort: str, name: str, doing: Doing) -> ExitReport:
+    when, next_step = _WHILE[doing], _NEXT_AFTER_CRASH[doing]
+    sentences = {
+        "crash": f"The engine crashed in llama.cpp ({name}){when}. {next_step}",
+        "abort": f"llama.cpp stopped itself ({name}){when}: one of its checks failed. {next_step}",
+        "bus": f"The engine lost the file it was reading ({name}){when}. Was it moved, or is "
+        "the disk full? Open it again.",
+        "illegal": f"This build of llama.cpp does not fit this processor ({name}). "
+        "Install llama-cpp-python again, compiled on this machine.",
+        "killed": f"The system ended the engine ({name}){when}, most likely because memory "
+        f"ran out. {_LESS_MEMORY}",
+        "ended": f"The engine was ended from outside ({name}){when}. {next_step}",
+        "done": f"The engine ended without being asked to{when}. {next_step}",
+        "code": f"The engine ended with {name}{when}. {next_step}",
+    }
+    kind = "out_of_memory" if sort == "killed" else "native_error"
+    return ExitReport(kind, sentences[sort], name)
+
+
+def _missing_part(name: str, when: str, text: str) -> ExitReport:
+    """A library or Python module that is not there: no retry can help, an installation can."""
+    module = _NO_MODULE.search(text)
+    if module:
+        return ExitReport(
+            "unsupported",
+            f"The engine could not start: the Python package “{module['name']}” is not "
+            "installed. Run “make run” again; it installs what is missing.",
+            name,
+        )
+    found = _NO_LIBRARY.search(text)
+    library = (found["so"] or found["open"] or found["mac"]) if found else None
+    named = f"the library “{library}”" if library else "a library that llama.cpp needs"
+    return ExitReport(
+        "unsupported",
+        f"The engine ended{when}: {named} is missing on this system ({name}). Install it, or "
+        "install llama-cpp-python again.",
+        name,
+    )
+
+
+def _name_and_sort(code: int) -> tuple[str, str]:
+    """(name for people, sort). Shells report a signal n as 128 + n, so that counts too."""
+    unsigned = code & 0xFFFFFFFF
+    if unsigned in _WINDOWS:
+        sort, name = _WINDOWS[unsigned]
+        return name, sort
+    if code == 0:
+        return "exit code 0", "done"
+    if code == 127:
+        return "exit code 127", "library"
+    number = -code if code < 0 else code - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"exit code {code}", "code"
+    return name, _SIGNALS.get(name, "crash" if code < 0 else "code")

@@ -1,0 +1,426 @@
+"""The scripted engine: the protocol of the real one, played from a script, without weights.
+
+It is a real process over the real wire, so tests, screenshots and UI work see what they
+would see of llama.cpp: load progress, prefill, tokens with their numbers, Stop within
+milliseconds, step mode, a full context, and every way to die. The script (`script.py`)
+gives bytes, delays, errors and exits; nothing here invents a number that it does not hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, cast
+
+import msgspec
+
+from app.engine import wire
+from app.engine.protocol import (
+    PROTOCOL_VERSION,
+    Array,
+    ChatPrompt,
+    Choose,
+    Command,
+    CountPrompt,
+    Device,
+    Done,
+    Failed,
+    Finished,
+    Generate,
+    Held,
+    Hello,
+    Hold,
+    IdsPrompt,
+    Loaded,
+    LoadWeights,
+    Log,
+    Note,
+    Progress,
+    Prompt,
+    PromptCount,
+    ProtocolError,
+    ReadVocabulary,
+    Resume,
+    SetThreads,
+    Shutdown,
+    Stop,
+    Stopped,
+    Summary,
+    TextFlushed,
+    TextPrompt,
+    TokenArrived,
+    Tokenize,
+    Tokens,
+    TokenTrace,
+    UnloadWeights,
+    Vocabulary,
+)
+from app.engine.script import (
+    Script,
+    ScriptError,
+    ScriptFailure,
+    ScriptReply,
+    ScriptToken,
+    ScriptVocabulary,
+    read_script,
+)
+from app.engine.script_steering import Steering, StopSeenError
+from app.engine.script_take import Take
+
+_END_ID: Final = 0
+_LEAVE_AFTER_S: Final = 0.2
+
+
+def main(path: str) -> int:
+    """Play the script at `path` for the parent on the other end of stdin and stdout."""
+    commands, frames = wire.begin_child()
+    try:
+        script = read_script(path)
+    except ScriptError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+    ScriptedEngine(script, commands, frames).run()
+    return 0
+
+
+class ScriptedEngine:
+    """The main thread plays; a second one reads commands, so that Stop is seen at once."""
+
+    def __init__(self, script: Script, commands: BinaryIO, frames: BinaryIO) -> None:
+        self._script = script
+        self._reader = wire.FrameReader(commands)
+        self._frames = frames
+        self._writer = wire.FrameWriter(frames)
+        self._jobs: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._steering = Steering()
+        self._vocabulary = ScriptVocabulary(script)
+        self._loaded: Loaded | None = None
+        self._next_reply = 0
+        self._seen_ids: dict[str, list[int]] = {}
+
+    def run(self) -> None:
+        """Say Hello, then play until stdin ends or Shutdown comes."""
+        hello = self._script.hello
+        time.sleep(hello.ms / 1000)
+        cpu = Device("CPU", "scripted processor", "cpu", 2**33, 2**34)
+        self._send(
+            Hello(
+                protocol=PROTOCOL_VERSION if hello.protocol is None else hello.protocol,
+                engine="scripted",
+                version=hello.version,
+                pid=os.getpid(),
+                devices=hello.devices or [cpu],
+                physical_cores=os.cpu_count() or 1,
+                notes=hello.notes,
+            )
+        )
+        threading.Thread(target=self._read_commands, name="commands", daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            self._play(job)
+
+    def _send(self, message: msgspec.Struct) -> None:
+        self._writer.write(message)  # type: ignore[arg-type]
+
+    # --- the thread that reads commands -----------------------------------------------------
+
+    def _read_commands(self) -> None:
+        with contextlib.suppress(ProtocolError, OSError):
+            while (payload := self._reader.read()) is not None:
+                command = wire.decode_command(payload)
+                if isinstance(command, Shutdown):
+                    break
+                self._take(command)
+        self._steering.end()
+        self._jobs.put(None)
+        # What hangs on purpose does not see the above.
+        time.sleep(_LEAVE_AFTER_S)
+        os._exit(0)
+
+    def _take(self, command: Command) -> None:
+        if isinstance(command, Stop | Hold | Choose | Resume):
+            self._steering.take(command)
+        elif isinstance(command, Tokenize):
+            ids = self._vocabulary.tokenize(command.text)
+            self._answer(command.id, Tokens(ids, [self._vocabulary.pieces[i] for i in ids]))
+        elif isinstance(command, CountPrompt) and self._loaded:
+            ids, _ = self._render(command.prompt)
+            self._answer(command.id, PromptCount(len(ids), self._loaded.n_ctx))
+        elif isinstance(command, ReadVocabulary):
+            self._answer(command.id, self._read_vocabulary())
+        else:
+            if isinstance(command, Generate | LoadWeights):
+                self._steering.expect(command)
+            self._jobs.put(command)
+
+    def _answer(self, request_id: int, result: Tokens | PromptCount | Vocabulary | Done) -> None:
+        self._send(Finished(request_id, result))
+
+    def _read_vocabulary(self) -> Vocabulary:
+        pieces = self._vocabulary.pieces
+        offsets = [0]
+        for piece in pieces:
+            offsets.append(offsets[-1] + len(piece))
+        return Vocabulary(
+            _array("i8", offsets), b"".join(pieces), _array("i4", self._vocabulary.attributes())
+        )
+
+    # --- the thread that plays --------------------------------------------------------------
+
+    def _play(self, job: Command) -> None:
+        if isinstance(job, LoadWeights):
+            self._play_load(job)
+        elif isinstance(job, Generate):
+            self._play_generate(job)
+        elif isinstance(job, UnloadWeights):
+            self._loaded = None
+            self._answer(job.id, Done())
+        elif isinstance(job, SetThreads) and self._loaded:
+            self._loaded = msgspec.structs.replace(self._loaded, n_threads=job.n_threads)
+            self._answer(job.id, Done())
+        else:
+            self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
+
+    def _fail(
+        self, request_id: int, failure: ScriptFailure, partial: Summary | None = None
+    ) -> None:
+        self._send(Failed(request_id, failure.kind, failure.sentence, failure.evidence, partial))
+
+    def _play_load(self, command: LoadWeights) -> None:
+        load = self._script.load
+        size = 100_000_000
+        try:
+            for step in range(load.steps):
+                self._steering.wait(command.id, load.ms / load.steps / 1000)
+                self._send(Progress(command.id, "load", size * (step + 1) // load.steps, size))
+            self._happen(ScriptToken(exit=load.exit, signal=load.signal, hang=load.hang))
+        except StopSeenError:
+            return self._send(Stopped(command.id, Done()))
+        if load.fail is not None:
+            return self._fail(command.id, load.fail)
+        self._loaded = self._made_up_weights(command)
+        return self._send(Finished(command.id, self._loaded))
+
+    def _made_up_weights(self, command: LoadWeights) -> Loaded:
+        options = command.options
+        made_up = {
+            "path": command.path,
+            "name": Path(command.path).stem or "Scripted",
+            "architecture": "scripted",
+            "description": "scripted replies, no weights",
+            "size_bytes": 100_000_000,
+            "n_params": 0,
+            "n_layer": 0,
+            "n_embd": 0,
+            "n_head": 0,
+            "n_head_kv": 0,
+            "n_vocab": len(self._vocabulary.pieces),
+            "n_ctx": options.n_ctx or 4096,
+            "n_ctx_train": 8192,
+            "n_ubatch": options.n_ubatch or 512,
+            "n_threads": options.n_threads or os.cpu_count() or 1,
+            "n_gpu_layers": options.n_gpu_layers or 0,
+            "flash_attention": options.flash_attention == "on",
+            "type_k": options.type_k,
+            "type_v": options.type_v,
+            "has_template": True,
+            "add_bos": False,
+            "eog_ids": [_END_ID],
+            "memory": [],
+            "kv_bytes_per_token": 0,
+            "load_s": self._script.load.ms / 1000,
+            "notes": [],
+        }
+        return msgspec.convert({"@": "Loaded", **made_up, **self._script.load.loaded}, Loaded)
+
+    def _play_generate(self, command: Generate) -> None:
+        if self._loaded is None:
+            return self._fail(command.id, _NOT_LOADED)
+        ids, rendered = self._render(command.prompt)
+        reply = self._choose_reply(command.prompt)
+        prompt_tokens = len(ids) if reply.prefill.tokens is None else reply.prefill.tokens
+        if prompt_tokens >= self._loaded.n_ctx:
+            sentence = (
+                f"The prompt has {prompt_tokens} tokens, the context {self._loaded.n_ctx}. "
+                "Shorten it, or load the weights with a larger context."
+            )
+            return self._fail(command.id, ScriptFailure("prompt_too_long", sentence))
+        take = Take(command, self._loaded, prompt_tokens, rendered)
+        take.reused = min(self._reused(command, ids), prompt_tokens)
+        try:
+            self._play_prefill(take, reply)
+            self._play_tokens(take, reply)
+        except StopSeenError:
+            self._flush(take)
+            return self._send(Stopped(command.id, take.summary("stopped")))
+        except _ScriptedError as failed:
+            partial = take.summary("failed") if take.token_ids else None
+            return self._fail(command.id, failed.failure, partial)
+        self._seen_ids[command.conversation] = ids + take.token_ids
+        self._flush(take)
+        return self._send(Finished(command.id, take.summary(take.stop_reason)))
+
+    def _choose_reply(self, prompt: Prompt) -> ScriptReply:
+        text = ""
+        if isinstance(prompt, ChatPrompt):
+            text = next((m.content for m in reversed(prompt.messages) if m.role == "user"), "")
+        elif isinstance(prompt, TextPrompt):
+            text = prompt.text
+        matching = [r for r in self._script.replies if r.match is not None and r.match in text]
+        if matching:
+            return matching[0]
+        in_order = [reply for reply in self._script.replies if reply.match is None]
+        if not in_order or (self._next_reply >= len(in_order) and not self._script.loop):
+            return ScriptReply()
+        reply = in_order[self._next_reply % len(in_order)]
+        self._next_reply += 1
+        return reply
+
+    def _reused(self, command: Generate, ids: list[int]) -> int:
+        """Tokens of the prompt that the conversation's last request left in the cache."""
+        if not command.reuse_prefix:
+            return 0
+        seen = self._seen_ids.get(command.conversation, [])
+        same = 0
+        while same < min(len(seen), len(ids) - 1) and seen[same] == ids[same]:
+            same += 1
+        return same
+
+    def _render(self, prompt: Prompt) -> tuple[list[int], str]:
+        """The prompt's IDs and its text, in the made-up vocabulary's own format."""
+        if isinstance(prompt, IdsPrompt):
+            pieces = [self._vocabulary.pieces[i] for i in prompt.token_ids]
+            return prompt.token_ids, b"".join(pieces).decode("utf-8", "replace")
+        if isinstance(prompt, TextPrompt):
+            return self._vocabulary.tokenize(prompt.text), prompt.text
+        ids: list[int] = []
+        text = ""
+        for message in prompt.messages:
+            role = self._vocabulary.id_of(f"<|{message.role}|>".encode())
+            ids += [
+                role,
+                *(message.token_ids or self._vocabulary.tokenize(message.content)),
+                _END_ID,
+            ]
+            text += f"<|{message.role}|>{message.content}<|end|>"
+        if prompt.continue_last:
+            return ids[:-1], text.removesuffix("<|end|>")
+        return [*ids, self._vocabulary.id_of(b"<|assistant|>")], text + "<|assistant|>"
+
+    def _play_prefill(self, take: Take, reply: ScriptReply) -> None:
+        prefill = reply.prefill
+        todo = take.prompt_tokens - take.reused
+        for chunk in range(1, prefill.chunks + 1):
+            self._steering.wait(take.command.id, prefill.ms / prefill.chunks / 1000)
+            done = take.reused + todo * chunk // prefill.chunks
+            self._send(Progress(take.command.id, "prefill", done, take.prompt_tokens))
+        take.end_prefill()
+
+    def _play_tokens(self, take: Take, reply: ScriptReply) -> None:
+        for token in reply.steps():
+            if token.piece is None:
+                self._steering.wait(take.command.id, (token.ms or 0) / 1000)
+                self._happen(token, take.command.id)
+                continue
+            if take.ends_before_token():
+                return
+            self._steering.wait(take.command.id, (token.ms or 0) / 1000)
+            if self._play_token(take, token, token.piece):
+                return
+        take.stop_reason = reply.stop_reason
+
+    def _play_token(self, take: Take, token: ScriptToken, piece: bytes) -> bool:
+        """Send one token, held if the user wishes so. Returns whether it ended the reply."""
+        trace = self._trace(take, token, piece)
+        if self._steering.is_holding(take.command.id):
+            self._send(Held(take.command.id, trace))
+            chosen = self._steering.choice(take.command.id)
+            if chosen == _END_ID:
+                take.stop_reason = "end_token"
+                return True
+            if chosen is not None and 0 <= chosen < len(self._vocabulary.pieces):
+                piece = self._vocabulary.pieces[chosen]
+                trace = self._trace(take, token, piece)
+        flushed = take.change_part(token.part)
+        if flushed:
+            self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
+        text = take.add(trace.token_id, piece)
+        self._send(TokenArrived(take.command.id, trace, text, take.part, take.context_used))
+        return take.is_stopped_by_string()
+
+    def _trace(self, take: Take, token: ScriptToken, piece: bytes) -> TokenTrace:
+        table = [(text.encode("utf-8", "replace"), p) for text, p in token.alternatives]
+        table = table[: take.command.alternatives]
+        listed = dict(table).get(piece)
+        given = 1.0 if token.probability is None else token.probability
+        probability = listed if piece != token.piece and listed is not None else given
+        ranks = [other for other, _ in table]
+        return TokenTrace(
+            index=len(take.token_ids),
+            token_id=self._vocabulary.id_of(piece),
+            piece=piece,
+            logprob=math.log(max(probability, 1e-30)),
+            rank=ranks.index(piece) + 1 if piece in ranks else token.rank,
+            entropy=_entropy_bits([p for _, p in table] or [probability]),
+            alternative_ids=_array("i4", [self._vocabulary.id_of(other) for other, _ in table]),
+            alternative_logprobs=_array("f4", [math.log(max(p, 1e-30)) for _, p in table]),
+            stages=[],
+            ms=take.lap_ms(),
+        )
+
+    def _flush(self, take: Take) -> None:
+        flushed = take.change_part(None)
+        if flushed:
+            self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
+
+    def _happen(self, token: ScriptToken, request_id: int = 0) -> None:
+        """Let what the script says happen instead of a token."""
+        if token.stderr is not None:
+            print(token.stderr, file=sys.stderr, flush=True)  # noqa: T201
+        if token.log is not None:
+            self._send(Log("info", token.log))
+        if token.note is not None:
+            self._send(Note(request_id, *token.note))
+        if token.garbage is not None:
+            self._frames.write(bytes.fromhex(token.garbage))
+            self._frames.flush()
+        if token.fail is not None:
+            raise _ScriptedError(token.fail)
+        if token.hang:
+            if token.hang == "hard":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                time.sleep(60)
+        if token.exit is not None:
+            os._exit(token.exit)
+        if token.signal is not None:
+            number = signal.Signals[f"SIG{token.signal.removeprefix('SIG')}"]
+            signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+
+
+class _ScriptedError(Exception):
+    def __init__(self, failure: ScriptFailure) -> None:
+        self.failure = failure
+
+
+_NOT_LOADED: Final = ScriptFailure("not_loaded", "No weights are loaded. Choose a GGUF file first.")
+
+
+def _array(dtype: Literal["i4", "i8", "f4"], values: list[int] | list[float]) -> Array:
+    code = {"i4": "i", "i8": "q", "f4": "f"}[dtype]
+    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
+
+
+def _entropy_bits(probabilities: list[float]) -> float:
+    """Entropy of the listed candidates, all others taken as one."""
+    rest = max(0.0, 1.0 - sum(probabilities))
+    return -sum(p * math.log2(p) for p in (*probabilities, rest) if p > 0)

@@ -79,7 +79,9 @@ ifneq ($(strip $(LLAMA_WHEEL)),)
 endif
 	@$(PIP) show --quiet llama-cpp-python >/dev/null 2>&1 || \
 	  echo 'Installing. Unless pip has it in its cache, llama-cpp-python is compiled now: about twelve minutes on two cores, once.'
-	@$(PIP) install $(PIP_CACHE) --require-hashes -r requirements/app.txt
+	@$(PIP) install $(PIP_CACHE) --require-hashes -r requirements/app.txt || { \
+	  echo 'The installation did not finish. If llama-cpp-python could not be compiled, look under "What a fresh machine needs" in README.md. Then run make again: it goes on from here.'; \
+	  exit 1; }
 	@$(PIP) install --no-deps --require-hashes -r requirements/data.txt
 	@touch $@
 

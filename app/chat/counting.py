@@ -1,0 +1,63 @@
+"""How many tokens the next prompt would have, for the context meter.
+
+Counting runs beside a running reply in the engine, but rendering a long conversation costs
+something, so it is asked for after a short rest, and one count at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.chat.events import ContextCounted
+from app.chat.loading import Loader
+from app.chat.prompts import chat_prompt
+from app.chat.shelf import Shelf
+from app.chat.surroundings import Surroundings
+from app.engine.protocol import CountPrompt, Failed, Finished, PromptCount, Stopped
+
+COUNT_DELAY_S: Final = 0.3
+
+
+class ContextMeter:
+    """Counts the open conversation with its draft, whenever `count_soon` is called."""
+
+    def __init__(self, around: Surroundings, shelf: Shelf, loader: Loader) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._request_id: int | None = None
+        self._conversation_id = ""
+        self._is_stale = False
+
+    def count_soon(self) -> None:
+        self._around.alarms.set("count", COUNT_DELAY_S, self._count)
+
+    def _count(self) -> None:
+        loaded = self._loader.loaded
+        if loaded is None:
+            return
+        if self._request_id is not None:
+            self._is_stale = True
+            return
+        path, draft = self._shelf.path, self._shelf.draft
+        if not path and not draft.strip():
+            self._around.emit(ContextCounted(0, loaded.n_ctx))
+            return
+        self._is_stale = False
+        self._conversation_id = self._shelf.open.id
+        prompt = chat_prompt(
+            self._shelf.open, path, self._around.settings, self._loader.weights_name, draft
+        )
+        self._request_id = self._loader.engine.request(CountPrompt(id=0, prompt=prompt))
+
+    def is_count(self, request_id: int) -> bool:
+        return request_id == self._request_id
+
+    def take_ending(self, event: Finished | Stopped | Failed) -> None:
+        """A count that failed changes nothing: sending will say why in words."""
+        self._request_id = None
+        is_current = self._conversation_id == self._shelf.open.id
+        if isinstance(event, Finished) and isinstance(event.result, PromptCount) and is_current:
+            self._around.emit(ContextCounted(event.result.n_tokens, event.result.n_ctx))
+        if self._is_stale or not is_current:
+            self.count_soon()

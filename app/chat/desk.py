@@ -1,0 +1,352 @@
+"""The desk: everything that a user of the chat can do, without a widget in sight.
+
+Views call its methods and listen to the events that it emits (`app.chat.events`); it owns
+what they show. What must hold:
+
+* One owner: every method is called on one thread (the GUI's), and every answer of another
+  thread comes back to it through `post`. So there are no locks here.
+* Every method returns at once.
+* `shutdown` ends everything that `start` began, in reverse, within bounded time; and
+  nothing that matters waits for it (`kill -9` loses less than a second of a reply).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from app.chat import first_look
+from app.chat.alarms import Alarms
+from app.chat.counting import ContextMeter
+from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, StoreStateChanged
+from app.chat.inbox import Inbox
+from app.chat.loading import Loader
+from app.chat.replies import Replies
+from app.chat.settings import SettingRefused, Settings, as_stored, changed, from_stored
+from app.chat.shelf import Shelf
+from app.chat.surroundings import Emit, Post, Surroundings
+from app.engine.protocol import (
+    Failed,
+    Finished,
+    Hello,
+    Loaded,
+    Log,
+    Note,
+    Progress,
+    Queued,
+    Stopped,
+    TextFlushed,
+    TokenArrived,
+)
+from app.engine.supervisor import Engine, EngineEvent, StateChanged
+from models.records import Conversation, Message, StoreOpened, Weights
+
+if TYPE_CHECKING:
+    from models.store import Store
+
+STORE_CLOSE_TIMEOUT_S: Final = 5.0
+
+
+class OpenStore(Protocol):
+    """Opens the store; `on_problem(state, sentence)` is called on a database thread."""
+
+    def __call__(self, *, on_problem: Callable[[str, str], None]) -> Store: ...
+
+
+EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
+
+
+class Desk:
+    """The use cases of the chat. Make it, show a window, then `start` it."""
+
+    def __init__(
+        self,
+        *,
+        open_store: OpenStore,
+        engine_factory: EngineFactory,
+        post: Post,
+        emit: Emit,
+        data_dir: Path,
+        offline: bool = False,
+        gguf: Path | None = None,
+        remember_weights: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.data_dir = data_dir
+        self.offline = offline
+        self._open_store = open_store
+        self._engine_factory = engine_factory
+        self._gguf = gguf
+        self._changed_early: dict[str, Any] = {}
+        self._is_opened = False
+        self._around = Surroundings(
+            post=post,
+            emit=emit,
+            alarms=Alarms(post),
+            clock=clock,
+            settings=first_look.read(data_dir),
+        )
+        self._shelf = Shelf(self._around, self._live_path, self._on_opened_path)
+        self._loader = Loader(self._around, self._on_weights_ready, remember=remember_weights)
+        self._replies = Replies(self._around, self._shelf, self._loader)
+        self._meter = ContextMeter(self._around, self._shelf, self._loader)
+        self._engine: Engine | None = None
+        self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self._replies.show_arrived)
+
+    # --- start and end --------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the store, start the engine's process, then load what was used last."""
+        around = self._around
+        around.store = self._open_store(on_problem=self._on_store_problem)
+        self._engine = self._engine_factory(self._inbox.put)
+        self._loader.attach(self._engine)
+        if self._gguf is not None or self._loader.included is not None:
+            self._engine.start()
+        around.when_done(around.store.opened, self._on_store_opened, self._on_store_failed)
+
+    def shutdown(self) -> None:
+        """Save what is unsaved, then end the engine and the store."""
+        around = self._around
+        if around.is_closing:
+            return
+        if around.store is not None and around.can_write:
+            self._shelf.flush_draft()
+            self._replies.close()
+        around.is_closing = True
+        around.alarms.close()
+        if self._engine is not None:
+            self._engine.close()
+        if around.store is not None:
+            around.store.close(STORE_CLOSE_TIMEOUT_S)
+
+    def _on_store_opened(self, opened: StoreOpened) -> None:
+        around, store = self._around, self._around.store
+        assert store is not None
+        self._is_opened = True
+        around.can_write = opened.state != "read_only"
+        self._set_store_state("ok" if around.can_write else "read_only", opened.sentence)
+        if opened.sentence and around.can_write:
+            around.emit(Noticed("warning", opened.sentence))
+        around.when_done(store.all_settings(), self._take_stored_settings)
+        around.when_done(store.list_conversations(), self._shelf_list)
+        around.when_done(store.list_weights(), self._loader.show_known)
+        around.when_done(
+            store.last_used_weights(), lambda last: self._loader.load_first(self._gguf, last)
+        )
+
+    def _on_store_failed(self, sentence: str) -> None:
+        self._around.can_write = False
+        self._set_store_state("failed", sentence)
+        self._loader.load_first(self._gguf, None)
+
+    def _shelf_list(self, conversations: tuple[Conversation, ...]) -> None:
+        self._shelf.show_list(conversations)
+        last = self._around.settings.last_conversation_id
+        has_begun = bool(self._shelf.path)  # the user was faster than the database
+        if not has_begun and self._shelf.is_stored(last):
+            self._shelf.open_stored(last, with_typed_text=True)
+
+    def _take_stored_settings(self, stored: dict[str, Any]) -> None:
+        before = self._around.settings
+        self._around.settings, refused = from_stored({**stored, **self._changed_early})
+        after = self._around.settings
+        names = frozenset(n for n in after.__slots__ if getattr(before, n) != getattr(after, n))
+        for name, value in self._changed_early.items():
+            self._store_setting(name, value)
+        self._changed_early.clear()
+        if refused:
+            names_read = ", ".join(refused).replace("_", " ")
+            sentence = f"Some settings could not be read and are at their defaults: {names_read}."
+            self._around.emit(Noticed("warning", sentence))
+        self._around.emit(SettingsChanged(names))
+        first_look.write(self.data_dir, after)
+
+    def _on_store_problem(self, state: str, sentence: str) -> None:
+        """Called on a database thread."""
+        self._around.post(lambda: self._set_store_state(state, sentence))
+
+    def _set_store_state(self, state: str, sentence: str) -> None:
+        if state == "failed":
+            self._around.can_write = False
+        self._around.store_state = StoreStateChanged(state, sentence)
+        self._around.emit(self._around.store_state)
+
+    # --- what a view may read at any time -------------------------------------------------------
+
+    @property
+    def conversation(self) -> Conversation:
+        return self._shelf.open
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The active path of the open conversation, a growing reply as it is now."""
+        return self._shelf.path
+
+    @property
+    def conversations(self) -> tuple[Conversation, ...]:
+        return self._shelf.conversations
+
+    @property
+    def engine_state(self) -> EngineStateChanged:
+        return self._loader.state
+
+    @property
+    def store_state(self) -> StoreStateChanged:
+        return self._around.store_state
+
+    @property
+    def settings(self) -> Settings:
+        return self._around.settings
+
+    @property
+    def is_generating(self) -> bool:
+        """Whether a reply grows, or waits, in the open conversation: Send is Stop then."""
+        return self._replies.is_busy(self._shelf.open.id)
+
+    def known_weights(self) -> list[Weights]:
+        return self._loader.known_weights()
+
+    def log_lines(self) -> list[tuple[str, str]]:
+        return self._loader.log_lines()
+
+    # --- conversations --------------------------------------------------------------------------
+
+    def new_conversation(self) -> None:
+        self._shelf.open_new()
+
+    def open_conversation(self, conversation_id: str) -> None:
+        self._shelf.open_stored(conversation_id)
+
+    def rename_conversation(self, conversation_id: str, title: str) -> None:
+        self._shelf.rename(conversation_id, title)
+
+    def trash_conversation(self, conversation_id: str) -> None:
+        """To the trash, with an undo; a reply in the making there is stopped."""
+        if self._may_write():
+            self._replies.stop(conversation_id)
+            self._shelf.trash(conversation_id)
+
+    def undo(self, key: str) -> None:
+        self._shelf.undo(key)
+
+    def set_system_prompt(self, text: str) -> None:
+        if self._may_write():
+            self._shelf.set_system_prompt(text)
+            self._meter.count_soon()
+
+    def save_draft(self, text: str) -> None:
+        self._shelf.save_draft(text)
+        self._meter.count_soon()
+
+    def show_version(self, message_id: str, step: int) -> None:
+        """Flip to an earlier (-1) or later (+1) version of a message."""
+        self._shelf.show_version(message_id, step)
+
+    # --- replies --------------------------------------------------------------------------------
+
+    def send(self, text: str) -> bool:
+        """Send a message. False: it was not taken (empty, read-only, a reply is in the making)."""
+        return self._replies.send(text)
+
+    def stop(self) -> None:
+        self._replies.stop(self._shelf.open.id)
+
+    def retry(self, message_id: str) -> None:
+        """Another version of a reply beside the old one, or the reply a message never got."""
+        self._replies.retry(message_id)
+
+    # --- weights --------------------------------------------------------------------------------
+
+    def load_weights(self, path: str) -> None:
+        self._loader.load(path)
+
+    def cancel_load(self) -> None:
+        self._loader.cancel()
+
+    def unload_weights(self) -> None:
+        self._loader.unload()
+
+    # --- settings -------------------------------------------------------------------------------
+
+    def set_setting(self, name: str, value: Any) -> None:
+        """Change a setting. A value that does not fit is refused in words and changes nothing."""
+        try:
+            settings = changed(self._around.settings, name, value)
+        except SettingRefused as refused:
+            self._around.emit(Noticed("error", str(refused)))
+            return
+        if settings == self._around.settings:
+            return
+        self._around.settings = settings
+        self._store_setting(name, getattr(settings, name))
+        if name in first_look.NAMES and self._around.can_write:
+            first_look.write(self.data_dir, settings)
+        if name == "n_threads":
+            self._loader.set_threads(settings.n_threads)
+        if name == "system_prompt":
+            self._meter.count_soon()
+        self._around.emit(SettingsChanged(frozenset({name})))
+
+    def _store_setting(self, name: str, value: Any) -> None:
+        if not self._is_opened:
+            self._changed_early[name] = as_stored(value)
+        elif self._around.can_write and self._around.store is not None:
+            self._around.saved(self._around.store.set_setting(name, as_stored(value)))
+
+    def _may_write(self) -> bool:
+        if self._around.can_write and self._around.store is not None:
+            return True
+        self._around.emit(Noticed("warning", self._around.store_state.sentence))
+        return False
+
+    # --- what other threads say -----------------------------------------------------------------
+
+    def _live_path(self, conversation_id: str, messages: Any) -> tuple[Message, ...]:
+        return self._replies.live_path(conversation_id, messages)
+
+    def _on_opened_path(self) -> None:
+        self._meter.count_soon()
+
+    def _on_weights_ready(self) -> None:
+        self._replies.begin_waiting()
+        self._meter.count_soon()
+
+    def _take(self, event: EngineEvent) -> None:
+        """One event of the engine, on the owner's thread."""
+        if self._around.is_closing:
+            return
+        match event:
+            case TokenArrived():
+                self._replies.take_token(event)
+            case TextFlushed():
+                self._replies.take_flushed(event)
+            case StateChanged():
+                self._loader.take_state(event)
+            case Log():
+                self._loader.take_log(event)
+            case Progress(phase="load"):
+                self._loader.take_progress(event)
+            case Progress():
+                self._replies.take_progress(event)
+            case Queued():
+                self._replies.take_queued(event)
+            case Note():
+                self._replies.take_note(event)
+            case Hello():
+                self._loader.say(event.notes)
+            case Finished() | Stopped() | Failed():
+                self._take_ending(event)
+
+    def _take_ending(self, event: Finished | Stopped | Failed) -> None:
+        if isinstance(event, Finished) and isinstance(event.result, Loaded):
+            self._loader.take_loaded(event.result)
+        elif self._loader.is_load(event.id):
+            if not isinstance(event, Finished):
+                self._loader.take_ended_load(event)
+        elif self._meter.is_count(event.id):
+            self._meter.take_ending(event)
+        else:
+            self._replies.take_ending(event)

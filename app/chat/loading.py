@@ -1,0 +1,239 @@
+"""Weights: loading, unloading, what is known of them, and the engine's state in words."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from app.chat.events import (
+    EngineStateChanged,
+    LoadProgressed,
+    LogLineArrived,
+    Noticed,
+)
+from app.chat.surroundings import Surroundings, now
+from app.engine.protocol import Failed, Loaded, Log, Progress, SetThreads, Stopped
+from app.engine.supervisor import Engine, EngineState, StateChanged
+from app.gguf import starter
+from models.records import Weights
+
+MAX_LOG_LINES: Final = 400
+MAX_NAME_LENGTH: Final = 80
+PROGRESS_INTERVAL_S: Final = 0.05
+
+
+class Loader:
+    """The engine seen as weights that are there or not. `on_ready` is called when they are.
+
+    `remember`: whether loaded weights become the last used ones (not with a script).
+    """
+
+    def __init__(
+        self, around: Surroundings, on_ready: Callable[[], None], *, remember: bool
+    ) -> None:
+        self._around = around
+        self._on_ready = on_ready
+        self._remember = remember
+        self._engine: Engine | None = None
+        self._known: dict[str, Weights] = {}
+        self._log: deque[tuple[str, str]] = deque(maxlen=MAX_LOG_LINES)
+        self._path = ""
+        self._load_id: int | None = None
+        self._progress_at = 0.0
+        self._is_wanted = False
+        self._last_loaded: Loaded | None = None
+        self._said: set[str] = set()
+        self.state = EngineStateChanged("stopped")
+
+    # --- what is there --------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> Engine:
+        assert self._engine is not None
+        return self._engine
+
+    @cached_property
+    def included(self) -> starter.StarterWeights | None:
+        """The weights that came with the installation, looked for once."""
+        return starter.find()
+
+    @property
+    def loaded(self) -> Loaded | None:
+        return self.state.loaded
+
+    @property
+    def last_loaded(self) -> Loaded | None:
+        """The weights as they stood in memory last, also after a crash."""
+        return self._last_loaded
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a reply can be asked for now. After a crash in mid-reply it can: the
+        supervisor then loads the same weights again."""
+        if self._engine is None:
+            return False
+        state = self.state.state
+        return state in ("ready", "busy") or (state == "crashed" and self._is_wanted)
+
+    @property
+    def is_loading(self) -> bool:
+        return self._load_id is not None
+
+    @property
+    def weights_name(self) -> str:
+        return self.state.weights_name
+
+    def known_weights(self) -> list[Weights]:
+        """The included ones and those used before, the last used first."""
+        found = self.included
+        known = dict(self._known)
+        if found is not None and str(found.path) not in known:
+            known[str(found.path)] = Weights(str(found.path), found.name, found.path.stat().st_size)
+        return sorted(
+            known.values(),
+            key=lambda w: w.last_used_at.timestamp() if w.last_used_at else 0.0,
+            reverse=True,
+        )
+
+    def log_lines(self) -> list[tuple[str, str]]:
+        """(level, text) of the engine's log, oldest first."""
+        return list(self._log)
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def attach(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def show_known(self, known: tuple[Weights, ...]) -> None:
+        self._known = {weights.path: weights for weights in known} | self._known
+
+    def load_first(self, gguf: Path | None, last_used: Weights | None) -> None:
+        """At the start: the weights asked for, else the last used, else the included ones."""
+        if self._path:
+            return  # the user was faster
+        found = self.included
+        if gguf is not None:
+            self.load(str(gguf))
+        elif last_used is not None:
+            self.load(last_used.path)
+        elif found is not None:
+            self.load(str(found.path))
+        else:
+            self._set_state("stopped", sentence=starter.HOW_TO_GET_WEIGHTS)
+            self._around.emit(Noticed("info", starter.HOW_TO_GET_WEIGHTS))
+
+    def load(self, path: str) -> None:
+        """Load weights in place of those loaded now. Replies in the making are stopped."""
+        self._path = path
+        self._is_wanted = False
+        self._load_id = self.engine.load(path, self._around.settings.load_options())
+
+    def load_again(self) -> bool:
+        """After an unload: load what was loaded last. False if there is nothing to load, or
+        if it failed the last time (it is not tried again unasked)."""
+        state = self.state
+        if state.state != "stopped" or state.sentence or not self._path or self._load_id:
+            return False
+        self.load(self._path)
+        return True
+
+    def cancel(self) -> None:
+        if self._load_id is not None:
+            self.engine.stop(self._load_id)
+
+    def unload(self) -> None:
+        self._is_wanted = False
+        self.engine.unload()
+
+    def set_threads(self, n_threads: int) -> None:
+        """Apply a number of threads to the loaded weights at once; 0 waits for the next load."""
+        if self.loaded is not None and n_threads > 0:
+            self.engine.request(SetThreads(id=0, n_threads=n_threads))
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def take_state(self, event: StateChanged) -> None:
+        """The supervisor's state; it says again why a load failed once the child is gone."""
+        self._set_state(event.state.value, event.sentence, event.evidence)
+        if event.state is EngineState.READY:
+            self._on_ready()
+
+    def take_loaded(self, loaded: Loaded) -> None:
+        self._path = self._path or loaded.path
+        self._is_wanted = True
+        self._load_id = None
+        self._last_loaded = loaded
+        name = self._name_of(loaded)
+        self.state = EngineStateChanged(self.state.state, name, loaded)
+        self._around.emit(LoadProgressed(1.0))
+        self._record(name, loaded)
+        self.say(loaded.notes)
+
+    def take_ended_load(self, event: Stopped | Failed) -> None:
+        """The load failed or was cancelled; it is not tried again unasked."""
+        self._load_id = None
+        self._path = ""
+        if isinstance(event, Failed):
+            self._around.emit(Noticed("error", event.sentence))
+
+    def say(self, notes: list[str]) -> None:
+        """Tell the user what the engine notes about itself or the weights, each once."""
+        for note in notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._around.emit(Noticed("info", note))
+
+    def is_load(self, request_id: int) -> bool:
+        return request_id == self._load_id
+
+    def take_progress(self, event: Progress) -> None:
+        moment = self._around.clock()
+        if moment - self._progress_at < PROGRESS_INTERVAL_S and event.done < event.total:
+            return
+        self._progress_at = moment
+        self._around.emit(LoadProgressed(min(1.0, event.done / max(1, event.total))))
+
+    def take_log(self, event: Log) -> None:
+        self._log.append((event.level, event.text))
+        self._around.emit(LogLineArrived(event.level, event.text))
+
+    def _set_state(self, state: str, sentence: str = "", evidence: str = "") -> None:
+        has_weights = state in ("ready", "busy", "stopping") and self.loaded is not None
+        self.state = EngineStateChanged(
+            state=state,
+            weights_name=self._shown_name(state),
+            loaded=self.loaded if has_weights else None,
+            sentence=sentence,
+            evidence=evidence,
+        )
+        self._around.emit(self.state)
+
+    def _shown_name(self, state: str) -> str:
+        if state in ("starting", "loading") and self._path:
+            return self._name_of_path(self._path)
+        return self.state.weights_name if state != "stopped" else ""
+
+    def _name_of(self, loaded: Loaded) -> str:
+        return self._name_of_path(self._path) or _one_line(loaded.name)
+
+    def _name_of_path(self, path: str) -> str:
+        found = self.included
+        if found is not None and str(found.path) == path:
+            return found.name
+        return _one_line(Path(path).stem)
+
+    def _record(self, name: str, loaded: Loaded) -> None:
+        if not self._remember or self._around.store is None:
+            return
+        weights = Weights(self._path, name, loaded.size_bytes, last_used_at=now())
+        self._known[weights.path] = weights
+        if self._around.can_write:
+            self._around.saved(self._around.store.upsert_weights(weights))
+
+
+def _one_line(name: str) -> str:
+    """A name from a file, fit to be shown."""
+    return " ".join("".join(c if c.isprintable() else " " for c in name).split())[:MAX_NAME_LENGTH]

@@ -1,0 +1,71 @@
+"""From a path of messages to what the engine is asked for.
+
+What enters a prompt: the system prompt, then every message of the path that says
+something. A reply that holds no text (stopped before its first token, failed) is left
+out; what then stands side by side is merged by the engine for the prompt alone, and the
+stored conversation stays as it is. A reply goes in as the IDs that it was generated with,
+if the same weights wrote it: IDs of other weights mean other text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.chat.settings import Settings
+from app.engine.protocol import ChatMessage, ChatPrompt, Generate, clean_text
+from models.records import Conversation, Message, MessageState, Role
+
+
+def chat_prompt(
+    conversation: Conversation,
+    path: Iterable[Message],
+    settings: Settings,
+    weights_name: str,
+    draft: str = "",
+) -> ChatPrompt:
+    """The prompt for the reply that follows `path` (and `draft`, as one more user message)."""
+    messages = []
+    system_prompt = conversation.system_prompt or settings.system_prompt
+    if system_prompt.strip():
+        messages.append(ChatMessage(role="system", content=system_prompt))
+    messages += [_chat_message(m, weights_name) for m in path if _says_something(m)]
+    if draft.strip():
+        messages.append(ChatMessage(role="user", content=draft))
+    return ChatPrompt(messages=messages)
+
+
+def generate_request(
+    conversation: Conversation, path: Iterable[Message], settings: Settings, weights_name: str
+) -> Generate:
+    """The whole request; its id is filled in by the engine's client."""
+    return Generate(
+        id=0,
+        prompt=chat_prompt(conversation, path, settings, weights_name),
+        sampling=settings.sampling(),
+        max_tokens=settings.max_tokens,
+        stop=list(settings.stop_strings),
+        conversation=conversation.id,
+    )
+
+
+def clean_message(text: str) -> str:
+    """Text as it is stored and sent: no lone surrogates, no NUL, one kind of line end."""
+    return clean_text(text).replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _says_something(message: Message) -> bool:
+    if message.state is MessageState.UNREADABLE:
+        return False
+    return bool(message.content) or message.role is not Role.ASSISTANT
+
+
+def _chat_message(message: Message, weights_name: str) -> ChatMessage:
+    is_own = message.role is Role.ASSISTANT and message.weights_name == weights_name
+    ids = list(message.token_ids) if is_own and message.token_ids else None
+    return ChatMessage(
+        role=message.role.value,
+        content=message.content,
+        reasoning=message.reasoning or None,
+        token_ids=ids,
+        message_id=message.id,
+    )

@@ -1,0 +1,161 @@
+"""One growing reply: what has arrived of it, and the message that it is at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from app.chat.events import StatusFigures
+from app.engine.protocol import Failed, Finished, Stopped, Summary, TextFlushed, TokenArrived
+from models.records import Message, MessageCounts, MessageState
+
+CLOSED_SENTENCE: Final = "The app was closed while this reply was being written."
+_ENGINE_DEATHS: Final = frozenset({"native_error", "out_of_memory"})
+
+
+@dataclass(slots=True)
+class Reply:
+    """A reply in the making. `message` is its row as it was first stored (streaming).
+
+    `request_id` is None until the engine was asked; `is_stop_wanted` covers a Stop that
+    comes before that. `unshown` is text (with its part) that no view has been told of yet.
+    """
+
+    message: Message
+    request_id: int | None = None
+    is_stop_wanted: bool = False
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    unshown: list[tuple[str, str]] = field(default_factory=list)
+    asked_at: float = 0.0
+    first_token_at: float | None = None
+    last_token_at: float = 0.0
+    context_used: int = 0
+    figures_at: float = 0.0
+
+    @property
+    def conversation_id(self) -> str:
+        return self.message.conversation_id
+
+    def take_token(self, event: TokenArrived, now: float) -> None:
+        self.token_ids.append(event.token.token_id)
+        self.context_used = event.context_used
+        self.last_token_at = now
+        if self.first_token_at is None:
+            self.first_token_at = now
+        self._take_text(event.text, event.part)
+
+    def take_flushed(self, event: TextFlushed) -> None:
+        self._take_text(event.text, event.part)
+
+    def _take_text(self, text: str, part: str) -> None:
+        if not text:
+            return
+        (self.reasoning if part == "reasoning" else self.content).append(text)
+        if self.unshown and self.unshown[-1][1] == part:
+            self.unshown[-1] = (self.unshown[-1][0] + text, part)
+        else:
+            self.unshown.append((text, part))
+
+    def texts(self) -> tuple[str, str]:
+        """(content, reasoning) so far. The pieces are joined once and kept joined."""
+        for pieces in (self.content, self.reasoning):
+            if len(pieces) > 1:
+                pieces[:] = ["".join(pieces)]
+        return ("".join(self.content), "".join(self.reasoning))
+
+    def snapshot(self) -> Message:
+        """The message as it stands now."""
+        content, reasoning = self.texts()
+        return dataclasses.replace(
+            self.message, content=content, reasoning=reasoning, token_ids=tuple(self.token_ids)
+        )
+
+    def figures(self, context_size: int, n_threads: int) -> StatusFigures:
+        """Live figures; tokens/s counts as llama-bench does, from the second token on."""
+        generated, rate, first = len(self.token_ids), None, None
+        if self.first_token_at is not None:
+            first = self.first_token_at - self.asked_at
+            spent = self.last_token_at - self.first_token_at
+            if generated > 1 and spent > 0:
+                rate = (generated - 1) / spent
+        return StatusFigures(generated, rate, first, self.context_used, context_size, n_threads)
+
+    def ended(self, ending: Finished | Stopped | Failed) -> Message:
+        """The message as this ending leaves it. Text that arrived is never lost."""
+        summary = ending.partial if isinstance(ending, Failed) else ending.result
+        message = self.snapshot()
+        if isinstance(summary, Summary):
+            message = _with_summary(message, summary)
+        if isinstance(ending, Failed):
+            return self._failed(message, ending)
+        state = MessageState.STOPPED if isinstance(ending, Stopped) else MessageState.COMPLETE
+        reason = message.stop_reason or ("stopped" if isinstance(ending, Stopped) else None)
+        return dataclasses.replace(message, state=state, stop_reason=reason, error=None)
+
+    def _failed(self, message: Message, ending: Failed) -> Message:
+        has_text = bool(message.content or message.reasoning)
+        is_cut = ending.kind in _ENGINE_DEATHS and has_text
+        state = MessageState.INTERRUPTED if is_cut else MessageState.FAILED
+        return dataclasses.replace(
+            message, state=state, stop_reason=ending.kind, error=ending.sentence
+        )
+
+    def closed(self) -> Message:
+        """The message as an orderly end of the app leaves it."""
+        return dataclasses.replace(
+            self.snapshot(), state=MessageState.INTERRUPTED, error=CLOSED_SENTENCE
+        )
+
+
+def _with_summary(message: Message, summary: Summary) -> Message:
+    """What the engine measured. Its text is authoritative unless it is shorter than what came:
+    a summary made up after the child's death may know less than the reader of its tokens."""
+    is_whole = len(summary.text) + len(summary.reasoning) >= len(message.content) + len(
+        message.reasoning
+    )
+    if is_whole:
+        message = dataclasses.replace(
+            message,
+            content=summary.text,
+            reasoning=summary.reasoning,
+            token_ids=tuple(summary.token_ids),
+        )
+    return dataclasses.replace(
+        message,
+        stop_reason=summary.stop_reason or None,
+        seed=summary.seed,
+        rendered_prompt=summary.rendered_prompt,
+        counts=MessageCounts(
+            prompt_tokens=summary.prompt_tokens,
+            reused=summary.reused,
+            evaluated=summary.evaluated,
+            generated=summary.generated,
+            first_token_s=summary.first_token_s,
+            total_s=summary.total_s,
+            tokens_per_s=summary.tokens_per_s,
+            context_used=summary.context_used,
+            context_size=summary.context_size,
+        ),
+    )
+
+
+STORED_AT_END: Final = (
+    "content",
+    "reasoning",
+    "token_ids",
+    "state",
+    "stop_reason",
+    "error",
+    "seed",
+    "weights_name",
+    "rendered_prompt",
+    "counts",
+)
+
+
+def fields_at_end(message: Message) -> dict[str, Any]:
+    """What the store is told about a reply that has ended."""
+    return {name: getattr(message, name) for name in STORED_AT_END}

@@ -1,0 +1,233 @@
+"""The user's settings: one frozen value, and what each of its fields accepts.
+
+Whatever was stored is untrusted (an older or newer version, a hand-edited file):
+`from_stored` keeps what is valid and takes the default elsewhere. `checked` says in words
+why a value is refused; nothing invalid ever reaches the engine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.engine.protocol import (
+    Dist,
+    FilterStage,
+    Greedy,
+    LoadOptions,
+    MinP,
+    Penalties,
+    Sampling,
+    Temperature,
+    TopK,
+    TopP,
+    clean_text,
+)
+
+MAX_SEED: Final = 2**32 - 2
+MAX_STOP_STRINGS: Final = 16
+MAX_STOP_STRING_LENGTH: Final = 200
+MAX_SYSTEM_PROMPT_LENGTH: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, resolved. 0 or None often means "automatic"; see the fields.
+
+    `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `max_tokens` 0: until
+    the window is full. `seed` None: a fresh one for each reply. `window_geometry` is hex.
+    """
+
+    theme: str = "system"
+    zoom_percent: int = 100
+    n_threads: int = 0
+    n_ctx: int = 0
+    n_gpu_layers: int = -1
+    max_tokens: int = 0
+    stop_strings: tuple[str, ...] = ()
+    send_key: str = "enter"
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    seed: int | None = None
+    system_prompt: str = ""
+    window_geometry: str = ""
+    last_conversation_id: str = ""
+    section_visible: bool = False
+    sidebar_visible: bool = True
+    sidebar_width: int = 0
+
+    def load_options(self) -> LoadOptions:
+        """How to load weights: None wherever the engine shall decide."""
+        return LoadOptions(
+            n_ctx=self.n_ctx or None,
+            n_threads=self.n_threads or None,
+            n_gpu_layers=None if self.n_gpu_layers < 0 else self.n_gpu_layers,
+        )
+
+    def sampling(self) -> Sampling:
+        """The sampling chain, in llama.cpp's usual order. Temperature 0 is greedy."""
+        filters: list[FilterStage] = [
+            Penalties(last_n=self.repeat_last_n, repeat=self.repeat_penalty)
+        ]
+        if self.temperature <= 0:
+            return Sampling(filters=filters, select=Greedy(), seed=self.seed)
+        filters += [
+            TopK(k=self.top_k),
+            TopP(p=self.top_p),
+            MinP(p=self.min_p),
+            Temperature(t=self.temperature),
+        ]
+        return Sampling(filters=filters, select=Dist(), seed=self.seed)
+
+    def as_recorded(self) -> dict[str, Any]:
+        """The settings that shape a reply, as they are stored with it."""
+        return {name: as_stored(getattr(self, name)) for name in _RECORDED}
+
+
+class SettingRefused(Exception):  # noqa: N818
+    """A value that a setting does not take; the text is a sentence for the user."""
+
+
+def checked(name: str, value: object) -> Any:
+    """Return `value` as the setting `name` keeps it, or raise SettingRefused."""
+    check = _CHECKS.get(name)
+    if check is None:
+        raise SettingRefused(f"There is no setting called “{name}”.")
+    return check(value)
+
+
+def changed(settings: Settings, name: str, value: object) -> Settings:
+    """`settings` with one value checked and replaced."""
+    return dataclasses.replace(settings, **{name: checked(name, value)})
+
+
+def from_stored(stored: Mapping[str, object]) -> tuple[Settings, tuple[str, ...]]:
+    """Settings from what the database holds, and the names whose stored value was refused.
+
+    Names that this version does not know are left alone: a newer one may need them.
+    """
+    values: dict[str, Any] = {}
+    refused = []
+    for name, value in stored.items():
+        if name not in _CHECKS:
+            continue
+        try:
+            values[name] = checked(name, value)
+        except SettingRefused:
+            refused.append(name)
+    return Settings(**values), tuple(refused)
+
+
+def as_stored(value: object) -> object:
+    """The JSON form of a setting's value."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _one_of(title: str, *choices: str) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if isinstance(value, str) and value in choices:
+            return value
+        raise SettingRefused(f"{title} is one of {', '.join(choices)}.")
+
+    return check
+
+
+def _whole(title: str, low: int, high: int) -> Callable[[object], int]:
+    def check(value: object) -> int:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if not isinstance(value, bool) and whole and isinstance(value, int | float):
+            number = int(value)
+            if low <= number <= high:
+                return number
+        raise SettingRefused(f"{title} is a whole number from {low:,} to {high:,}.")
+
+    return check
+
+
+def _real(title: str, low: float, high: float) -> Callable[[object], float]:
+    def check(value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            number = float(value)
+            if math.isfinite(number) and low <= number <= high:
+                return number
+        raise SettingRefused(f"{title} is a number from {low:g} to {high:g}.")
+
+    return check
+
+
+def _text(title: str, limit: int) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            raise SettingRefused(f"{title} is a text.")
+        if len(value) > limit:
+            raise SettingRefused(f"{title} is limited to {limit:,} characters.")
+        return clean_text(value).replace("\0", "")
+
+    return check
+
+
+def _flag(title: str) -> Callable[[object], bool]:
+    def check(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise SettingRefused(f"{title} is on or off.")
+
+    return check
+
+
+def _seed(value: object) -> int | None:
+    return None if value is None else _whole("The seed", 0, MAX_SEED)(value)
+
+
+def _stop_strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise SettingRefused("Stop strings are a list of texts.")
+    check = _text("A stop string", MAX_STOP_STRING_LENGTH)
+    texts = tuple(dict.fromkeys(text for item in value if (text := check(item))))
+    if len(texts) > MAX_STOP_STRINGS:
+        raise SettingRefused(f"At most {MAX_STOP_STRINGS} stop strings can be set.")
+    return texts
+
+
+_RECORDED: Final = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "repeat_last_n",
+    "seed",
+    "max_tokens",
+    "stop_strings",
+)
+
+_CHECKS: Final[dict[str, Callable[[object], Any]]] = {
+    "theme": _one_of("The theme", "system", "light", "dark"),
+    "zoom_percent": _whole("The zoom", 80, 300),
+    "n_threads": _whole("The number of threads", 0, 512),
+    "n_ctx": _whole("The context window", 0, 16_777_216),
+    "n_gpu_layers": _whole("The number of layers on the graphics device", -1, 10_000),
+    "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
+    "stop_strings": _stop_strings,
+    "send_key": _one_of("The send key", "enter", "ctrl_enter"),
+    "temperature": _real("The temperature", 0, 10),
+    "top_k": _whole("Top-k", 0, 1_000_000),
+    "top_p": _real("Top-p", 0, 1),
+    "min_p": _real("Min-p", 0, 1),
+    "repeat_penalty": _real("The repetition penalty", 0.1, 10),
+    "repeat_last_n": _whole("The repetition window", -1, 1_000_000),
+    "seed": _seed,
+    "system_prompt": _text("The system prompt", MAX_SYSTEM_PROMPT_LENGTH),
+    "window_geometry": _text("The window's geometry", 20_000),
+    "last_conversation_id": _text("The last conversation", 200),
+    "section_visible": _flag("The section"),
+    "sidebar_visible": _flag("The sidebar"),
+    "sidebar_width": _whole("The sidebar's width", 0, 10_000),
+}

@@ -1,0 +1,83 @@
+"""What every part of the desk stands on: the store, the way out, alarms, and the settings.
+
+One object instead of globals; made by the desk, used on the owner's thread alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from app.chat.alarms import Alarms
+from app.chat.events import Event, Noticed, StoreStateChanged
+from app.chat.settings import Settings
+
+if TYPE_CHECKING:
+    from models.store import Store
+
+T = TypeVar("T")
+Post = Callable[[Callable[[], None]], None]
+Emit = Callable[[Event], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """`store` is None until `Desk.start`; `can_write` is False in a second instance."""
+
+    post: Post
+    emit: Emit
+    alarms: Alarms
+    clock: Callable[[], float] = time.monotonic
+    settings: Settings = field(default_factory=Settings)
+    store: Store | None = None
+    can_write: bool = True
+    is_closing: bool = False
+    store_state: StoreStateChanged = field(default_factory=lambda: StoreStateChanged("ok"))
+
+    def when_done(
+        self,
+        future: Future[T],
+        action: Callable[[T], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run `action` with the result on the owner's thread; `failed` gets a sentence.
+
+        Without `failed` the sentence goes to the user.
+        """
+
+        def settle() -> None:
+            try:
+                result = future.result()
+            except CancelledError:
+                return
+            except Exception as error:  # noqa: BLE001 - the store's own words, or a fault of ours
+                self._on_store_error(error, failed)
+                return
+            action(result)
+
+        future.add_done_callback(lambda _: self.post(settle))
+
+    def saved(self, future: Future[Any]) -> None:
+        """Only watch that a write succeeds."""
+        self.when_done(future, lambda _: None)
+
+    def _on_store_error(self, error: Exception, failed: Callable[[str], None] | None) -> None:
+        _log.warning("the store failed: %s", error, exc_info=error)
+        if self.is_closing:
+            return
+        sentence = str(error) or f"The database failed ({type(error).__name__})."
+        if failed is not None:
+            failed(sentence)
+        else:
+            self.emit(Noticed("error", sentence))
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

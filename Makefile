@@ -107,7 +107,7 @@ lock: $(DEV_STAMP)
 	$(COMPILE) requirements/pip.in -o requirements/pip.txt
 	$(COMPILE) requirements/app.in -o requirements/app.txt
 	$(COMPILE) --no-deps requirements/data.in -o requirements/data.txt
-	$(COMPILE) --constraints requirements/app.txt --no-annotate requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) --constraints requirements/app.txt requirements/dev.in -o requirements/dev.txt
 	@if grep -nE '://|^ *(-i|-f|--(extra-)?index-url|--find-links)' requirements/*.in requirements/*.txt; then \
 	  echo 'The lines above name an index or an address. Remove them before you commit.'; exit 1; fi
 

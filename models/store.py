@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from models.records import Conversation, Message, SearchHit, StoreOpened, Weights
-from models.threads import ReaderThread, WriterThread
+from models.threads import BackupThread, ReaderThread, WriterThread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -63,9 +63,10 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
 class Store:
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
-    def __init__(self, writer: WriterThread, reader: ReaderThread) -> None:
+    def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:
         self._writer = writer
-        self._reader = reader
+        self._reader = ReaderThread(writer)
+        self._backup = BackupThread(writer, first_after_s=backup_after_s)
         self.opened: Future[StoreOpened] = writer.opened
 
     @classmethod
@@ -93,19 +94,20 @@ class Store:
             on_problem=on_problem or (lambda _state, _sentence: None),
             busy_timeout_s=busy_timeout_s,
         )
-        reader = ReaderThread(writer, backup_after_s=backup_after_s)
-        writer.start()
-        reader.start()
-        return cls(writer, reader)
+        store = cls(writer, backup_after_s=backup_after_s)
+        for thread in (store._writer, store._reader, store._backup):
+            thread.start()
+        return store
 
     def close(self, timeout: float = 5.0) -> int:
         """Finish what was asked, end the threads; the number of writes that could not be saved.
 
         It is 0 unless the database stays locked, full or out of reach until the timeout.
         """
-        unsaved = self._writer.close(timeout)
+        self._writer.begin_close(timeout)
         self._reader.close(timeout)
-        return unsaved
+        self._backup.close(timeout)
+        return self._writer.close(timeout)
 
     # --- conversations ------------------------------------------------------------------------
 
@@ -296,7 +298,7 @@ class Store:
 
     def back_up(self, callback: Callback[Path] | None = None) -> Future[Path]:
         """Make and check a backup now; where it lies."""
-        return self._reader.submit_backup(callback)
+        return self._backup.submit(callback)
 
     # --- how it is done -------------------------------------------------------------------------
 

@@ -1,0 +1,239 @@
+"""Rows become records, and records values for rows.
+
+Reading never raises: whatever cannot be understood (a null, an unknown word, broken JSON)
+becomes its default, and a message whose content or state is not there becomes UNREADABLE.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from array import array
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import Row
+
+from models.records import (
+    Conversation,
+    ConversationKind,
+    Message,
+    MessageCounts,
+    MessageState,
+    Role,
+    Weights,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_COUNT_NAMES = frozenset(f.name for f in fields(MessageCounts))
+_NO_COUNTS = MessageCounts()
+
+T = TypeVar("T")
+
+# --- records to rows --------------------------------------------------------------------------
+
+
+def clean(text: str) -> str:
+    """Text that UTF-8 can hold: a lone surrogate becomes U+FFFD. NUL characters stay."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def path_value(path: str) -> str | bytes:
+    """A path as it is, or as bytes where UTF-8 cannot hold it (file names may be any bytes)."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "surrogatepass")
+    return path
+
+
+def to_us(time: datetime) -> int:
+    """Microseconds since 1970; a time without a zone is taken for UTC."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def conversation_values(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns for fields of a conversation by their names."""
+    return dict(_column(name, value) for name, value in changes.items())
+
+
+def message_values(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns for fields of a message by their names, without its place in the tree."""
+    return dict(_column(name, value) for name, value in changes.items())
+
+
+def _column(name: str, value: Any) -> tuple[str, Any]:
+    if name.endswith("_at"):
+        return f"{name[:-3]}_us", None if value is None else to_us(value)
+    match name:
+        case "weights_path":
+            return name, None if value is None else path_value(value)
+        case "kind" | "role" | "state":
+            return name, str(value)
+        case "settings":
+            return name, json.dumps(value) if value else None
+        case "counts":
+            measured = {key: v for key, v in asdict(value).items() if v is not None}
+            return name, json.dumps(measured) if measured else None
+        case "token_ids":
+            return name, None if value is None else _ids_to_bytes(value)
+        case "rendered_prompt":
+            return name, None if value is None else zlib.compress(clean(value).encode(), 1)
+    return name, clean(value) if isinstance(value, str) else value
+
+
+def _ids_to_bytes(ids: tuple[int, ...]) -> bytes:
+    numbers = array("i", ids)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+# --- rows to records --------------------------------------------------------------------------
+
+
+def from_us(value: Any) -> datetime:
+    """The time, or 1970 for a value that is none."""
+    if isinstance(value, int):
+        with suppress(OverflowError):
+            return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH
+
+
+def conversation_from(row: Row[Any]) -> Conversation:
+    return Conversation(
+        id=_text(row.id),
+        title=_text(row.title),
+        created_at=from_us(row.created_us),
+        updated_at=from_us(row.updated_us),
+        kind=_known(ConversationKind, row.kind, ConversationKind.CHAT),
+        folder_id=_text_or_none(row.folder_id),
+        is_pinned=bool(row.is_pinned),
+        is_archived=bool(row.is_archived),
+        trashed_at=None if row.trashed_us is None else from_us(row.trashed_us),
+        system_prompt=_text(row.system_prompt),
+        draft=_text(row.draft),
+        weights_path=_text_or_none(row.weights_path),
+        preset_id=_text_or_none(row.preset_id),
+        active_leaf_id=_text_or_none(row.active_leaf_id),
+        is_titled_by_user=bool(row.is_titled_by_user),
+    )
+
+
+def message_from(
+    row: Row[Any],
+    conversation_id: str,
+    parent_id: str | None,
+    sibling_index: int,
+    sibling_count: int,
+) -> Message:
+    """A record of a row; `rendered_prompt` is None where the row does not carry it."""
+    return Message(
+        id=_text(row.id),
+        conversation_id=conversation_id,
+        parent_id=parent_id,
+        role=_known(Role, row.role, Role.ASSISTANT),
+        content=_text(row.content),
+        created_at=from_us(row.created_us),
+        state=_state(row),
+        reasoning=_text(row.reasoning),
+        token_ids=_ids_from(row.token_ids),
+        is_pinned=bool(row.is_pinned),
+        stop_reason=_text_or_none(row.stop_reason),
+        error=_text_or_none(row.error),
+        seed=row.seed if isinstance(row.seed, int) else None,
+        settings=_object(row.settings),
+        weights_name=_text_or_none(row.weights_name),
+        weights_hash=_text_or_none(row.weights_hash),
+        rendered_prompt=_prompt_from(getattr(row, "rendered_prompt", None)),
+        counts=_counts(row.counts),
+        sibling_index=sibling_index,
+        sibling_count=sibling_count,
+    )
+
+
+def weights_from(row: Row[Any]) -> Weights:
+    return Weights(
+        path=_text(row.path),
+        name=_text(row.name),
+        size_bytes=row.size_bytes if isinstance(row.size_bytes, int) else 0,
+        last_used_at=None if row.last_used_us is None else from_us(row.last_used_us),
+        fast_hash=_text_or_none(row.fast_hash),
+        sha256=_text_or_none(row.sha256),
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return value.decode("utf-8", "surrogatepass")
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _known(kind: type[T], value: Any, default: T) -> T:
+    try:
+        return kind(value)  # type: ignore[call-arg]
+    except ValueError:
+        return default
+
+
+def _state(row: Row[Any]) -> MessageState:
+    if row.content is None:
+        return MessageState.UNREADABLE
+    if row.role not in Role.__members__.values():
+        return MessageState.UNREADABLE
+    return _known(MessageState, row.state, MessageState.UNREADABLE)
+
+
+def _object(text: Any) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _counts(text: Any) -> MessageCounts:
+    if not text:
+        return _NO_COUNTS
+    numbers = {
+        name: value
+        for name, value in _object(text).items()
+        if name in _COUNT_NAMES and isinstance(value, int | float)
+    }
+    return MessageCounts(**numbers) if numbers else _NO_COUNTS  # type: ignore[arg-type]
+
+
+def _ids_from(value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, bytes) or len(value) % 4:
+        return None
+    numbers = array("i", value)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return tuple(numbers)
+
+
+def _prompt_from(value: Any) -> str | None:
+    if not isinstance(value, bytes):
+        return None
+    try:
+        return zlib.decompress(value).decode("utf-8", "replace")
+    except zlib.error:
+        return None

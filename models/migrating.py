@@ -1,0 +1,69 @@
+"""Creating the tables, and bringing older databases to the present form.
+
+Alembic is imported only inside `upgrade` and `is_known`: a database of the present form
+never needs it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from models.connecting import close, connect_for_writing
+from models.errors import StoreError
+from models.tables import HEAD_REVISION, Base
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+
+def create_tables(connection: Connection) -> None:
+    """All tables, indexes and triggers at once, stamped as the newest revision."""
+    Base.metadata.create_all(connection, checkfirst=False)
+    connection.exec_driver_sql(
+        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+        "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
+
+
+def is_known(revision: str) -> bool:
+    """Whether this version has a migration of that name; if not, a newer one has."""
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    try:
+        return ScriptDirectory.from_config(_config()).get_revision(revision) is not None
+    except CommandError:
+        return False
+
+
+def upgrade(path: Path, revision: str = "head", *, busy_timeout_s: float = 3.0) -> None:
+    """Run the migrations, all in one transaction: it is either done or as it was.
+
+    Foreign keys are off meanwhile, because changing a table means building it anew, and
+    checked before the commit.
+    """
+    from alembic import command
+
+    connection = connect_for_writing(path, busy_timeout_s=busy_timeout_s, foreign_keys=False)
+    try:
+        with connection.begin():
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+            if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+                raise StoreError("After the migration some messages would have lost their place.")
+    finally:
+        close(connection)
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    folder = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", folder.replace("%", "%%"))
+    return config

@@ -1,0 +1,452 @@
+"""From a data folder to a usable database, whatever state it is in.
+
+    data_dir/db/cutaway.sqlite3      the database
+    data_dir/backups/                copies of it (`models.backup`)
+
+The ladder, top to bottom; the original is kept at every step:
+
+1. of this version and sound: opened;
+2. of an older version: backed up, then migrated;
+3. of a newer version, locked by another instance, or in a folder that cannot be written to:
+   opened read-only and left as it is;
+4. damaged: what can be read of it goes into a new database, and what is missing comes from
+   the newest sound backup; the damaged file stays as `cutaway.damaged-<time>.sqlite3`;
+5. unreadable or missing: the newest sound backup is restored;
+6. nothing to restore: a fresh one.
+
+Every step below the second has a sentence for the user; a first start has none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, auto
+from pathlib import Path
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from models import backup, migrating, salvage, writing
+from models.connecting import (
+    Mode,
+    close,
+    connect_for_reading,
+    connect_for_writing,
+    connect_in_memory,
+    open_raw,
+)
+from models.errors import StoreError
+from models.records import StoreOpened
+from models.tables import HEAD_REVISION
+from models.trouble import is_damage, passing_trouble
+
+_CHECK_ALWAYS_BELOW_BYTES = 32 * 1024 * 1024
+
+SECOND_INSTANCE_SENTENCE = (
+    "Cutaway is already running with this data folder. This window can read everything "
+    "but saves nothing: close it, or the other one."
+)
+_NEWER_SENTENCE = (
+    "The conversations were saved by a newer version of Cutaway. They are shown, but nothing "
+    "is saved: install that version again, or choose another data folder."
+)
+_FOLDER_SENTENCE = (
+    "The data folder {folder} cannot be written to. Conversations can be read, but nothing "
+    "is saved: make the folder writable, or choose another data folder."
+)
+
+
+class Finding(Enum):
+    """What a database file is."""
+
+    MISSING = auto()
+    CURRENT = auto()
+    OLDER = auto()
+    NEWER = auto()
+    DAMAGED = auto()
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the files of one data folder lie."""
+
+    data_dir: Path
+    path: Path = field(init=False)
+    backups: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.path = self.data_dir / "db" / "cutaway.sqlite3"
+        self.backups = self.data_dir / "backups"
+
+    @property
+    def repaired(self) -> Path:
+        """A finished new database that is about to take the place of a damaged one."""
+        return self.path.with_name("cutaway.repaired.sqlite3")
+
+    @property
+    def building(self) -> Path:
+        return self.path.with_name("cutaway.building.sqlite3")
+
+    @property
+    def suspect(self) -> Path:
+        """A note that SQLite reported damage: the next start checks everything."""
+        return self.path.with_name("suspect")
+
+    def prepare(self) -> None:
+        """Make the folders, for their owner alone; OSError where nothing can be written."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.path.parent, self.backups):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+        with tempfile.TemporaryFile(dir=self.path.parent):
+            pass
+        if self.path.exists() and not os.access(self.path, os.R_OK | os.W_OK):
+            raise PermissionError(f"{self.path} cannot be written to")
+
+
+@dataclass(slots=True)
+class Database:
+    """An opened database, for the database threads. `path` is None where it is in memory."""
+
+    outcome: StoreOpened
+    place: Place
+    connect_reader: Callable[[], Connection]
+    connect_writer: Callable[[], Connection] | None = None
+    temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.place.path
+
+    @property
+    def backups(self) -> Path:
+        return self.place.backups
+
+    def mark_suspect(self) -> None:
+        with suppress(OSError):
+            self.place.suspect.touch(mode=0o600)
+
+    def clean_up(self) -> None:
+        if self.temporary is not None:
+            self.temporary.cleanup()
+
+
+def open_database(
+    data_dir: Path,
+    *,
+    read_only: bool = False,
+    read_only_sentence: str = "",
+    busy_timeout_s: float = 3.0,
+) -> Database:
+    """Walk the ladder. Passing trouble (a lock) is raised as it is: try again then."""
+    place = Place(data_dir)
+    opener = _Opener(place, busy_timeout_s)
+    if read_only:
+        return opener.read_only(read_only_sentence or SECOND_INSTANCE_SENTENCE)
+    try:
+        place.prepare()
+    except OSError:
+        return opener.read_only(_FOLDER_SENTENCE.format(folder=data_dir))
+    finish_swap(place)
+    return opener.writable()
+
+
+def examine(place: Place) -> Finding:
+    """Look at the file without changing it. Raises what may pass, as sqlite3.Error."""
+    path = place.path
+    if not path.exists() or path.stat().st_size == 0:
+        return Finding.MISSING
+    try:
+        with closing(_open_readable(path)) as raw:
+            return _finding(raw, check_all=_must_check(place))
+    except sqlite3.Error as error:
+        if is_damage(error):
+            return Finding.DAMAGED
+        raise
+
+
+def _finding(raw: sqlite3.Connection, *, check_all: bool) -> Finding:
+    tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master")}
+    if not tables:
+        return Finding.MISSING
+    if not {"conversation", "message"} <= tables:
+        return Finding.DAMAGED
+    if check_all and raw.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        return Finding.DAMAGED
+    if "alembic_version" not in tables:
+        return Finding.NEWER
+    row = raw.execute("SELECT version_num FROM alembic_version").fetchone()
+    if row == (HEAD_REVISION,):
+        return Finding.CURRENT
+    is_older = row is not None and migrating.is_known(str(row[0]))
+    return Finding.OLDER if is_older else Finding.NEWER
+
+
+def _must_check(place: Place) -> bool:
+    """A full check reads the whole file. It is made where that is quick or there is a reason.
+
+    A write-ahead log that is left over tells that the last run did not end in order.
+    """
+    return (
+        place.path.stat().st_size < _CHECK_ALWAYS_BELOW_BYTES
+        or _with_suffix(place.path, "-wal").exists()
+        or place.suspect.exists()
+    )
+
+
+class _Opener:
+    """One walk down the ladder."""
+
+    def __init__(self, place: Place, busy_timeout_s: float) -> None:
+        self._place = place
+        self._busy_timeout_s = busy_timeout_s
+
+    # --- for writing ----------------------------------------------------------------------------
+
+    def writable(self) -> Database:
+        match examine(self._place):
+            case Finding.CURRENT:
+                return self._ready("ok", "")
+            case Finding.OLDER:
+                return self._migrated()
+            case Finding.NEWER:
+                return self.read_only(_NEWER_SENTENCE)
+            case Finding.DAMAGED:
+                return self._repaired()
+            case Finding.MISSING:
+                return self._restored_or_fresh()
+
+    def _ready(self, state: str, sentence: str) -> Database:
+        """The file is sound and of this version: settle what the last run left."""
+        path, timeout_s = self._place.path, self._busy_timeout_s
+        connection = connect_for_writing(path, busy_timeout_s=timeout_s)
+        try:
+            with connection.begin():
+                interrupted = writing.interrupt_streaming(connection)
+        finally:
+            close(connection)
+        with suppress(OSError):
+            self._place.suspect.unlink(missing_ok=True)
+        return Database(
+            StoreOpened(state, sentence, interrupted),
+            self._place,
+            connect_reader=lambda: connect_for_reading(path, "ro", busy_timeout_s=timeout_s),
+            connect_writer=lambda: connect_for_writing(path, busy_timeout_s=timeout_s),
+        )
+
+    def _migrated(self) -> Database:
+        try:
+            kept = backup.back_up(self._place.path, self._place.backups, before=HEAD_REVISION)
+            migrating.upgrade(self._place.path, busy_timeout_s=self._busy_timeout_s)
+        except Exception as error:
+            if passing_trouble(error) is not None:
+                raise
+            return self.read_only(
+                "The conversations are of an older version of Cutaway and could not be brought "
+                f"to this one ({error}). They are shown, but nothing is saved: install the "
+                "older version again, or choose another data folder."
+            )
+        backup.thin(self._place.backups)
+        return self._ready("ok", "" if kept.exists() else "The backup has disappeared.")
+
+    def _repaired(self) -> Database:
+        place = self._place
+        newest = backup.newest_sound(place.backups)
+        try:
+            with self._building() as target:
+                counted = salvage.salvage(place.path, target, newest.path if newest else None)
+            if not counted.conversations:
+                return self._restored_or_fresh()
+            place.building.replace(place.repaired)
+            kept = finish_swap(place)
+        except (OSError, sqlite3.Error, DBAPIError, StoreError) as error:
+            return self.read_only(
+                f"The database is damaged and could not be repaired ({error}). What can be read "
+                "is shown, but nothing is saved: free some disk space and start Cutaway again."
+            )
+        return self._ready("salvaged", f"{counted.sentence} {_kept_sentence(kept)}")
+
+    def _restored_or_fresh(self) -> Database:
+        place = self._place
+        had_one = place.path.exists()
+        newest = backup.newest_sound(place.backups)
+        place.building.unlink(missing_ok=True)
+        if newest is None:
+            with self._building():
+                pass
+        else:
+            place.building.touch(mode=0o600)
+            shutil.copyfile(newest.path, place.building)
+        place.building.replace(place.repaired)
+        kept = finish_swap(place)
+        return self._after_restoring(newest, kept if had_one else None)
+
+    def _after_restoring(self, newest: backup.Backup | None, kept: Path | None) -> Database:
+        what = "could not be read" if kept else "was missing"
+        if newest is None:
+            sentence = f"The database {what}, and there is no backup: Cutaway starts empty."
+            return self._ready("fresh", f"{sentence} {_kept_sentence(kept)}" if kept else "")
+        if examine(self._place) is Finding.OLDER:
+            migrating.upgrade(self._place.path, busy_timeout_s=self._busy_timeout_s)
+        sentence = (
+            f"The database {what}. The backup of {newest.made_at:%d %B %Y, %H:%M} UTC is used."
+        )
+        return self._ready("restored", f"{sentence} {_kept_sentence(kept)}".rstrip())
+
+    def _building(self) -> _Building:
+        return _Building(self._place.building, self._busy_timeout_s)
+
+    # --- read-only ------------------------------------------------------------------------------
+
+    def read_only(self, sentence: str) -> Database:
+        """Open whatever can be read, change nothing; an empty one in memory as the last resort."""
+        try:
+            return self._readable(sentence)
+        except (OSError, sqlite3.Error, DBAPIError, StoreError):
+            return self._in_memory(f"{sentence} The conversations cannot be read at present.")
+
+    def _readable(self, sentence: str) -> Database:
+        place = self._place
+        if not place.path.exists() or place.path.stat().st_size == 0:
+            return self._in_memory(sentence)
+        match examine(place):
+            case Finding.MISSING:
+                return self._in_memory(sentence)
+            case Finding.OLDER:
+                return self._older_in_copy(sentence)
+            case Finding.DAMAGED:
+                sentence += " The database is damaged; only a part of it may be shown."
+        mode, timeout_s = _readable_mode(place.path), self._busy_timeout_s
+        return Database(
+            StoreOpened("read_only", sentence),
+            place,
+            connect_reader=lambda: connect_for_reading(place.path, mode, busy_timeout_s=timeout_s),
+        )
+
+    def _older_in_copy(self, sentence: str) -> Database:
+        """A database of an older version that must not be changed: a copy of it is migrated."""
+        folder = tempfile.TemporaryDirectory(prefix="cutaway-")
+        copy = Path(folder.name) / "copy.sqlite3"
+        with (
+            closing(_open_readable(self._place.path)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+        migrating.upgrade(copy)
+        return Database(
+            StoreOpened("read_only", sentence),
+            self._place,
+            connect_reader=lambda: connect_for_reading(copy, "ro", busy_timeout_s=1.0),
+            temporary=folder,
+        )
+
+    def _in_memory(self, sentence: str) -> Database:
+        def connected() -> Connection:
+            connection = connect_in_memory()
+            with connection.begin():
+                migrating.create_tables(connection)
+            return connection
+
+        return Database(StoreOpened("read_only", sentence), self._place, connect_reader=connected)
+
+
+class _Building:
+    """A context: a new database with its tables, complete on disk when the context ends."""
+
+    def __init__(self, path: Path, busy_timeout_s: float) -> None:
+        self._path = path
+        self._busy_timeout_s = busy_timeout_s
+
+    def __enter__(self) -> Connection:
+        for suffix in ("", "-wal", "-shm"):
+            _with_suffix(self._path, suffix).unlink(missing_ok=True)
+        self._path.touch(mode=0o600)
+        self._connection = connect_for_writing(
+            self._path, busy_timeout_s=self._busy_timeout_s, foreign_keys=False
+        )
+        with self._connection.begin():
+            migrating.create_tables(self._connection)
+        return self._connection
+
+    def __exit__(self, *_: object) -> None:
+        close(self._connection)
+
+
+def finish_swap(place: Place) -> Path | None:
+    """Put a repaired database in its place and the old files aside; where those are now.
+
+    Each step is one rename, and it can be cut short after any of them: as long as the
+    repaired file is there, the next start goes on. A log is never left beside a database
+    that it does not belong to: SQLite would write it into that one.
+    """
+    if not place.repaired.exists():
+        return None
+    kept = _free_name(place.path)
+    moved = False
+    for suffix in ("-wal", "-shm", ""):
+        old = _with_suffix(place.path, suffix)
+        if old.exists():
+            old.replace(_with_suffix(kept, suffix))
+            moved = True
+    place.repaired.replace(place.path)
+    _sync_folder(place.path.parent)
+    return kept if moved else None
+
+
+def _free_name(path: Path) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    count = 0
+    while True:
+        extra = f"-{count}" if count else ""
+        name = path.with_name(f"{path.stem}.damaged-{stamp}{extra}{path.suffix}")
+        if not name.exists():
+            return name
+        count += 1
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames last through a power failure, where the system has a way to."""
+    with suppress(OSError, AttributeError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _kept_sentence(kept: Path | None) -> str:
+    return f"The old file is kept as {kept.name}." if kept is not None else ""
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _open_readable(path: Path) -> sqlite3.Connection:
+    return open_raw(path, _readable_mode(path))
+
+
+def _readable_mode(path: Path) -> Mode:
+    """`ro`, or `immutable` for a folder where SQLite cannot put the files that it shares.
+
+    Immutable ignores the write-ahead log, so it is only for a database that has none.
+    """
+    wal = _with_suffix(path, "-wal")
+    try:
+        with closing(open_raw(path, "ro")) as raw:
+            raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        has_log = wal.exists() and wal.stat().st_size > 0
+        if is_damage(error) or has_log:
+            raise
+        return "immutable"
+    except sqlite3.DatabaseError:
+        return "ro"  # damaged: whoever reads it finds out
+    return "ro"

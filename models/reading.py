@@ -1,0 +1,266 @@
+"""Questions asked of the database. They run on a database thread, in a transaction of its.
+
+Paths are walked by SQLite: one recursive query per question, however long the path is. Each
+recursion is bounded by the number of messages there are, so that a damaged tree (a message
+that is its own ancestor) ends too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy.orm import aliased
+
+from models.errors import NotFoundError
+from models.mapping import conversation_from, message_from, weights_from
+from models.records import Conversation, Message, Weights
+from models.tables import ConversationRow, MessageRow, SettingRow, TokenTraceRow, WeightsRow
+
+_PATH = text(
+    """
+    WITH RECURSIVE path(row_id, parent_row_id, height) AS (
+        SELECT row_id, parent_row_id, 0 FROM message WHERE row_id = :leaf
+        UNION ALL
+        SELECT m.row_id, m.parent_row_id, path.height + 1
+        FROM path JOIN message AS m ON m.row_id = path.parent_row_id
+        LIMIT :bound
+    )
+    SELECT m.row_id, m.id, m.parent_row_id, m.role, m.state, m.created_us, m.is_pinned,
+        m.stop_reason, m.error, m.seed, m.weights_name, m.weights_hash, m.settings, m.counts,
+        m.content, m.reasoning, m.token_ids, path.height,
+        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
+            AND s.parent_row_id IS m.parent_row_id) AS sibling_count,
+        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
+            AND s.parent_row_id IS m.parent_row_id AND s.row_id < m.row_id) AS sibling_index
+    FROM path JOIN message AS m ON m.row_id = path.row_id
+    """
+)
+
+_LEAF_BELOW = text(
+    """
+    WITH RECURSIVE below(row_id) AS (
+        SELECT :top
+        UNION ALL
+        SELECT (SELECT max(m.row_id) FROM message AS m WHERE m.parent_row_id = below.row_id)
+        FROM below WHERE below.row_id IS NOT NULL
+        LIMIT :bound
+    )
+    SELECT row_id FROM below WHERE row_id IS NOT NULL
+    """
+)
+
+_IN_PATH = [
+    getattr(MessageRow, column.name)
+    for column in MessageRow.__table__.columns
+    if column.name != "rendered_prompt"
+]
+
+# --- conversations ----------------------------------------------------------------------------
+
+
+def list_conversations(connection: Connection) -> tuple[Conversation, ...]:
+    rows = connection.execute(
+        select(*ConversationRow.__table__.columns)
+        .where(ConversationRow.trashed_us.is_(None))
+        .order_by(
+            ConversationRow.is_pinned.desc(),
+            ConversationRow.updated_us.desc(),
+            ConversationRow.row_id.desc(),
+        )
+    )
+    return tuple(conversation_from(row) for row in rows)
+
+
+def list_trash(connection: Connection) -> tuple[Conversation, ...]:
+    rows = connection.execute(
+        select(*ConversationRow.__table__.columns)
+        .where(ConversationRow.trashed_us.is_not(None))
+        .order_by(ConversationRow.trashed_us.desc(), ConversationRow.row_id.desc())
+    )
+    return tuple(conversation_from(row) for row in rows)
+
+
+def load_conversation(
+    connection: Connection, conversation_id: str
+) -> tuple[Conversation, tuple[Message, ...]]:
+    """A leaf that is missing or of another conversation: the newest message is taken."""
+    row = conversation_row(connection, conversation_id)
+    leaf_row = connection.scalar(
+        select(MessageRow.row_id).where(
+            MessageRow.id == row.active_leaf_id, MessageRow.conversation_row_id == row.row_id
+        )
+    )
+    if leaf_row is None:
+        leaf_row = connection.scalar(
+            select(func.max(MessageRow.row_id)).where(MessageRow.conversation_row_id == row.row_id)
+        )
+    return conversation_from(row), _path(connection, conversation_id, leaf_row)
+
+
+def conversation_row(connection: Connection, conversation_id: str) -> Row[Any]:
+    row = connection.execute(
+        select(*ConversationRow.__table__.columns).where(ConversationRow.id == conversation_id)
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError("This conversation is not in the database.")
+    return row
+
+
+# --- the tree ---------------------------------------------------------------------------------
+
+
+def load_path(connection: Connection, conversation_id: str, leaf_id: str) -> tuple[Message, ...]:
+    conversation = conversation_row(connection, conversation_id)
+    leaf = message_row(connection, leaf_id)
+    if leaf.conversation_row_id != conversation.row_id:
+        raise NotFoundError("This message is not in that conversation.")
+    return _path(connection, conversation_id, leaf.row_id)
+
+
+def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
+    row = message_row(connection, message_id)
+    versions = connection.execute(
+        select(*_IN_PATH)
+        .where(
+            MessageRow.conversation_row_id == row.conversation_row_id,
+            MessageRow.parent_row_id.is_not_distinct_from(row.parent_row_id),
+        )
+        .order_by(MessageRow.row_id)
+    ).all()
+    conversation_id, parent_id = _names_of(connection, row)
+    return tuple(
+        message_from(version, conversation_id, parent_id, index, len(versions))
+        for index, version in enumerate(versions)
+    )
+
+
+def leaf_below(connection: Connection, message_id: str) -> str:
+    top = message_row(connection, message_id)
+    bound = message_count(connection, top.conversation_row_id) + 1
+    rows = connection.execute(_LEAF_BELOW, {"top": top.row_id, "bound": bound}).scalars().all()
+    leaf_id = connection.scalar(select(MessageRow.id).where(MessageRow.row_id == rows[-1]))
+    return str(leaf_id)
+
+
+def load_message(connection: Connection, message_id: str) -> Message:
+    row = connection.execute(
+        select(*MessageRow.__table__.columns).where(MessageRow.id == message_id)
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError("This message is not in the database.")
+    conversation_id, parent_id = _names_of(connection, row)
+    rows = _sibling_rows(connection, row)
+    return message_from(row, conversation_id, parent_id, rows.index(row.row_id), len(rows))
+
+
+def message_row(connection: Connection, message_id: str) -> Row[int, int, int | None]:
+    """Where a message stands: row_id, conversation_row_id, parent_row_id."""
+    row = connection.execute(
+        select(MessageRow.row_id, MessageRow.conversation_row_id, MessageRow.parent_row_id).where(
+            MessageRow.id == message_id
+        )
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError("This message is not in the database.")
+    return row
+
+
+def message_count(connection: Connection, conversation_row_id: int) -> int:
+    return (
+        connection.scalar(
+            select(func.count()).where(MessageRow.conversation_row_id == conversation_row_id)
+        )
+        or 0
+    )
+
+
+def _path(
+    connection: Connection, conversation_id: str, leaf_row_id: int | None
+) -> tuple[Message, ...]:
+    if leaf_row_id is None:
+        return ()
+    bound = connection.scalar(select(func.count()).select_from(MessageRow))
+    rows = connection.execute(_PATH, {"leaf": leaf_row_id, "bound": bound}).all()
+    # Sorted here: SQLite would copy every text into a temporary table to sort.
+    return _records_along(sorted(rows, key=lambda row: -row.height), conversation_id)
+
+
+def _records_along(rows: Sequence[Row[Any]], conversation_id: str) -> tuple[Message, ...]:
+    """Each row's parent is the one before it."""
+    messages: list[Message] = []
+    parent_id: str | None = None
+    for row in rows:
+        messages.append(
+            message_from(row, conversation_id, parent_id, row.sibling_index, row.sibling_count)
+        )
+        parent_id = messages[-1].id
+    return tuple(messages)
+
+
+def _names_of(connection: Connection, row: Row[Any]) -> tuple[str, str | None]:
+    """The uuids of a message's conversation and parent."""
+    parent = aliased(MessageRow)
+    conversation_id = connection.scalar(
+        select(ConversationRow.id).where(ConversationRow.row_id == row.conversation_row_id)
+    )
+    parent_id = connection.scalar(select(parent.id).where(parent.row_id == row.parent_row_id))
+    return conversation_id or "", parent_id
+
+
+def _sibling_rows(connection: Connection, row: Row[Any]) -> Sequence[int]:
+    return (
+        connection.execute(
+            select(MessageRow.row_id)
+            .where(
+                MessageRow.conversation_row_id == row.conversation_row_id,
+                MessageRow.parent_row_id.is_not_distinct_from(row.parent_row_id),
+            )
+            .order_by(MessageRow.row_id)
+        )
+        .scalars()
+        .all()
+    )
+
+
+# --- settings, weights, traces ------------------------------------------------------------------
+
+
+def get_setting(connection: Connection, name: str, default: Any) -> Any:
+    value = connection.scalar(select(SettingRow.value).where(SettingRow.name == name))
+    if value is None:
+        return default
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return default
+
+
+def all_settings(connection: Connection) -> dict[str, Any]:
+    nothing = object()
+    names = connection.execute(select(SettingRow.name).order_by(SettingRow.name)).scalars().all()
+    values = {name: get_setting(connection, name, nothing) for name in names}
+    return {name: value for name, value in values.items() if value is not nothing}
+
+
+def list_weights(connection: Connection) -> tuple[Weights, ...]:
+    rows = connection.execute(
+        select(*WeightsRow.__table__.columns).order_by(
+            WeightsRow.last_used_us.desc().nulls_last(), WeightsRow.name, WeightsRow.path
+        )
+    )
+    return tuple(weights_from(row) for row in rows)
+
+
+def last_used_weights(connection: Connection) -> Weights | None:
+    return next((w for w in list_weights(connection) if w.last_used_at is not None), None)
+
+
+def load_trace(connection: Connection, message_id: str) -> bytes | None:
+    return connection.scalar(
+        select(TokenTraceRow.blob)
+        .join(MessageRow, MessageRow.row_id == TokenTraceRow.message_row_id)
+        .where(MessageRow.id == message_id)
+    )

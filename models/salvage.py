@@ -1,0 +1,219 @@
+"""Reading what can still be read out of a damaged database.
+
+A damaged page makes SQLite stop where it meets it. So each table is read from its beginning
+until that happens, then from its end backwards, and then the gap row by row. What is missing
+is filled from a backup. Rows whose surroundings are lost get them back as far as possible:
+
+* a message whose parent is lost hangs under a placeholder, which hangs under the message
+  before it, so that the conversation still reads from top to bottom;
+* messages whose conversation is lost are put into a new one, "Recovered messages".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Table, text
+from sqlalchemy.dialects.sqlite import insert
+
+from models.connecting import open_raw
+from models.tables import (
+    ConversationRow,
+    MessageRow,
+    SettingRow,
+    TokenTraceRow,
+    WeightsRow,
+)
+
+LOST_STATE = "lost"
+"""No known state on purpose: it reads as UNREADABLE."""
+
+_TABLES: tuple[Table, ...] = tuple(
+    row.__table__  # type: ignore[misc]
+    for row in (ConversationRow, MessageRow, TokenTraceRow, WeightsRow, SettingRow)
+)
+_GAP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was saved: conversations and messages in all, and how many came from a backup."""
+
+    conversations: int
+    messages: int
+    messages_from_backup: int
+
+    @property
+    def sentence(self) -> str:
+        text = (
+            f"The database was damaged. {self.messages} messages in {self.conversations} "
+            "conversations could be saved"
+        )
+        if self.messages_from_backup:
+            text += f", {self.messages_from_backup} of them from the last backup"
+        return text + "."
+
+
+def salvage(damaged: Path, target: Connection, backup: Path | None) -> Counted:
+    """Copy every row that can be read into the empty `target`, then what the backup adds.
+
+    The damaged file is opened read-only. `target` has foreign keys off.
+    """
+    with target.begin():
+        _copy_from(damaged, target)
+        own = _count(target, "message")
+        if backup is not None:
+            _copy_from(backup, target)
+        both = _count(target, "message")
+        _adopt_messages(target)
+        _bridge_gaps(target)
+        _drop_strays(target)
+        return Counted(_count(target, "conversation"), both, both - own)
+
+
+def _copy_from(source: Path, target: Connection) -> None:
+    try:
+        with closing(open_raw(source, "ro")) as raw:
+            for table in _TABLES:
+                _copy_table(raw, table, target)
+    except sqlite3.Error:
+        return  # not even the schema can be read
+
+
+def _copy_table(raw: sqlite3.Connection, table: Table, target: Connection) -> None:
+    names = [column.name for column in table.columns]
+    statement = insert(table).on_conflict_do_nothing()
+    for values in _readable_rows(raw, table.name, names):
+        row = _filled(table, dict(zip(names, values, strict=True)))
+        if row is not None:
+            target.execute(statement, row)
+
+
+def _filled(table: Table, row: dict[str, Any]) -> dict[str, Any] | None:
+    """The row with a default for each null that must not be; None where its key is one."""
+    for column in table.columns:
+        if row[column.name] is None and not column.nullable:
+            if column.primary_key or column.unique or column.foreign_keys:
+                return None
+            row[column.name] = column.type.python_type()
+    return row
+
+
+def _readable_rows(
+    raw: sqlite3.Connection, table: str, names: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows in any order, each once."""
+    columns = ", ".join(f'"{name}"' for name in names)
+    query = f'SELECT rowid, {columns} FROM "{table}" NOT INDEXED'
+    first = last = None
+    for rowid, *values in _until_damage(raw, f"{query} ORDER BY rowid"):
+        first = rowid
+        yield tuple(values)
+    for rowid, *values in _until_damage(raw, f"{query} ORDER BY rowid DESC"):
+        if first is not None and rowid <= first:
+            return
+        last = rowid
+        yield tuple(values)
+    yield from _in_gap(raw, query, first or 0, last)
+
+
+def _in_gap(
+    raw: sqlite3.Connection, query: str, after: int, before: int | None
+) -> Iterator[tuple[Any, ...]]:
+    if before is None:
+        return
+    deadline = time.monotonic() + _GAP_SECONDS
+    for rowid in range(after + 1, before):
+        if time.monotonic() > deadline:
+            return
+        for _, *values in _until_damage(raw, f"{query} WHERE rowid = {rowid}"):
+            yield tuple(values)
+
+
+def _until_damage(raw: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    try:
+        yield from raw.execute(query)
+    except sqlite3.Error:
+        return
+
+
+# --- what belongs together ----------------------------------------------------------------------
+
+
+def _adopt_messages(target: Connection) -> None:
+    """Give messages of lost conversations a conversation, one for each that is lost."""
+    lost = target.execute(
+        text(
+            "SELECT conversation_row_id, min(created_us), max(created_us) FROM message "
+            "WHERE conversation_row_id NOT IN (SELECT row_id FROM conversation) GROUP BY 1"
+        )
+    ).all()
+    for row_id, created_us, updated_us in lost:
+        target.execute(
+            insert(ConversationRow).values(
+                row_id=row_id,
+                id=str(uuid.uuid4()),
+                title="Recovered messages",
+                kind="chat",
+                created_us=created_us,
+                updated_us=updated_us,
+                is_pinned=False,
+                is_archived=False,
+                is_titled_by_user=True,
+                system_prompt="",
+                draft="",
+            )
+        )
+
+
+def _bridge_gaps(target: Connection) -> None:
+    """Put a placeholder where a message has a parent that is lost."""
+    gaps = target.execute(
+        text(
+            "SELECT parent_row_id, conversation_row_id, min(row_id), min(created_us) FROM message "
+            "WHERE parent_row_id NOT IN (SELECT row_id FROM message) GROUP BY 1"
+        )
+    ).all()
+    for row_id, conversation_row_id, child_row_id, created_us in gaps:
+        child_role = target.scalar(
+            text("SELECT role FROM message WHERE row_id = :row"), {"row": child_row_id}
+        )
+        before = target.scalar(
+            text(
+                "SELECT max(row_id) FROM message "
+                "WHERE conversation_row_id = :conversation AND row_id < :row"
+            ),
+            {"conversation": conversation_row_id, "row": row_id},
+        )
+        target.execute(
+            insert(MessageRow).values(
+                row_id=row_id,
+                id=str(uuid.uuid4()),
+                conversation_row_id=conversation_row_id,
+                parent_row_id=before,
+                role="user" if child_role == "assistant" else "assistant",
+                state=LOST_STATE,
+                created_us=created_us,
+                is_pinned=False,
+                error="This message was lost when the database was damaged.",
+                content="",
+                reasoning="",
+            )
+        )
+
+
+def _drop_strays(target: Connection) -> None:
+    target.execute(
+        text("DELETE FROM token_trace WHERE message_row_id NOT IN (SELECT row_id FROM message)")
+    )
+
+
+def _count(target: Connection, table: str) -> int:
+    return int(target.scalar(text(f"SELECT count(*) FROM {table}")) or 0)

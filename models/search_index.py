@@ -1,0 +1,145 @@
+"""What is indexed for search, and how text is cut for it.
+
+Two FTS5 tables without content of their own (`rowid` is the `row_id` of the message or
+conversation) are kept by triggers. A reply enters when it is no longer `streaming`, so that
+saving it once a second does not index it once a second.
+
+FTS5's tokenizer takes a run of Chinese, Japanese or Korean text for one word. So such runs
+are cut into overlapping pairs before indexing, and a last single character:
+
+    "我爱北京"  ->  "我爱 爱北 北京 京"
+
+The search for 北京 then is a word, one for 爱北京 the phrase "爱北 北京", and one for 京 the
+beginning of a word. SQL calls this cutting `search_text(text)`; every connection that writes
+defines it (`models.connecting`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_CJK = re.compile(
+    "[\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
+)
+_CJK_AT_END = re.compile(f"{_CJK.pattern}$")
+
+TABLES = ("message_search", "conversation_search")
+
+_STATEMENTS = (
+    """
+    CREATE VIRTUAL TABLE message_search USING fts5(
+        content, reasoning, content='', prefix='2 3', tokenize='unicode61 remove_diacritics 2'
+    )
+    """,
+    """
+    CREATE VIRTUAL TABLE conversation_search USING fts5(
+        title, content='', prefix='2 3', tokenize='unicode61 remove_diacritics 2'
+    )
+    """,
+    """
+    CREATE TRIGGER message_search_insert AFTER INSERT ON message
+    WHEN new.state <> 'streaming' BEGIN
+        INSERT INTO message_search(rowid, content, reasoning)
+        VALUES (new.row_id, search_text(new.content), search_text(new.reasoning));
+    END
+    """,
+    """
+    CREATE TRIGGER message_search_delete AFTER DELETE ON message
+    WHEN old.state <> 'streaming' BEGIN
+        INSERT INTO message_search(message_search, rowid, content, reasoning)
+        VALUES ('delete', old.row_id, search_text(old.content), search_text(old.reasoning));
+    END
+    """,
+    """
+    CREATE TRIGGER message_search_update AFTER UPDATE OF content, reasoning, state ON message
+    BEGIN
+        INSERT INTO message_search(message_search, rowid, content, reasoning)
+        SELECT 'delete', old.row_id, search_text(old.content), search_text(old.reasoning)
+        WHERE old.state <> 'streaming';
+        INSERT INTO message_search(rowid, content, reasoning)
+        SELECT new.row_id, search_text(new.content), search_text(new.reasoning)
+        WHERE new.state <> 'streaming';
+    END
+    """,
+    """
+    CREATE TRIGGER conversation_search_insert AFTER INSERT ON conversation BEGIN
+        INSERT INTO conversation_search(rowid, title)
+        VALUES (new.row_id, search_text(new.title));
+    END
+    """,
+    """
+    CREATE TRIGGER conversation_search_delete AFTER DELETE ON conversation BEGIN
+        INSERT INTO conversation_search(conversation_search, rowid, title)
+        VALUES ('delete', old.row_id, search_text(old.title));
+    END
+    """,
+    """
+    CREATE TRIGGER conversation_search_update AFTER UPDATE OF title ON conversation BEGIN
+        INSERT INTO conversation_search(conversation_search, rowid, title)
+        VALUES ('delete', old.row_id, search_text(old.title));
+        INSERT INTO conversation_search(rowid, title)
+        VALUES (new.row_id, search_text(new.title));
+    END
+    """,
+)
+
+
+def create_search_index(connection: Connection) -> None:
+    """Create the tables and triggers; migrations that rebuild `message` call it too."""
+    for statement in _STATEMENTS:
+        connection.exec_driver_sql(statement)
+
+
+def cut(text: object) -> str:
+    """Text as it is indexed: runs of CJK in overlapping pairs, the rest as it is."""
+    if not isinstance(text, str):
+        return ""
+    if text.isascii():
+        return text
+    return _CJK.sub(lambda match: f" {_pairs(match.group())} ", text)
+
+
+def query_for(text: str) -> str:
+    """An FTS5 query for what somebody typed; empty where there is nothing to search for.
+
+    Every piece is quoted, so no character of the user's is an operator. A piece in quotation
+    marks is a phrase; the last piece may be the beginning of a word.
+
+        'hello "big wor'  ->  '"hello" "big wor" *'
+    """
+    is_finished = text.rstrip().endswith('"') and text.count('"') % 2 == 0
+    queries = [query for piece in pieces(text) if (query := _phrase(piece))]
+    if queries and not is_finished and not queries[-1].endswith("*"):
+        queries[-1] += " *"
+    return " ".join(queries)
+
+
+def pieces(text: str) -> list[str]:
+    """The words and "quoted phrases" that somebody typed."""
+    found: list[str] = []
+    for position, part in enumerate(text.replace("\0", " ").split('"')):
+        is_quoted = position % 2 == 1
+        found += [" ".join(part.split())] if is_quoted else part.split()
+    return [piece for piece in found if piece]
+
+
+def _phrase(piece: str) -> str:
+    """The piece as a quoted FTS5 phrase, or nothing where no letter or digit is in it."""
+    if not any(char.isalnum() for char in piece):
+        return ""
+    tokens = cut(piece).split()
+    run_at_end = _CJK_AT_END.search(piece)
+    if run_at_end is None:
+        return f'"{" ".join(tokens)}"'
+    if len(run_at_end.group()) > 1:  # its last character may go on in the text: 京 in 京都
+        return f'"{" ".join(tokens[:-1])}"'
+    return f'"{" ".join(tokens)}" *'
+
+
+def _pairs(run: str) -> str:
+    return " ".join(run[i : i + 2] for i in range(len(run)))

@@ -1,0 +1,135 @@
+"""The tables. Only plain SQLite types here: `models.mapping` turns rows into records.
+
+Enumerations, JSON and times are kept as text and integers on purpose. A column type that
+converts would raise on a row it cannot convert, and one bad row would hide a whole chat.
+
+* Times are integers: microseconds since 1970 in UTC.
+* `id` is the uuid that leaves this package; `row_id` the integer that rows refer to each
+  other by. It grows with time and is never used twice, so it also orders siblings.
+* `conversation.active_leaf_id` is no foreign key: one that leads nowhere means "the newest".
+* Whatever is changed here is changed by a migration too; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, ForeignKey, Index, MetaData, event, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from models.search_index import create_search_index
+
+HEAD_REVISION = "0001"
+"""The newest migration. A database that `create_all` made is stamped with it."""
+
+IS_STREAMING = text("state = 'streaming'")
+"""Spelled out, since SQLite takes a partial index only for a condition it can compare."""
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class ConversationRow(Base):
+    __tablename__ = "conversation"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    row_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    title: Mapped[str]
+    kind: Mapped[str]
+    created_us: Mapped[int]
+    updated_us: Mapped[int] = mapped_column(index=True)
+    trashed_us: Mapped[int | None]
+    is_pinned: Mapped[bool]
+    is_archived: Mapped[bool]
+    is_titled_by_user: Mapped[bool]
+    folder_id: Mapped[str | None]
+    preset_id: Mapped[str | None]
+    weights_path: Mapped[str | None]
+    active_leaf_id: Mapped[str | None]
+    system_prompt: Mapped[str]
+    draft: Mapped[str]
+
+
+class MessageRow(Base):
+    """A node of a conversation's tree.
+
+    The rendered prompt stands last, compressed: SQLite then reads the other columns without
+    walking through its overflow pages.
+    """
+
+    __tablename__ = "message"
+    __table_args__ = (
+        Index("ix_message_tree", "conversation_row_id", "parent_row_id"),
+        Index("ix_message_streaming", "state", sqlite_where=IS_STREAMING),
+        {"sqlite_autoincrement": True},
+    )
+
+    row_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    conversation_row_id: Mapped[int] = mapped_column(
+        ForeignKey("conversation.row_id", ondelete="CASCADE")
+    )
+    # Deferred, and without CASCADE: deleting a path of 10,000 messages by cascade would go
+    # deeper than SQLite's triggers may.
+    parent_row_id: Mapped[int | None] = mapped_column(
+        ForeignKey("message.row_id", deferrable=True, initially="DEFERRED"), index=True
+    )
+    role: Mapped[str]
+    state: Mapped[str]
+    created_us: Mapped[int]
+    is_pinned: Mapped[bool]
+    stop_reason: Mapped[str | None]
+    error: Mapped[str | None]
+    seed: Mapped[int | None]
+    weights_name: Mapped[str | None]
+    weights_hash: Mapped[str | None]
+    settings: Mapped[str | None]
+    """JSON object, or None for {}."""
+    counts: Mapped[str | None]
+    """JSON object of the measured ones, or None."""
+    content: Mapped[str]
+    reasoning: Mapped[str]
+    token_ids: Mapped[bytes | None]
+    """int32, little endian."""
+    rendered_prompt: Mapped[bytes | None]
+    """zlib over UTF-8."""
+
+
+class TokenTraceRow(Base):
+    __tablename__ = "token_trace"
+
+    message_row_id: Mapped[int] = mapped_column(
+        ForeignKey("message.row_id", ondelete="CASCADE"), primary_key=True
+    )
+    blob: Mapped[bytes]
+
+
+class WeightsRow(Base):
+    __tablename__ = "weights"
+
+    path: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    size_bytes: Mapped[int]
+    last_used_us: Mapped[int | None]
+    fast_hash: Mapped[str | None]
+    sha256: Mapped[str | None]
+
+
+class SettingRow(Base):
+    __tablename__ = "setting"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
+    """JSON."""
+
+
+@event.listens_for(Base.metadata, "after_create")
+def _create_search_index(_target: MetaData, connection: Connection, **_options: object) -> None:
+    create_search_index(connection)

@@ -1,0 +1,495 @@
+"""The database threads: one that writes, one that reads, one that makes the daily backup.
+
+The writer opens the database, does what it is given in order, and never gives a write up:
+trouble that may pass (`models.trouble`) makes it wait and try again. The reader has a
+connection of its own that cannot write. Before a question it waits for the writes that were
+asked for earlier, but not for a writer in trouble.
+
+This module imports no SQLAlchemy; the threads do when they run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from models.errors import ClosedError, ReadOnlyError, StoreError, SupersededError
+from models.records import StoreOpened
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from models.opening import Database
+
+T = TypeVar("T")
+Work = Callable[["Connection"], T]
+Callback = Callable[["Future[T]"], None]
+
+_RETRY_FIRST_S, _RETRY_LONGEST_S = 0.1, 2.0
+_READ_ATTEMPTS = 4
+_BACKUP_CHECK_S = 3600.0
+_LOST = "Cutaway was closed before this could be saved."
+
+
+@dataclass(slots=True)
+class _Job:
+    """Work to do, and who waits for it. `replaces`: a newer job of that name takes its place."""
+
+    work: Work[Any]
+    futures: list[Future[Any]]
+    replaces: str | None = None
+    ticket: int = 0
+    is_search: bool = field(default=False)
+
+    def begin(self) -> bool:
+        """Whether anybody still wants it."""
+        wanted = [future.set_running_or_notify_cancel() for future in self.futures]
+        return any(wanted)
+
+    def succeed(self, result: object) -> None:
+        for future in self.futures:
+            if not future.cancelled():
+                future.set_result(result)
+
+    def fail(self, error: StoreError) -> None:
+        for future in self.futures:
+            if not future.cancelled():
+                future.set_exception(error)
+
+
+class WriterThread(threading.Thread):
+    """Opens the database, then writes. `opened` is done when questions can be asked."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        read_only: bool,
+        read_only_sentence: str,
+        on_problem: Callable[[str, str], None],
+        busy_timeout_s: float,
+    ) -> None:
+        super().__init__(name="database-writer", daemon=True)
+        self.opened: Future[StoreOpened] = Future()
+        self.opened.set_running_or_notify_cancel()
+        self.database: Database | None = None
+        self._data_dir = data_dir
+        self._read_only = read_only
+        self._read_only_sentence = read_only_sentence
+        self._on_problem = on_problem
+        self._busy_timeout_s = busy_timeout_s
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._submitted = self._finished = self._unsaved = 0
+        self._trouble = ""
+        self._deadline: float | None = None
+        self._readers_ended = threading.Event()
+        self._connection: Connection | None = None
+
+    # --- called from any thread -----------------------------------------------------------------
+
+    def submit(
+        self, work: Work[T], callback: Callback[T] | None = None, replaces: str | None = None
+    ) -> Future[T]:
+        future: Future[T] = Future()
+        if callback is not None:
+            future.add_done_callback(callback)
+        with self._changed:
+            is_open = self._deadline is None
+            if is_open:
+                self._enqueue(work, future, replaces)
+        if not is_open:
+            future.set_exception(ClosedError("The store is closed."))
+        return future
+
+    def position(self) -> int:
+        """A ticket for `wait_for`: everything that was submitted so far."""
+        with self._changed:
+            return self._submitted
+
+    def wait_for(self, ticket: int) -> None:
+        """Return when all up to that ticket is done, or when the writer is in trouble."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._finished >= ticket or self._trouble)
+
+    def begin_close(self, timeout: float) -> None:
+        """Take nothing more; do what is left, at most until the timeout."""
+        with self._changed:
+            if self._deadline is None:
+                self._deadline = time.monotonic() + timeout
+            self._changed.notify_all()
+
+    def close(self, timeout: float) -> int:
+        """End, after the threads that read have ended; how many writes were lost.
+
+        Only the last connection merges SQLite's log into the database, and only one that
+        can write: so it has to be this one.
+        """
+        self.begin_close(timeout)
+        self._readers_ended.set()
+        self.join(timeout + self._busy_timeout_s + 1.0)
+        return self._unsaved
+
+    def _enqueue(self, work: Work[T], future: Future[T], replaces: str | None) -> None:
+        waiting = self._replaceable(replaces)
+        if waiting is not None:
+            waiting.work = work
+            waiting.futures.append(future)
+            return
+        self._submitted += 1
+        self._jobs.append(_Job(work, [future], replaces, self._submitted))
+        self._changed.notify_all()
+
+    def _replaceable(self, name: str | None) -> _Job | None:
+        """A waiting job of that name with nothing behind it that its order matters to."""
+        if name is None:
+            return None
+        for job in reversed(self._jobs):
+            if job.replaces is None:
+                return None
+            if job.replaces == name:
+                return job
+        return None
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        try:
+            self.database = self._until_it_works(self._open)
+        except Exception as error:  # noqa: BLE001 -- whatever it was, nobody may wait for ever
+            self._cannot_open(error)
+            return
+        self.opened.set_result(self.database.outcome)
+        while (job := self._next()) is not None:
+            self._do(job)
+        self._readers_ended.wait()
+        self._disconnect()
+        self.database.clean_up()
+
+    def _open(self) -> Database:
+        from models.opening import open_database
+
+        return open_database(
+            self._data_dir,
+            read_only=self._read_only,
+            read_only_sentence=self._read_only_sentence,
+            busy_timeout_s=self._busy_timeout_s,
+        )
+
+    def _cannot_open(self, error: Exception) -> None:
+        failed = StoreError(f"The database could not be opened: {error}")
+        failed.__cause__ = error
+        self._on_problem("failed", str(failed))
+        self.opened.set_exception(failed)
+        while (job := self._next()) is not None:
+            if job.begin():
+                job.fail(failed)
+            self._unsaved += 1
+            self._finish()
+
+    def _next(self) -> _Job | None:
+        """The next job; None when the store is closing and nothing is left."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._deadline is not None)
+            return self._jobs.popleft() if self._jobs else None
+
+    def _do(self, job: _Job) -> None:
+        from models.trouble import as_store_error, is_damage
+
+        if job.begin():
+            try:
+                job.succeed(self._until_it_works(lambda: self._transaction(job.work)))
+            except Exception as error:  # noqa: BLE001 -- it belongs to whoever asked
+                if is_damage(error):
+                    self._found_damage(as_store_error(error))
+                if isinstance(error, ClosedError):
+                    self._unsaved += 1
+                job.fail(as_store_error(error))
+        self._finish()
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._finished += 1
+            self._changed.notify_all()
+
+    def _transaction(self, work: Work[T]) -> T:
+        assert self.database is not None
+        if self._trouble and self._is_past_deadline():
+            raise ClosedError(_LOST)
+        if self.database.connect_writer is None:
+            raise ReadOnlyError(self.database.outcome.sentence)
+        if self._connection is None:
+            self._connection = self.database.connect_writer()
+        with self._connection.begin():
+            return work(self._connection)
+
+    def _until_it_works(self, act: Callable[[], T]) -> T:
+        """Do it, again and again while the trouble may pass. Gives up only when closing."""
+        delay_s = _RETRY_FIRST_S
+        while True:
+            try:
+                result = act()
+            except Exception as error:
+                if not self._may_pass(error):
+                    raise
+            else:
+                self._tell("")
+                return result
+            with self._changed:
+                self._changed.wait_for(self._is_past_deadline, delay_s)
+            delay_s = min(2 * delay_s, _RETRY_LONGEST_S)
+
+    def _may_pass(self, error: Exception) -> bool:
+        from models.trouble import is_lock, passing_trouble
+
+        sentence = passing_trouble(error)
+        if sentence is None:
+            return False
+        if not is_lock(error):
+            self._disconnect()  # a connection that met an I/O error is not to be trusted
+        self._tell(sentence)
+        if self._is_past_deadline():
+            raise ClosedError(_LOST) from error
+        return True
+
+    def _is_past_deadline(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def _tell(self, sentence: str) -> None:
+        with self._changed:
+            is_new = sentence != self._trouble
+            self._trouble = sentence
+            self._changed.notify_all()
+        if is_new:
+            self._on_problem("unsaved" if sentence else "ok", sentence)
+
+    def _found_damage(self, error: StoreError) -> None:
+        assert self.database is not None
+        self.database.mark_suspect()
+        self._on_problem("failed", str(error))
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            from models.connecting import close
+
+            connection, self._connection = self._connection, None
+            close(connection)
+
+
+class ReaderThread(threading.Thread):
+    """Answers questions, in order. A search that runs can be interrupted."""
+
+    def __init__(self, writer: WriterThread) -> None:
+        super().__init__(name="database-reader", daemon=True)
+        self._writer = writer
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._running: _Job | None = None
+        self._connection: Connection | None = None
+
+    def submit(self, work: Work[T], callback: Callback[T] | None = None) -> Future[T]:
+        return self._submit(work, callback, is_search=False)
+
+    def submit_search(self, work: Work[T], callback: Callback[T] | None = None) -> Future[T]:
+        """As `submit`; an earlier search that waits or runs raises SupersededError."""
+        self.give_up_searches()
+        return self._submit(work, callback, is_search=True)
+
+    def give_up_searches(self) -> None:
+        with self._changed:
+            waiting = [job for job in self._jobs if job.is_search]
+            for job in waiting:
+                self._jobs.remove(job)
+            self._interrupt_search()
+        for job in waiting:
+            if job.begin():
+                job.fail(SupersededError("A newer search took this one's place."))
+
+    def close(self, timeout: float) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._interrupt_search()
+            self._changed.notify_all()
+        self.join(timeout)
+
+    def _submit(self, work: Work[T], callback: Callback[T] | None, *, is_search: bool) -> Future[T]:
+        future: Future[T] = Future()
+        if callback is not None:
+            future.add_done_callback(callback)
+        ticket = self._writer.position()
+        with self._changed:
+            is_open = not self._is_closing
+            if is_open:
+                self._jobs.append(_Job(work, [future], ticket=ticket, is_search=is_search))
+                self._changed.notify_all()
+        if not is_open:
+            future.set_exception(ClosedError("The store is closed."))
+        return future
+
+    def _interrupt_search(self) -> None:
+        """The lock is held, so that what runs is no other question by then."""
+        if self._running is not None and self._running.is_search and self._connection is not None:
+            from models.connecting import raw_of
+
+            raw_of(self._connection).interrupt()
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        try:
+            self._writer.opened.result()
+        except StoreError as error:
+            failed = error
+            self._answer_all(lambda job: job.fail(failed))
+            return
+        self._answer_all(self._do)
+        if self._connection is not None:
+            self._disconnect()
+
+    def _answer_all(self, answer: Callable[[_Job], None]) -> None:
+        while (job := self._next()) is not None:
+            if job.begin():
+                answer(job)
+
+    def _next(self) -> _Job | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._is_closing)
+            return self._jobs.popleft() if self._jobs else None
+
+    def _do(self, job: _Job) -> None:
+        from models.trouble import as_store_error, is_damage, is_interrupt
+
+        self._writer.wait_for(job.ticket)
+        try:
+            job.succeed(self._ask(job))
+        except Exception as error:  # noqa: BLE001 -- it belongs to whoever asked
+            if is_interrupt(error):
+                job.fail(SupersededError("This question was given up."))
+                return
+            if is_damage(error) and self._writer.database is not None:
+                self._writer.database.mark_suspect()
+            job.fail(as_store_error(error))
+
+    def _ask(self, job: _Job) -> object:
+        from models.trouble import passing_trouble
+
+        attempts = 1
+        while True:
+            try:
+                return self._transaction(job)
+            except Exception as error:
+                if passing_trouble(error) is None or attempts == _READ_ATTEMPTS:
+                    raise
+            attempts += 1
+            self._disconnect()
+            time.sleep(_RETRY_FIRST_S)
+
+    def _transaction(self, job: _Job) -> object:
+        database = self._writer.database
+        assert database is not None
+        if self._connection is None:
+            self._connection = database.connect_reader()
+        with self._connection.begin():
+            with self._changed:
+                self._running = job
+            try:
+                return job.work(self._connection)
+            finally:
+                with self._changed:
+                    self._running = None
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            from models.connecting import close
+
+            connection, self._connection = self._connection, None
+            close(connection)
+
+
+class BackupThread(threading.Thread):
+    """Makes a backup when one is asked for, and once a day by itself."""
+
+    def __init__(self, writer: WriterThread, *, first_after_s: float | None) -> None:
+        super().__init__(name="database-backup", daemon=True)
+        self._writer = writer
+        self._first_after_s = first_after_s
+        self._asked: deque[Future[Path]] = deque()
+        self._changed = threading.Condition()
+        self._is_closing = False
+
+    def submit(self, callback: Callback[Path] | None = None) -> Future[Path]:
+        future: Future[Path] = Future()
+        if callback is not None:
+            future.add_done_callback(callback)
+        with self._changed:
+            is_open = not self._is_closing
+            if is_open:
+                self._asked.append(future)
+                self._changed.notify_all()
+        if not is_open:
+            future.set_exception(ClosedError("The store is closed."))
+        return future
+
+    def close(self, timeout: float) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self.join(timeout)
+
+    def run(self) -> None:
+        wait_s = self._first_after_s
+        while not self._is_closing:
+            with self._changed:
+                self._changed.wait_for(lambda: self._asked or self._is_closing, wait_s)
+                future = self._asked.popleft() if self._asked else None
+            if future is not None:
+                self._answer(future)
+            elif not self._is_closing:
+                self._back_up_if_due()
+                wait_s = _BACKUP_CHECK_S
+        for future in self._asked:
+            future.set_exception(ClosedError("The store was closed before the backup."))
+
+    def _answer(self, future: Future[Path]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(self._back_up())
+        except StoreError as error:
+            future.set_exception(error)
+
+    def _back_up_if_due(self) -> None:
+        from models.backup import is_due
+
+        database = self._writer.database
+        if database is None or database.connect_writer is None:
+            return
+        if is_due(database.backups, datetime.now(UTC)):
+            future: Future[Path] = Future()
+            self._answer(future)
+
+    def _back_up(self) -> Path:
+        from models import backup
+
+        self._writer.opened.result()
+        database = self._writer.database
+        if database is None or database.connect_writer is None:
+            raise ReadOnlyError("The data folder cannot be written to, so no backup was made.")
+        try:
+            path = backup.back_up(
+                database.path, database.backups, keep_going=lambda: not self._is_closing
+            )
+            backup.thin(database.backups)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreError(f"The backup could not be made: {error}") from error
+        return path

@@ -1,0 +1,204 @@
+"""Changes to the database. Each function runs in one transaction on the writer thread.
+
+A commit can fail after it was done (an I/O error while the file is synced); the writer then
+does the change again. So adding something that is there already, under the same id, is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from models import reading
+from models.errors import NotFoundError, RefusedError
+from models.mapping import (
+    clean,
+    conversation_from,
+    conversation_values,
+    message_values,
+    path_value,
+    to_us,
+)
+from models.records import Conversation, Message, MessageState, Weights
+from models.tables import (
+    IS_STREAMING,
+    ConversationRow,
+    MessageRow,
+    SettingRow,
+    TokenTraceRow,
+    WeightsRow,
+)
+
+INTERRUPTED_SENTENCE = (
+    "Cutaway ended while this reply was being written. What had arrived is kept; "
+    "try again for a whole one."
+)
+
+_PLACE_IN_TREE = frozenset({"conversation_id", "parent_id", "sibling_index", "sibling_count"})
+
+# --- conversations ----------------------------------------------------------------------------
+
+
+def create_conversation(connection: Connection, conversation: Conversation) -> Conversation:
+    values = conversation_values(_fields_of(conversation))
+    connection.execute(upsert(ConversationRow).values(values).on_conflict_do_nothing())
+    return conversation_from(reading.conversation_row(connection, conversation.id))
+
+
+def update_conversation(
+    connection: Connection, conversation_id: str, changes: Mapping[str, Any]
+) -> Conversation:
+    if changes:
+        connection.execute(
+            update(ConversationRow)
+            .where(ConversationRow.id == conversation_id)
+            .values(conversation_values(changes))
+        )
+    return conversation_from(reading.conversation_row(connection, conversation_id))
+
+
+def trash_conversation(connection: Connection, conversation_id: str) -> Conversation:
+    return update_conversation(connection, conversation_id, {"trashed_at": datetime.now(UTC)})
+
+
+def restore_conversation(connection: Connection, conversation_id: str) -> Conversation:
+    return update_conversation(connection, conversation_id, {"trashed_at": None})
+
+
+def purge_trash(connection: Connection, older_than: datetime) -> int:
+    deleted = connection.execute(
+        delete(ConversationRow).where(ConversationRow.trashed_us < to_us(older_than))
+    )
+    return deleted.rowcount
+
+
+# --- messages ---------------------------------------------------------------------------------
+
+
+def append_message(connection: Connection, message: Message) -> Message:
+    conversation = reading.conversation_row(connection, message.conversation_id)
+    parent_row_id = _parent_row_id(connection, message, conversation.row_id)
+    values = message_values(
+        {name: v for name, v in _fields_of(message).items() if name not in _PLACE_IN_TREE}
+    )
+    values |= {"conversation_row_id": conversation.row_id, "parent_row_id": parent_row_id}
+    connection.execute(
+        upsert(MessageRow).values(values).on_conflict_do_nothing(index_elements=["id"])
+    )
+    connection.execute(
+        update(ConversationRow)
+        .where(ConversationRow.row_id == conversation.row_id)
+        .values(
+            active_leaf_id=message.id,
+            updated_us=max(conversation.updated_us or 0, values["created_us"]),
+        )
+    )
+    return reading.load_message(connection, message.id)
+
+
+def update_message(connection: Connection, message_id: str, changes: Mapping[str, Any]) -> Message:
+    if changes:
+        connection.execute(
+            update(MessageRow).where(MessageRow.id == message_id).values(message_values(changes))
+        )
+    return reading.load_message(connection, message_id)
+
+
+def save_streaming_text(
+    connection: Connection,
+    message_id: str,
+    content: str,
+    reasoning: str,
+    token_ids: tuple[int, ...] | None,
+) -> None:
+    changes: dict[str, Any] = {"content": content, "reasoning": reasoning}
+    if token_ids is not None:
+        changes["token_ids"] = token_ids
+    connection.execute(
+        update(MessageRow)
+        .where(MessageRow.id == message_id, MessageRow.state == MessageState.STREAMING.value)
+        .values(message_values(changes))
+    )
+
+
+def set_active_leaf(connection: Connection, conversation_id: str, leaf_id: str | None) -> None:
+    conversation = reading.conversation_row(connection, conversation_id)
+    if leaf_id is not None:
+        leaf = reading.message_row(connection, leaf_id)
+        if leaf.conversation_row_id != conversation.row_id:
+            raise RefusedError("This message is not in that conversation.")
+    update_conversation(connection, conversation_id, {"active_leaf_id": leaf_id})
+
+
+def interrupt_streaming(connection: Connection) -> int:
+    """What a former run left growing is interrupted; how many messages that were."""
+    found = connection.execute(
+        update(MessageRow)
+        .where(IS_STREAMING)
+        .values(state=MessageState.INTERRUPTED.value, error=INTERRUPTED_SENTENCE)
+    )
+    return found.rowcount
+
+
+def _parent_row_id(
+    connection: Connection, message: Message, conversation_row_id: int
+) -> int | None:
+    if message.parent_id is None:
+        return None
+    try:
+        parent = reading.message_row(connection, message.parent_id)
+    except NotFoundError:
+        raise NotFoundError("The message to continue from is not in the database.") from None
+    if parent.conversation_row_id != conversation_row_id:
+        raise RefusedError("The message to continue from is in another conversation.")
+    return int(parent.row_id)
+
+
+def _fields_of(record: Conversation | Message) -> dict[str, Any]:
+    """Shallow, unlike `dataclasses.asdict`: values stay what they are."""
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+# --- settings, weights, traces ------------------------------------------------------------------
+
+
+def set_setting(connection: Connection, name: str, text: str) -> None:
+    statement = upsert(SettingRow).values(name=name, value=text)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["name"], set_={"value": text})
+    )
+
+
+def upsert_weights(connection: Connection, weights: Weights) -> Weights:
+    known = next((w for w in reading.list_weights(connection) if w.path == weights.path), None)
+    if known is not None and known.size_bytes == weights.size_bytes:
+        weights = Weights(
+            path=weights.path,
+            name=weights.name,
+            size_bytes=weights.size_bytes,
+            last_used_at=weights.last_used_at or known.last_used_at,
+            fast_hash=weights.fast_hash or known.fast_hash,
+            sha256=weights.sha256 or known.sha256,
+        )
+    used = weights.last_used_at
+    values = {
+        "name": clean(weights.name),
+        "size_bytes": weights.size_bytes,
+        "last_used_us": None if used is None else to_us(used),
+        "fast_hash": weights.fast_hash,
+        "sha256": weights.sha256,
+    }
+    statement = upsert(WeightsRow).values(path=path_value(weights.path), **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
+    return weights
+
+
+def save_trace(connection: Connection, message_id: str, blob: bytes) -> None:
+    row_id = reading.message_row(connection, message_id).row_id
+    connection.execute(delete(TokenTraceRow).where(TokenTraceRow.message_row_id == row_id))
+    connection.execute(insert(TokenTraceRow).values(message_row_id=row_id, blob=blob))

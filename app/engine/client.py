@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from app.engine import wire
-from app.engine.protocol import Command, Event, ProtocolError
+from app.engine.protocol import Message, ProtocolError
 
 _STDERR_GRACE_S: Final = 1.0
 _EXIT_GRACE_S: Final = 2.0
@@ -60,7 +60,7 @@ class Exited:
     code: int
 
 
-ChildReport = Event | StderrLine | BrokenFrames | Exited
+ChildReport = Message | StderrLine | BrokenFrames | Exited
 
 
 def child_command(kind: str, *args: str) -> list[str]:
@@ -84,9 +84,11 @@ class ChildProcess:
         command: list[str],
         report: Callable[[ChildProcess, ChildReport], None],
         env: Mapping[str, str] | None = None,
+        decode: Callable[[bytes], Message] = wire.decode_event,
     ) -> None:
         """Start the process. Raises OSError if it cannot be started."""
         self._report = report
+        self._decode = decode
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             command,
@@ -106,8 +108,8 @@ class ChildProcess:
         for thread in self._threads:
             thread.start()
 
-    def send(self, command: Command) -> None:
-        """Queue one command. Raises ProtocolError if it is too large for a frame."""
+    def send(self, command: Message) -> None:
+        """Queue one struct. Raises ProtocolError if it is too large for a frame."""
         self._frames.put(wire.encode_frame(command))
 
     def close_stdin(self) -> None:
@@ -151,7 +153,7 @@ class ChildProcess:
         frames = wire.FrameReader(self._stdout)
         try:
             while (payload := frames.read()) is not None:
-                self._report(self, wire.decode_event(payload))
+                self._report(self, self._decode(payload))
         except (ProtocolError, OSError) as error:
             self._report(self, BrokenFrames(str(error)))
             # The child must not block in a write that nobody reads.

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from os import PathLike, fspath
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -487,7 +487,7 @@ class Engine:
                 )
         else:
             self._last_sign = self._clock()
-            self._on_event_of_child(report)
+            self._on_event_of_child(cast("Event", report))
 
     def _on_event_of_child(self, event: Event) -> None:
         if isinstance(event, Hello):

@@ -1,0 +1,128 @@
+"""Renders chat templates through the template process, which may be killed at any time.
+
+    client = TemplateClient()
+    text = client.render(source, messages, bos_token="<s>", eos_token="</s>",
+                         add_generation_prompt=True)
+
+A render that takes longer than the deadline ends the process; the next render starts a new
+one. So a hostile template costs one sentence, never the engine.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any, Final
+
+from app.engine.client import ChildProcess, ChildReport, Exited, child_command
+from app.engine.protocol import ProtocolError
+from app.engine.template_messages import (
+    NotRendered,
+    Rendered,
+    RenderTemplate,
+    TemplateFailed,
+    TemplatesReady,
+    decode_reply,
+)
+
+__all__ = ["TemplateClient", "TemplateFailed"]
+
+DEADLINE_S: Final = 5.0
+_START_S: Final = 30.0
+
+
+class TemplateClient:
+    """Owns the template process. Any thread may render; one at a time does."""
+
+    def __init__(self, *, deadline_s: float = DEADLINE_S, command: list[str] | None = None) -> None:
+        self._deadline_s = deadline_s
+        self._command = command or child_command("templates")
+        self._lock = threading.Lock()
+        self._child: ChildProcess | None = None
+        self._reports: queue.SimpleQueue[ChildReport] = queue.SimpleQueue()
+        self._is_ready = False
+
+    def start(self) -> None:
+        """Start the process now, so that the first render need not wait for it."""
+        with self._lock:
+            self._ensure_child()
+
+    def render(
+        self,
+        source: str,
+        messages: list[dict[str, Any]],
+        *,
+        bos_token: str,
+        eos_token: str,
+        add_generation_prompt: bool,
+        extra: dict[str, Any] | None = None,
+    ) -> str:
+        """Return the rendered prompt. Raises TemplateFailed."""
+        request = RenderTemplate(
+            source,
+            messages,
+            bos_token,
+            eos_token,
+            add_generation_prompt,
+            extra or {},
+            self._deadline_s,
+        )
+        with self._lock:
+            child = self._ensure_child()
+            try:
+                child.send(request)
+            except ProtocolError as error:
+                sentence = "This conversation is too large for its chat template."
+                raise TemplateFailed("too_large", sentence) from error
+            reply = self._await_reply()
+        if isinstance(reply, NotRendered):
+            raise TemplateFailed(reply.kind, reply.sentence, reply.line)
+        return reply.text
+
+    def close(self) -> None:
+        """End the process; a later render starts a new one."""
+        with self._lock:
+            self._end_child()
+
+    def _ensure_child(self) -> ChildProcess:
+        if self._child is None:
+            self._reports = queue.SimpleQueue()
+            reports = self._reports
+            try:
+                self._child = ChildProcess(
+                    self._command, lambda _, report: reports.put(report), decode=decode_reply
+                )
+            except OSError as error:
+                sentence = f"The template process could not be started: {error}."
+                raise TemplateFailed("failed", sentence) from error
+            self._is_ready = False
+        return self._child
+
+    def _await_reply(self) -> Rendered | NotRendered:
+        """The next answer. A process that is silent too long, or gone, is cleared away."""
+        while True:
+            try:
+                report = self._reports.get(timeout=self._deadline_s if self._is_ready else _START_S)
+            except queue.Empty:
+                self._end_child()
+                seconds = f"{self._deadline_s:g} seconds"
+                sentence = f"The chat template did not finish within {seconds} and was ended."
+                raise TemplateFailed("timeout", sentence) from None
+            if isinstance(report, TemplatesReady):
+                self._is_ready = True
+            elif isinstance(report, Rendered):
+                return report
+            elif isinstance(report, NotRendered):
+                if report.kind == "memory":
+                    self._end_child()
+                return report
+            elif isinstance(report, Exited):
+                self._end_child()
+                sentence = "The chat template brought its process down. Choose another template."
+                raise TemplateFailed("failed", sentence)
+
+    def _end_child(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.join()

@@ -196,7 +196,7 @@ def _must_check(place: Place) -> bool:
     """
     return (
         place.path.stat().st_size < _CHECK_ALWAYS_BELOW_BYTES
-        or _with_suffix(place.path, "-wal").exists()
+        or _has_log(place.path)
         or place.suspect.exists()
     )
 
@@ -429,6 +429,12 @@ def _with_suffix(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def _has_log(path: Path) -> bool:
+    """Whether there are changes beside the database that are not merged into it."""
+    log = _with_suffix(path, "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def _open_readable(path: Path) -> sqlite3.Connection:
     return open_raw(path, _readable_mode(path))
 
@@ -438,13 +444,11 @@ def _readable_mode(path: Path) -> Mode:
 
     Immutable ignores the write-ahead log, so it is only for a database that has none.
     """
-    wal = _with_suffix(path, "-wal")
     try:
         with closing(open_raw(path, "ro")) as raw:
             raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
-        has_log = wal.exists() and wal.stat().st_size > 0
-        if is_damage(error) or has_log:
+        if is_damage(error) or _has_log(path):
             raise
         return "immutable"
     except sqlite3.DatabaseError:

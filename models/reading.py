@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, text
-from sqlalchemy.orm import aliased
 
 from models.errors import NotFoundError
 from models.mapping import conversation_from, message_from, weights_from
@@ -130,7 +129,7 @@ def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
         )
         .order_by(MessageRow.row_id)
     ).all()
-    conversation_id, parent_id = _names_of(connection, row)
+    conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
     return tuple(
         message_from(version, conversation_id, parent_id, index, len(versions))
         for index, version in enumerate(versions)
@@ -151,7 +150,7 @@ def load_message(connection: Connection, message_id: str) -> Message:
     ).one_or_none()
     if row is None:
         raise NotFoundError("This message is not in the database.")
-    conversation_id, parent_id = _names_of(connection, row)
+    conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
     rows = _sibling_rows(connection, row)
     return message_from(row, conversation_id, parent_id, rows.index(row.row_id), len(rows))
 
@@ -200,13 +199,14 @@ def _records_along(rows: Sequence[Row[Any]], conversation_id: str) -> tuple[Mess
     return tuple(messages)
 
 
-def _names_of(connection: Connection, row: Row[Any]) -> tuple[str, str | None]:
+def _names_of(
+    connection: Connection, conversation_row_id: int, parent_row_id: int | None
+) -> tuple[str, str | None]:
     """The uuids of a message's conversation and parent."""
-    parent = aliased(MessageRow)
     conversation_id = connection.scalar(
-        select(ConversationRow.id).where(ConversationRow.row_id == row.conversation_row_id)
+        select(ConversationRow.id).where(ConversationRow.row_id == conversation_row_id)
     )
-    parent_id = connection.scalar(select(parent.id).where(parent.row_id == row.parent_row_id))
+    parent_id = connection.scalar(select(MessageRow.id).where(MessageRow.row_id == parent_row_id))
     return conversation_id or "", parent_id
 
 

@@ -13,9 +13,23 @@ What must hold:
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
 
-CHILD = "--child="
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+
+    from app.bridge import Bridge
+    from app.chat.desk import Desk, EngineFactory, OpenStore
+    from app.chat.folder import DataFolder
+    from app.engine.supervisor import Engine, EngineEvent
+    from models.store import Store
+    from ui.window import MainWindow
+
+CHILD: Final = "--child="
 
 
 def main(argv: list[str]) -> int:
@@ -52,7 +66,184 @@ def run_child(kind: str, arguments: list[str]) -> int:
 
 
 def run_window(argv: list[str]) -> int:
-    return 1
+    """Open the window and run until it is closed."""
+    from app.chat.folder import FolderRefused
+
+    try:
+        app = build(argv)
+    except FolderRefused as refused:
+        print(refused, file=sys.stderr)  # noqa: T201
+        return 1
+    try:
+        return app.run()
+    finally:
+        app.close()
+
+
+def build(argv: list[str]) -> App:
+    """Everything that `main.py ARGV` would make, wired and shown, without the event loop.
+
+    A QApplication that exists is used. What is heavy begins once the window is painted and
+    events are processed. Raises FolderRefused; ends with a sentence on bad arguments.
+    """
+    from PySide6.QtWidgets import QApplication
+
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from app.chat.folder import DataFolder
+    from ui.theme import Theme
+    from ui.window import MainWindow
+
+    options = parse(argv)
+    folder = DataFolder(options.data_dir)
+    folder.prepare()
+    application = QApplication.instance() or QApplication(["cutaway"])
+    assert isinstance(application, QApplication)
+    application.setApplicationName("Cutaway")
+    application.setDesktopFileName("cutaway")
+    bridge = Bridge()
+    desk = Desk(
+        open_store=store_opener(folder),
+        engine_factory=engine_factory(options.scripted),
+        post=bridge.post,
+        emit=bridge.emit_event,
+        data_dir=folder.path,
+        offline=options.offline,
+        gguf=options.gguf or options.scripted,
+        remember_weights=options.scripted is None,
+    )
+    theme = Theme()
+    window = MainWindow(desk, bridge, theme)
+    return App(application, folder, bridge, desk, window, options.quit_after)
+
+
+class Options(argparse.Namespace):
+    """The window's arguments."""
+
+    data_dir: Path
+    gguf: Path | None
+    offline: bool
+    scripted: Path | None
+    quit_after: float | None
+
+
+def parse(argv: list[str]) -> Options:
+    """The arguments, with defaults filled in. Bad ones end the program with a sentence."""
+    from app.chat.folder import default_data_dir
+
+    parser = OneSentenceParser(
+        prog="main.py",
+        description="Chat with a language model on this machine.",
+        epilog="Without a window: main.py ask --help, main.py bench --help.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=default_data_dir(),
+        metavar="DIR",
+        help="where everything is kept",
+    )
+    parser.add_argument("--gguf", type=Path, metavar="FILE", help="load these weights")
+    parser.add_argument("--offline", action="store_true", help="open no network connection")
+    parser.add_argument(
+        "--scripted", type=Path, metavar="FILE", help="play a script instead of weights"
+    )
+    parser.add_argument("--quit-after", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv, namespace=Options())
+    for name in ("gguf", "scripted"):
+        path = getattr(options, name)
+        if path is None:
+            continue
+        if not path.expanduser().is_file():
+            parser.error(f"There is no file “{path}” for --{name}. Check the path.")
+        setattr(options, name, path.expanduser().absolute())
+    return options
+
+
+class OneSentenceParser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        sentence = message[:1].upper() + message[1:].rstrip(".")
+        self.exit(2, f"{sentence}. “main.py --help” lists what it takes.\n")
+
+
+def store_opener(folder: DataFolder) -> OpenStore:
+    """Opens the store of the folder: to write if no other instance does, else to read."""
+
+    def open_store(*, on_problem: Callable[[str, str], None]) -> Store:
+        from app.chat.folder import SECOND_INSTANCE_SENTENCE
+        from models.store import Store
+
+        return Store.open(
+            folder.path,
+            read_only=not folder.take_lock(),
+            read_only_sentence=SECOND_INSTANCE_SENTENCE,
+            on_problem=on_problem,
+        )
+
+    return open_store
+
+
+def engine_factory(script: Path | None) -> EngineFactory:
+    """Makes the engine: llama.cpp's, or the one that plays a script."""
+
+    def make(on_event: Callable[[EngineEvent], None]) -> Engine:
+        from app.engine.client import child_command
+        from app.engine.supervisor import Engine
+
+        if script is not None:
+            return Engine(child_command("scripted", str(script)), on_event)
+        return Engine(child_command("engine"), on_event)
+
+    return make
+
+
+class App:
+    """What `build` made. `close` ends it all, in reverse order of the making."""
+
+    def __init__(
+        self,
+        application: QApplication,
+        folder: DataFolder,
+        bridge: Bridge,
+        desk: Desk,
+        window: MainWindow,
+        quit_after_s: float | None = None,
+    ) -> None:
+        from ui.life import FirstPaint, close_after
+
+        self.application = application
+        self.folder = folder
+        self.bridge = bridge
+        self.desk = desk
+        self.window = window
+        self._is_closed = False
+        self._first_paint = FirstPaint(window, desk.start)
+        if quit_after_s is not None:
+            close_after(window, quit_after_s)
+        window.show()
+
+    def run(self) -> int:
+        """Run the event loop until the window is closed or a signal asks for the end."""
+        from ui.life import SignalWatcher
+
+        with SignalWatcher(self.window.close):
+            return self.application.exec()
+
+    def close(self) -> None:
+        """Close the window, then the desk (engine, store), then let the folder go."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._first_paint.cancel()
+        self.window.close()
+        self.desk.shutdown()
+        self.bridge.close()
+        self.folder.release()
+        self.window.deleteLater()
+        self.bridge.deleteLater()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from typing import Final
 
 from app.chat.settings import Settings, as_stored, from_stored
 
-NAMES: Final = ("theme", "zoom_percent", "window_geometry", "section_visible", "send_key")
+NAMES: Final = (
+    "theme",
+    "zoom_percent",
+    "window_geometry",
+    "section_visible",
+    "sidebar_visible",
+    "sidebar_width",
+    "send_key",
+)
 _FILE: Final = "first-look.json"
 _MAX_BYTES: Final = 100_000
 

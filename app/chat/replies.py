@@ -124,10 +124,10 @@ class Replies:
         message = shelf.user_message(text)
         shelf.drop_draft()
         stored = self._store.append_message(message)
+        waiting = Waiting(conversation_id, (*shelf.path, message))
+        self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
         shelf.add(message)
         shelf.touch(conversation_id)
-        waiting = Waiting(conversation_id, shelf.path)
-        self._waiting[conversation_id] = waiting
         self._around.when_done(
             stored,
             lambda _: self._on_message_saved(waiting),
@@ -188,7 +188,6 @@ class Replies:
             self._around.emit(SendQueued(waiting.conversation_id, waiting=False))
 
     def _begin(self, waiting: Waiting) -> None:
-        self._drop(waiting)
         parent = waiting.path[-1]
         message = Message(
             id=new_id(),
@@ -204,11 +203,12 @@ class Replies:
             sibling_count=waiting.version + 1,
         )
         reply = Reply(message, asked_at=self._around.clock())
+        self._growing[message.id] = reply
+        self._drop(waiting)
         if waiting.version == 0 and self._shelf.leaf_id == parent.id:
             self._shelf.add(message)
         else:
             self._shelf.replace_path(message.conversation_id, (*waiting.path, message))
-        self._growing[message.id] = reply
         self._around.when_done(
             self._store.append_message(message),
             lambda placed: self._ask(reply, waiting, placed),
@@ -240,6 +240,7 @@ class Replies:
         """Stop what grows there, or forget what waits there. The message itself stays."""
         waiting, reply = self._waiting.get(conversation_id), self._reply_in(conversation_id)
         if waiting is not None:
+            waiting.is_announced = True  # whoever shows Stop learns that it is Send again
             self._drop(waiting)
         if reply is not None:
             reply.is_stop_wanted = True

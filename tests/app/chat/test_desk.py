@@ -1,0 +1,280 @@
+"""Sending, streaming, stopping, retrying: the desk with a real store and a scripted engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.chat import events
+from models.records import MessageState, Role
+
+LONG = "again " * 10
+
+
+def slow(ms: float = 5) -> dict[str, Any]:
+    return {
+        "load": {"ms": 10},
+        "replies": [{"tokens": [{"text": "again ", "ms": ms, "repeat": 4000}]}],
+    }
+
+
+def dying(happening: dict[str, Any]) -> dict[str, Any]:
+    """A first reply that ends in a death, then a good one."""
+    return {
+        "load": {"ms": 10},
+        "replies": [
+            {"tokens": [{"text": "half ", "ms": 1, "repeat": 20}, happening], "match": "die"},
+            {"text": "All is well."},
+        ],
+    }
+
+
+def test_a_message_is_answered_and_kept(make_room):
+    room = make_room().start_ready()
+    reply = room.ask("What is the capital of France?")
+
+    assert reply.content == "Paris is the capital of France."
+    assert reply.state is MessageState.COMPLETE
+    assert reply.counts.generated
+    assert reply.counts.prompt_tokens
+    assert reply.seed is not None
+    assert reply.token_ids
+    user, kept = room.stored()
+    assert (user.role, user.content) == (Role.USER, "What is the capital of France?")
+    assert kept.content == reply.content
+    assert kept.state is MessageState.COMPLETE
+    assert kept.counts == reply.counts
+    assert kept.settings["temperature"] == 0.8
+    assert kept.weights_name == reply.weights_name != ""
+
+
+def test_events_tell_the_reply_from_begin_to_end(make_room):
+    room = make_room().start_ready()
+    room.ask("Hello")
+
+    added = [event.message.role for event in room.of(events.MessageAdded)]
+    assert added == [Role.USER, Role.ASSISTANT]
+    assert "".join(event.text for event in room.of(events.TextArrived)) == (
+        "Paris is the capital of France."
+    )
+    assert len(room.of(events.TokenRecorded)) >= 3
+    figures = room.of(events.StatusFigures)[-1]
+    assert figures.generated == len(room.of(events.TokenRecorded))
+    assert figures.first_token_s is not None
+    assert figures.context_size > 0
+    last = room.of(events.MessageChanged)[-1].message
+    assert last.state is MessageState.COMPLETE
+
+
+def test_views_that_ask_at_each_event_see_when_send_is_stop(make_room):
+    room = make_room().start_ready()
+    seen: list[tuple[str, bool]] = []
+    emit = room.desk._around.emit
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.MessageAdded | events.MessageChanged | events.SendQueued):
+            seen.append((type(event).__name__, room.desk.is_generating))
+        emit(event)
+
+    room.desk._around.emit = listen
+    room.ask("Hello")
+    assert seen == [("MessageAdded", True), ("MessageAdded", True), ("MessageChanged", False)]
+
+
+def test_first_message_names_the_conversation_until_the_user_does(make_room):
+    room = make_room().start_ready()
+    room.ask("Tell me about whales")
+    assert room.desk.conversation.title == "Tell me about whales"
+    assert room.desk.conversations[0].title == "Tell me about whales"
+
+    room.desk.rename_conversation(room.desk.conversation.id, "  Whales \n of the sea ")
+    assert room.desk.conversation.title == "Whales of the sea"
+    assert room.desk.conversation.is_titled_by_user
+    room.desk.rename_conversation(room.desk.conversation.id, "   ")
+    assert room.desk.conversation.title == "Whales of the sea"
+
+
+def test_message_is_on_disk_before_the_engine_sees_it(make_room, monkeypatch):
+    room = make_room().start_ready()
+    seen: list[list[str]] = []
+    engine = room.desk._engine
+    generate = engine.generate
+
+    def spy(request):
+        seen.append([message.state.value for message in room.stored()])
+        return generate(request)
+
+    monkeypatch.setattr(engine, "generate", spy)
+    room.ask("Hello")
+    assert seen == [["complete", "streaming"]]
+
+
+def test_send_waits_for_weights_and_is_then_answered(make_room):
+    room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
+    assert room.desk.send("Are you there?")
+    room.until(lambda: room.of(events.SendQueued), "queued")
+
+    assert room.desk.is_generating
+    assert [m.role for m in room.stored()] == [Role.USER]
+    reply = room.until(room.ended_reply)
+    assert reply.content == "Here."
+    assert [event.waiting for event in room.of(events.SendQueued)] == [True, False]
+
+
+def test_stop_forgets_what_waits_but_keeps_the_message(make_room):
+    room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
+    room.desk.send("Are you there?")
+    room.until(lambda: room.of(events.SendQueued))
+    room.desk.stop()
+    assert not room.desk.is_generating
+    room.until(lambda: room.desk.engine_state.state == "ready")
+    assert [m.role for m in room.desk.messages] == [Role.USER]
+
+    room.desk.retry(room.desk.messages[0].id)
+    assert room.until(room.ended_reply).content == "Here."
+
+
+def test_stop_keeps_what_has_arrived(make_room):
+    room = make_room(slow()).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: room.growing(30))
+    room.desk.stop()
+    reply = room.until(room.ended_reply)
+
+    assert reply.state is MessageState.STOPPED
+    assert reply.stop_reason == "stopped"
+    assert reply.content.startswith("again again")
+    assert room.stored()[-1].content == reply.content
+
+
+def test_stop_right_after_send_ends_the_reply(make_room):
+    room = make_room(slow()).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: len(room.desk.messages) == 2)
+    room.desk.stop()
+    assert room.until(room.ended_reply).state is MessageState.STOPPED
+
+
+def test_empty_and_second_sends_are_not_taken(make_room):
+    room = make_room(slow()).start_ready()
+    assert not room.desk.send("  \n ")
+    assert room.desk.send("Go on")
+    assert not room.desk.send("And this?")
+    room.desk.stop()
+    room.until(lambda: not room.desk.is_generating)
+
+
+def test_text_is_cleaned_before_it_is_stored(make_room):
+    room = make_room().start_ready()
+    room.ask("a\ud83d b\0c\r\nd")
+    assert room.stored()[0].content == "a\ufffd bc\nd"
+
+
+@pytest.mark.parametrize("happening", [{"signal": "SEGV"}, {"exit": 3}, {"signal": "KILL"}])
+def test_death_of_the_engine_keeps_the_text_and_can_be_retried(make_room, happening):
+    room = make_room(dying(happening)).start_ready()
+    reply = room.ask("Please die")
+
+    assert reply.state is MessageState.INTERRUPTED
+    assert reply.content == "half " * 20
+    assert reply.error
+    assert reply.error.endswith(".")
+    assert room.stored()[-1].error == reply.error
+
+    room.until(lambda: room.desk.engine_state.state == "crashed")
+    assert room.desk.engine_state.sentence
+    room.desk.retry(reply.id)
+    room.until(lambda: room.desk.messages[-1].id != reply.id)
+    again = room.until(room.ended_reply)
+    assert again.id != reply.id
+    assert (again.sibling_index, again.sibling_count) == (1, 2)
+
+
+def test_next_message_after_a_death_is_answered(make_room):
+    room = make_room(dying({"signal": "ABRT"})).start_ready()
+    room.ask("Please die")
+    room.until(lambda: room.desk.engine_state.state == "crashed")
+    room.desk.send("And now?")
+    room.until(lambda: len(room.desk.messages) == 4)
+    assert room.until(room.ended_reply).content == "All is well."
+
+
+def test_failure_in_words_is_shown_with_the_reply(make_room):
+    failure = {"fail": {"kind": "no_candidate", "sentence": "Top-k left nothing. Raise it."}}
+    room = make_room(dying(failure)).start_ready()
+    reply = room.ask("Please die")
+    assert reply.state is MessageState.FAILED
+    assert reply.error == "Top-k left nothing. Raise it."
+    assert reply.content == "half " * 20
+
+
+def test_retry_adds_a_version_and_versions_can_be_flipped(make_room):
+    script = {"load": {"ms": 10}, "replies": [{"text": "First."}, {"text": "Second."}]}
+    room = make_room(script).start_ready()
+    first = room.ask("Hello")
+    room.desk.retry(first.id)
+    room.until(lambda: room.desk.messages[-1].id != first.id)
+    second = room.until(room.ended_reply)
+
+    assert second.content == "Second."
+    assert (second.sibling_index, second.sibling_count) == (1, 2)
+    assert second.parent_id == first.parent_id
+    room.desk.show_version(second.id, -1)
+    room.until(lambda: room.desk.messages[-1].id == first.id)
+    assert room.desk.messages[-1].sibling_count == 2
+    room.desk.show_version(first.id, -1)
+    room.desk.show_version(first.id, +1)
+    room.until(lambda: room.desk.messages[-1].id == second.id)
+
+
+def test_other_conversation_can_be_read_while_a_reply_grows(make_room):
+    room = make_room(slow()).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: room.growing(30))
+    writing = room.desk.conversation.id
+    room.desk.new_conversation()
+    assert room.desk.messages == ()
+    assert not room.desk.is_generating
+    before = len(room.of(events.TextArrived))
+    room.until(lambda: len(room.of(events.TokenRecorded)) > 20)
+
+    room.desk.open_conversation(writing)
+    room.until(lambda: room.desk.conversation.id == writing)
+    assert room.desk.is_generating
+    opened = room.of(events.ConversationOpened)[-1]
+    shown = opened.messages[-1].content
+    assert len(room.of(events.TextArrived)) == before
+    room.desk.stop()
+    reply = room.until(room.ended_reply)
+    arrived = "".join(e.text for e in room.of(events.TextArrived)[before:])
+    assert shown + arrived == reply.content
+
+
+def test_growing_reply_is_saved_within_a_second(make_room):
+    room = make_room(slow(ms=10)).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: room.growing(1))
+    begun = room.desk._around.clock()
+    room.until(lambda: room.stored()[-1].content, "text on disk")
+    assert room.desk._around.clock() - begun < 1.0
+    saved = room.stored()[-1]
+    assert saved.state is MessageState.STREAMING
+    assert saved.token_ids
+    room.desk.stop()
+    room.until(room.ended_reply)
+
+
+def test_closing_keeps_a_growing_reply_marked_as_interrupted(make_room):
+    room = make_room(slow()).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: room.growing(30))
+    conversation_id, text = room.desk.conversation.id, room.desk.messages[-1].content
+    room.close()
+
+    again = make_room().start()
+    again.until(lambda: again.desk.conversation.id == conversation_id)
+    reply = again.desk.messages[-1]
+    assert reply.state is MessageState.INTERRUPTED
+    assert reply.content.startswith(text)
+    assert reply.error

@@ -1,0 +1,178 @@
+"""Loading, failing to load, unloading, and what the desk says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.chat import events
+from app.gguf import starter
+
+FAILING = {
+    "load": {"fail": {"kind": "not_a_gguf", "sentence": "“x” is a text file.", "evidence": "e"}},
+    "replies": [{"text": "Never."}],
+}
+
+
+def test_load_is_told_from_begin_to_end(make_room):
+    room = make_room({"load": {"ms": 200, "steps": 4}, "replies": [{"text": "Hi"}]}).start_ready()
+    fractions = [event.fraction for event in room.of(events.LoadProgressed)]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    state = room.desk.engine_state
+    assert state.loaded is not None
+    assert state.weights_name
+
+
+def test_failed_load_says_why_and_leaves_the_chat_usable(make_room):
+    room = make_room(FAILING).start()
+    room.until(lambda: room.desk.engine_state.sentence == "“x” is a text file.")
+    assert room.desk.engine_state.state == "stopped"
+    assert any(n.sentence == "“x” is a text file." for n in room.of(events.Noticed))
+
+    assert room.desk.send("Hello")
+    room.until(lambda: room.of(events.SendQueued))
+    assert [m.content for m in room.desk.messages] == ["Hello"]
+    assert room.desk.engine_state.state == "stopped", "it must not be tried again unasked"
+
+
+def test_crash_during_load_is_not_tried_again(make_room):
+    room = make_room({"load": {"signal": "SEGV"}, "replies": [{"text": "Never."}]}).start()
+    room.until(lambda: room.desk.engine_state.state == "crashed")
+    assert room.desk.engine_state.sentence
+    states_before = len(room.of(events.EngineStateChanged))
+    room.desk.send("Hello")
+    room.until(lambda: room.of(events.SendQueued))
+    assert len(room.of(events.EngineStateChanged)) == states_before
+
+
+def test_load_can_be_cancelled(make_room):
+    room = make_room({"load": {"ms": 20_000, "steps": 100}, "replies": [{"text": "Hi"}]}).start()
+    room.until(lambda: room.desk.engine_state.state == "loading")
+    room.desk.cancel_load()
+    room.until(lambda: room.desk.engine_state.state == "stopped")
+    assert room.desk.engine_state.loaded is None
+
+
+def test_unload_and_send_loads_again(make_room):
+    room = make_room().start_ready()
+    room.desk.unload_weights()
+    room.until(lambda: room.desk.engine_state.state == "stopped")
+    assert room.desk.engine_state.loaded is None
+    assert room.ask("Hello").content == "Paris is the capital of France."
+
+
+def test_loading_others_stops_the_reply_and_keeps_its_text(make_room, tmp_path: Path):
+    script = {
+        "load": {"ms": 10},
+        "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}],
+    }
+    room = make_room(script).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: room.growing(30))
+    other = tmp_path / "Ž модели 🙂 & #.gguf"
+    other.write_bytes(b"GGUF")
+    room.desk.load_weights(str(other))
+    reply = room.until(room.ended_reply)
+    assert reply.state == "stopped"
+    assert reply.content.startswith("again again")
+    room.until(
+        lambda: (
+            room.desk.engine_state.state == "ready"
+            and room.desk.engine_state.weights_name == "Ž модели 🙂 & #"
+        )
+    )
+
+
+def test_last_used_weights_load_at_the_next_start(make_room, tmp_path: Path):
+    room = make_room().start_ready()
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"GGUF")
+    room.desk.load_weights(str(other))
+    room.until(lambda: room.desk.engine_state.weights_name == "other")
+    room.until(lambda: room.desk.engine_state.state == "ready")
+    room.close()
+
+    again = make_room(gguf=None).start_ready()
+    assert again.desk.engine_state.weights_name == "other"
+    assert again.desk.known_weights()[0].path == str(other)
+
+
+def test_included_weights_load_when_nothing_was_used(make_room):
+    room = make_room(gguf=None).start_ready()
+    assert room.desk.engine_state.weights_name == starter.NAME
+    assert [w.name for w in room.desk.known_weights()] == [starter.NAME]
+
+
+def test_without_any_weights_the_desk_says_how_to_get_some(make_room, monkeypatch):
+    monkeypatch.setattr(starter, "find", lambda: None)
+    room = make_room(gguf=None).start()
+    room.until(lambda: room.desk.engine_state.sentence)
+    assert room.desk.engine_state.sentence == starter.HOW_TO_GET_WEIGHTS
+    assert room.desk.known_weights() == []
+    room.desk.send("Hello?")
+    room.until(lambda: room.of(events.SendQueued))
+
+
+def test_script_is_not_remembered_as_weights(make_room):
+    room = make_room(remember_weights=False).start_ready()
+    assert [w.name for w in room.desk.known_weights()] == [starter.NAME]
+
+
+def test_context_is_counted_for_the_meter(make_room):
+    room = make_room().start_ready()
+    room.ask("Hello")
+    size = room.desk.engine_state.loaded.n_ctx
+    used = room.until(lambda: [e.used for e in room.of(events.ContextCounted) if e.used])[-1]
+    assert all(event.size == size for event in room.of(events.ContextCounted))
+    room.desk.save_draft("a rather long draft with quite a few words in it " * 4)
+    room.until(lambda: room.of(events.ContextCounted)[-1].used > used + 20)
+    room.desk.new_conversation()
+    room.until(lambda: room.of(events.ContextCounted)[-1].used == 0)
+
+
+def test_log_lines_are_kept_and_told(make_room):
+    script = {
+        "load": {"ms": 10},
+        "replies": [{"tokens": [{"log": "a line of the log"}, {"text": "Hi"}]}],
+    }
+    room = make_room(script).start_ready()
+    room.ask("Hello")
+    assert any(text == "a line of the log" for _, text in room.desk.log_lines())
+    assert any(e.text == "a line of the log" for e in room.of(events.LogLineArrived))
+
+
+def test_note_is_said_once_per_conversation(make_room):
+    script = {
+        "load": {"ms": 10},
+        "replies": [{"tokens": [{"note": ["no_template", "No template."]}, {"text": "Hi"}]}],
+    }
+    room = make_room(script).start_ready()
+    room.ask("Hello")
+    room.ask("Hello again")
+    assert [n.sentence for n in room.of(events.Noticed)].count("No template.") == 1
+
+
+def test_settings_are_checked_stored_and_told(make_room):
+    room = make_room().start()
+    room.desk.set_setting("top_k", 7)
+    assert room.of(events.SettingsChanged)[-1].names == {"top_k"}
+    room.desk.set_setting("top_k", "many")
+    assert room.of(events.Noticed)[-1].level == "error"
+    assert room.desk.settings.top_k == 7
+    room.desk.set_setting("theme", "dark")
+    room.close()
+
+    again = make_room()
+    assert again.desk.settings.theme == "dark", "known before the database is open"
+    again.start()
+    assert again.desk.settings.top_k == 7
+
+
+def test_settings_changed_before_the_store_is_open_are_kept(make_room):
+    room = make_room()
+    room.desk.set_setting("zoom_percent", 150)
+    room.start()
+    assert room.desk.settings.zoom_percent == 150
+    room.close()
+    again = make_room().start()
+    assert again.desk.settings.zoom_percent == 150

@@ -1,0 +1,96 @@
+"""The window's life as the composition root sees it: first paint, signals, an end on time."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, QTimer
+from PySide6.QtWidgets import QWidget
+
+LATEST_START_MS: Final = 3000
+
+
+class FirstPaint(QObject):
+    """Calls `action` once, after the window was painted and what waited was handled.
+
+    A window that is never painted (minimised at once) does not keep it waiting for ever.
+    """
+
+    def __init__(self, window: QWidget, action: Callable[[], None]) -> None:
+        super().__init__(window)
+        self._action: Callable[[], None] | None = action
+        self._latest = QTimer(self)
+        self._latest.setSingleShot(True)
+        self._latest.timeout.connect(self._act)
+        self._latest.start(LATEST_START_MS)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.Paint and self._action is not None:
+            watched.removeEventFilter(self)
+            # The paint itself comes after this filter; the timer after the paint.
+            QTimer.singleShot(0, self, self._act)
+        return False
+
+    def cancel(self) -> None:
+        """The window closes: whatever has not begun never does."""
+        self._action = None
+        self._latest.stop()
+
+    def _act(self) -> None:
+        self._latest.stop()
+        action, self._action = self._action, None
+        if action is not None:
+            action()
+
+
+class SignalWatcher:
+    """Inside `with`, SIGTERM and SIGINT call `action` on the GUI thread.
+
+    Python runs a signal's handler only between its own instructions, and an idle event loop
+    runs none. So the C handler writes a byte into a socket whose other end wakes the loop.
+    """
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+        self._former: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> SignalWatcher:
+        self._read_end, self._write_end = socket.socketpair()
+        self._read_end.setblocking(False)
+        self._write_end.setblocking(False)
+        self._former_fd = signal.set_wakeup_fd(self._write_end.fileno(), warn_on_full_buffer=False)
+        self._notifier = QSocketNotifier(self._read_end.fileno(), QSocketNotifier.Type.Read)
+        self._notifier.activated.connect(self._drain)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._former[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        signal.set_wakeup_fd(self._former_fd)
+        self._notifier.setEnabled(False)
+        self._notifier.deleteLater()
+        self._read_end.close()
+        self._write_end.close()
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        QTimer.singleShot(0, self._close)
+
+    def _close(self) -> None:
+        self._action()
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._read_end.recv(4096)
+
+
+def close_after(window: QWidget, seconds: float) -> None:
+    """Close the window in an orderly way after some seconds (`--quit-after`)."""
+    QTimer.singleShot(round(seconds * 1000), window, lambda: window.close())

@@ -13,9 +13,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,8 @@ from models.errors import ClosedError, ReadOnlyError, StoreError, SupersededErro
 from models.records import StoreOpened
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from sqlalchemy import Connection
 
     from models.opening import Database
@@ -34,6 +37,7 @@ Callback = Callable[["Future[T]"], None]
 
 _RETRY_FIRST_S, _RETRY_LONGEST_S = 0.1, 2.0
 _READ_ATTEMPTS = 4
+_STEPS_BETWEEN_ASKING = 100_000  # of SQLite's virtual machine: a few milliseconds
 _BACKUP_CHECK_S = 3600.0
 _LOST = "Cutaway was closed before this could be saved."
 
@@ -46,7 +50,8 @@ class _Job:
     futures: list[Future[Any]]
     replaces: str | None = None
     ticket: int = 0
-    is_search: bool = field(default=False)
+    is_search: bool = False
+    is_given_up: bool = False
 
     def begin(self) -> bool:
         """Whether anybody still wants it."""
@@ -308,7 +313,7 @@ class ReaderThread(threading.Thread):
             waiting = [job for job in self._jobs if job.is_search]
             for job in waiting:
                 self._jobs.remove(job)
-            self._interrupt_search()
+            self._give_up_running()
         for job in waiting:
             if job.begin():
                 job.fail(SupersededError("A newer search took this one's place."))
@@ -316,7 +321,7 @@ class ReaderThread(threading.Thread):
     def close(self, timeout: float) -> None:
         with self._changed:
             self._is_closing = True
-            self._interrupt_search()
+            self._give_up_running()
             self._changed.notify_all()
         self.join(timeout)
 
@@ -334,12 +339,9 @@ class ReaderThread(threading.Thread):
             future.set_exception(ClosedError("The store is closed."))
         return future
 
-    def _interrupt_search(self) -> None:
-        """The lock is held, so that what runs is no other question by then."""
-        if self._running is not None and self._running.is_search and self._connection is not None:
-            from models.connecting import raw_of
-
-            raw_of(self._connection).interrupt()
+    def _give_up_running(self) -> None:
+        if self._running is not None:
+            self._running.is_given_up = True
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -362,7 +364,8 @@ class ReaderThread(threading.Thread):
     def _next(self) -> _Job | None:
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._is_closing)
-            return self._jobs.popleft() if self._jobs else None
+            self._running = self._jobs.popleft() if self._jobs else None
+            return self._running
 
     def _do(self, job: _Job) -> None:
         from models.trouble import as_store_error, is_damage, is_interrupt
@@ -393,18 +396,17 @@ class ReaderThread(threading.Thread):
             time.sleep(_RETRY_FIRST_S)
 
     def _transaction(self, job: _Job) -> object:
+        from models.connecting import raw_of
+
         database = self._writer.database
         assert database is not None
         if self._connection is None:
             self._connection = database.connect_reader()
         with self._connection.begin():
-            with self._changed:
-                self._running = job
-            try:
+            if not job.is_search:
                 return job.work(self._connection)
-            finally:
-                with self._changed:
-                    self._running = None
+            with _asking(raw_of(self._connection), lambda: job.is_given_up):
+                return job.work(self._connection)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -412,6 +414,19 @@ class ReaderThread(threading.Thread):
 
             connection, self._connection = self._connection, None
             close(connection)
+
+
+@contextmanager
+def _asking(raw: sqlite3.Connection, is_given_up: Callable[[], bool]) -> Iterator[None]:
+    """SQLite asks now and then whether to give the query up.
+
+    Its `interrupt` from another thread would be lost where the query has not begun yet.
+    """
+    raw.set_progress_handler(is_given_up, _STEPS_BETWEEN_ASKING)
+    try:
+        yield
+    finally:
+        raw.set_progress_handler(None, 0)
 
 
 class BackupThread(threading.Thread):

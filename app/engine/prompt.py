@@ -1,0 +1,376 @@
+"""From messages to token IDs: the chat template's text, cut where somebody else's text is.
+
+Pure: the vocabulary and the renderer come as arguments. Four things make it more than
+"render, then tokenise":
+
+1. *Control text stays text.* A user who writes `<|im_end|>` must not end their own turn. So
+   every text of a control token inside a message is replaced by a private placeholder before
+   rendering, and tokenised as ordinary text afterwards:
+
+       content    a <|im_end|> b
+       rendered   <|im_start|>user\\na ⟨c0⟩ b<|im_end|>\\n
+       segments   <|im_start|>user\\na_     special: control tokens are found
+                  <|im_end|>               ordinary: text and nothing else
+                  _b<|im_end|>\\n          special
+
+2. *The rest is tokenised whole*, because `"user\\n"` and `"\\n\\nhello"` have other IDs apart
+   than together. Only control text and replies cut it.
+
+3. *Replies come back as themselves.* Text tokenised again often gives other IDs than the ones
+   that were generated, which would spoil the KV cache. Where a reply's rendered bytes are what
+   its IDs spell, the IDs are used.
+
+4. *Where each token came from is known.* The template is rendered a second time with a marker
+   in place of each content; what stands between the markers is scaffold, and laid over the
+   real text it shows where each message begins and ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from app.engine.prompt_layout import Layout, Span, lay_over, restore
+from app.engine.prompt_tokens import (
+    Origin,
+    PromptPart,
+    PromptTokenizer,
+    PromptVocabulary,
+    present_controls,
+    split_control,
+)
+from app.engine.protocol import ChatMessage, ChatPrompt, IdsPrompt, Prompt, TextPrompt, clean_text
+from app.engine.template_messages import TemplateFailed
+
+__all__ = ["BuiltPrompt", "PromptNote", "PromptPart", "PromptVocabulary", "build_prompt"]
+
+Render = Callable[..., str]
+"""As `TemplateClient.render`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptNote:
+    """Something the user should know. kind: no_template, system_folded, turns_merged."""
+
+    kind: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPrompt:
+    """`retokenized`: message_ids of replies whose own IDs could not be used."""
+
+    ids: list[int]
+    rendered: str
+    parts: list[PromptPart]
+    notes: list[PromptNote] = field(default_factory=list)
+    retokenized: list[str] = field(default_factory=list)
+
+
+NO_TEMPLATE: Final = PromptNote(
+    "no_template",
+    "This file has no chat template, so a plain format is used. Replies may run on; "
+    "weights made for chat carry a template.",
+)
+_SYSTEM_FOLDED: Final = PromptNote(
+    "system_folded",
+    "This chat template knows no system prompt, so yours stands before your first message.",
+)
+_TURNS_MERGED: Final = PromptNote(
+    "turns_merged",
+    "This chat template wants turns to alternate, so neighbouring messages of one side are "
+    "given as one.",
+)
+
+
+def build_prompt(
+    prompt: Prompt, vocabulary: PromptVocabulary, template: str | None, render: Render
+) -> BuiltPrompt:
+    """Return the prompt's token IDs and where they come from.
+
+    `template` is the file's own; a ChatPrompt's goes before it. Raises TemplateFailed.
+    """
+    if isinstance(prompt, IdsPrompt):
+        text = b"".join(vocabulary.piece(i) for i in prompt.token_ids).decode("utf-8", "replace")
+        parts = [PromptPart(0, len(prompt.token_ids), "text")] if prompt.token_ids else []
+        return BuiltPrompt(list(prompt.token_ids), text, parts)
+    if isinstance(prompt, TextPrompt):
+        return _build_text(prompt, vocabulary)
+    return _build_chat(
+        prompt, vocabulary, template if prompt.template is None else prompt.template, render
+    )
+
+
+# --- plain text -------------------------------------------------------------------------------
+
+
+def _build_text(prompt: TextPrompt, vocabulary: PromptVocabulary) -> BuiltPrompt:
+    text = clean_text(prompt.text)
+    tokenizer = PromptTokenizer(vocabulary)
+    if prompt.special:
+        tokenizer.add(text, "text", None)
+    else:
+        for piece, is_control in split_control(text, vocabulary):
+            tokenizer.add(piece, "text", None, ordinary=True, whole=not is_control)
+    return BuiltPrompt(tokenizer.ids, text, tokenizer.parts)
+
+
+# --- chat -------------------------------------------------------------------------------------
+
+
+def _build_chat(
+    prompt: ChatPrompt, vocabulary: PromptVocabulary, template: str | None, render: Render
+) -> BuiltPrompt:
+    messages = [_clean(message) for message in prompt.messages if not _is_empty(message)]
+    continued = None
+    if prompt.continue_last and messages and messages[-1].role == "assistant":
+        # The prompt that this reply was begun with, then the reply itself.
+        continued = messages.pop()
+    notes: list[PromptNote] = []
+    if template is None:
+        notes.append(NO_TEMPLATE)
+        rendering = _Rendering(vocabulary, None, render_plain)
+    else:
+        rendering = _Rendering(vocabulary, template, render)
+    layout, messages = _first_accepted(rendering, messages, notes)
+    tokenizer = PromptTokenizer(vocabulary)
+    _add_layout(tokenizer, layout, messages)
+    rendered = layout.text
+    if continued is not None:
+        rendered += _add_continued(tokenizer, continued)
+    return BuiltPrompt(tokenizer.ids, rendered, tokenizer.parts, notes, tokenizer.retokenized)
+
+
+def _is_empty(message: ChatMessage) -> bool:
+    """A reply stopped before its first token would teach the weights to answer nothing."""
+    says_nothing = not (message.content or message.reasoning or message.token_ids)
+    return says_nothing and message.role in ("assistant", "system")
+
+
+def _clean(message: ChatMessage) -> ChatMessage:
+    """A message whose texts can be encoded."""
+    content = clean_text(message.content)
+    reasoning = None if message.reasoning is None else clean_text(message.reasoning)
+    return ChatMessage(message.role, content, reasoning, message.token_ids, message.message_id)
+
+
+def render_plain(
+    _source: str, messages: list[dict[str, Any]], *, add_generation_prompt: bool, **_: object
+) -> str:
+    """The format for files without a template: names and blank lines, no control tokens.
+
+    >>> render_plain("", [{"role": "user", "content": "Hi"}], add_generation_prompt=True)
+    'User: Hi\\n\\nAssistant:'
+    """
+    names = {"user": "User: ", "assistant": "Assistant: ", "system": "", "tool": "Tool: "}
+    turns = [f"{names[message['role']]}{message['content']}\n\n" for message in messages]
+    return "".join(turns) + ("Assistant:" if add_generation_prompt else "")
+
+
+def _first_accepted(
+    rendering: _Rendering, messages: list[ChatMessage], notes: list[PromptNote]
+) -> tuple[Layout, list[ChatMessage]]:
+    """Render the messages; where the template refuses them, in the nearest form it accepts.
+
+    The first error is the one that is raised if no form is accepted.
+    """
+    folded, merged = _fold_system(messages), _merge_neighbours(messages)
+    forms = [
+        (messages, []),
+        (merged, [_TURNS_MERGED]),
+        (folded, [_SYSTEM_FOLDED]),
+        (_merge_neighbours(folded), [_SYSTEM_FOLDED, _TURNS_MERGED]),
+    ]
+    first_error: TemplateFailed | None = None
+    tried: list[list[ChatMessage]] = []
+    for form, form_notes in forms:
+        if form in tried:
+            continue
+        tried.append(form)
+        try:
+            layout = rendering.lay_out(form)
+        except TemplateFailed as error:
+            if error.kind not in ("raised", "failed"):
+                raise
+            first_error = first_error or error
+            continue
+        if folded != messages and not _keeps_system(layout, form):
+            continue  # it took the system prompt and wrote nothing of it
+        notes += form_notes
+        return layout, form
+    if first_error is None:  # nothing wrote the system prompt, but something was written
+        return rendering.lay_out(messages), messages
+    raise first_error
+
+
+def _keeps_system(layout: Layout, form: list[ChatMessage]) -> bool:
+    """Whether a system prompt, if the form has one, came out (or nobody can tell)."""
+    if not layout.is_known or all(message.role != "system" for message in form):
+        return True
+    return any(form[span.index].role == "system" for span in layout.spans)
+
+
+def _fold_system(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Put the system prompt before the first user message."""
+    system = [m.content for m in messages if m.role == "system" and m.content]
+    rest = [m for m in messages if m.role != "system"]
+    first = next((i for i, m in enumerate(rest) if m.role == "user"), None)
+    if not system or first is None:
+        return messages
+    text = "\n\n".join([*system, rest[first].content])
+    return [*rest[:first], _with_text(rest[first], text), *rest[first + 1 :]]
+
+
+def _merge_neighbours(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Join neighbouring messages of one role."""
+    merged: list[ChatMessage] = []
+    for message in messages:
+        if merged and merged[-1].role == message.role and message.role != "tool":
+            merged[-1] = _with_text(merged[-1], f"{merged[-1].content}\n\n{message.content}")
+        else:
+            merged.append(message)
+    return merged
+
+
+def _with_text(message: ChatMessage, content: str) -> ChatMessage:
+    return ChatMessage(message.role, content, message.reasoning, None, message.message_id)
+
+
+class _Rendering:
+    """Renders messages with control text replaced, and finds where each of them went."""
+
+    def __init__(self, vocabulary: PromptVocabulary, template: str | None, render: Render) -> None:
+        self._vocabulary = vocabulary
+        self._template = template or ""
+        self._render = render
+
+    def lay_out(self, messages: list[ChatMessage]) -> Layout:
+        """Render twice (with the contents, with markers). Raises TemplateFailed."""
+        texts = [text for m in messages for text in (m.content, m.reasoning) if text]
+        open_mark, close_mark = _unused_characters([self._template, *texts])
+        controls = present_controls(texts, self._vocabulary)
+        pattern = re.compile("|".join(map(re.escape, controls))) if controls else None
+
+        def hide(text: str) -> str:
+            if pattern is None:
+                return text
+            return pattern.sub(
+                lambda found: f"{open_mark}c{controls.index(found[0])}{close_mark}", text
+            )
+
+        hidden = [_as_dict(m, hide(m.content), m.reasoning and hide(m.reasoning)) for m in messages]
+        marked = [
+            _as_dict(
+                m,
+                m.content and f"{open_mark}m{index}{close_mark}",
+                m.reasoning and f"{open_mark}r{index}{close_mark}",
+            )
+            for index, m in enumerate(messages)
+        ]
+        rendered = self._run(hidden)
+        try:
+            scaffold = self._run(marked)
+        except TemplateFailed:
+            scaffold = ""  # it looks into the contents; where they went stays unknown
+        contents = {f"m{index}": str(one["content"]) for index, one in enumerate(hidden)}
+        contents |= {f"r{i}": str(one.get("reasoning_content", "")) for i, one in enumerate(hidden)}
+        layout = lay_over(rendered, scaffold, contents, open_mark, close_mark)
+        return restore(layout, controls, open_mark, close_mark)
+
+    def _run(self, messages: list[dict[str, Any]]) -> str:
+        return self._render(
+            self._template,
+            messages,
+            bos_token=self._vocabulary.bos_text,
+            eos_token=self._vocabulary.eos_text,
+            add_generation_prompt=True,
+        )
+
+
+def _as_dict(message: ChatMessage, content: str, reasoning: str | None) -> dict[str, Any]:
+    """The message as templates know it."""
+    fields: dict[str, Any] = {"role": message.role, "content": content}
+    if reasoning:
+        fields["reasoning_content"] = reasoning
+    return fields
+
+
+def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
+    """Two private-use characters that no text holds."""
+    used = set().union(*texts)
+    unused = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in used)
+    return next(unused), next(unused)
+
+
+# --- tokens -----------------------------------------------------------------------------------
+
+
+def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[ChatMessage]) -> None:
+    """Tokenise the rendered text: whole, but for control text and replies with their own IDs."""
+    text, position = layout.text, 0
+    replies = list(_replies_as_ids(tokenizer, layout, messages))
+    cuts = [(start, end, None) for start, end in layout.ordinary] + replies
+    origins = _origins(layout, messages)
+    for start, end, reply in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
+        if start < position:
+            continue  # control text inside a reply that enters as its own IDs
+        tokenizer.add_mixed(text[position:start], position, origins)
+        if reply is not None:
+            tokenizer.add_ids(reply.token_ids or [], "assistant", reply.message_id)
+        else:
+            origin, message_id = _origin_at(origins, start)
+            tokenizer.add(text[start:end], origin, message_id, ordinary=True)
+        position = end
+    tokenizer.add_mixed(text[position:], position, origins)
+
+
+def _replies_as_ids(
+    tokenizer: PromptTokenizer, layout: Layout, messages: list[ChatMessage]
+) -> Iterator[tuple[int, int, ChatMessage]]:
+    """(start, end, reply) for each reply whose rendered bytes are what its IDs spell."""
+    free_from = 0
+    returning: set[int] = set()
+    for span in layout.spans:
+        reply = messages[span.index]
+        if span.kind != "m":
+            continue
+        if reply.role == "assistant" and reply.token_ids:
+            spelled = tokenizer.spell(reply.token_ids)
+            start = span.end - len(spelled) if spelled else -1
+            if spelled and start >= free_from and layout.text[start : span.end] == spelled:
+                returning.add(span.index)
+                yield start, span.end, reply
+        free_from = span.end
+    tokenizer.retokenized += [
+        message.message_id or ""
+        for index, message in enumerate(messages)
+        if message.token_ids and index not in returning
+    ]
+
+
+def _origins(layout: Layout, messages: list[ChatMessage]) -> list[Origin]:
+    def origin_of(span: Span) -> Origin:
+        message = messages[span.index]
+        return span.start, span.end, message.role, message.message_id
+
+    return [origin_of(span) for span in layout.spans]
+
+
+def _origin_at(origins: list[Origin], position: int) -> tuple[str, str | None]:
+    for start, end, origin, message_id in origins:
+        if start <= position < end:
+            return origin, message_id
+    return "scaffold", None
+
+
+def _add_continued(tokenizer: PromptTokenizer, reply: ChatMessage) -> str:
+    """Append the reply that is to be continued; return its text."""
+    spelled = tokenizer.spell(reply.token_ids) if reply.token_ids else None
+    if reply.token_ids and spelled is not None and spelled.endswith(reply.content):
+        tokenizer.add_ids(reply.token_ids, "assistant", reply.message_id)
+        return spelled
+    for piece, is_control in split_control(reply.content, tokenizer.vocabulary):
+        tokenizer.add(piece, "assistant", reply.message_id, ordinary=True, whole=not is_control)
+    return reply.content

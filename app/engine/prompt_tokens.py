@@ -1,0 +1,204 @@
+"""Segments of a prompt become token IDs, and each token knows where it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+
+class PromptVocabulary(Protocol):
+    """What tokenising a prompt needs to know of the vocabulary."""
+
+    def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]: ...
+
+    def piece(self, token_id: int, /) -> bytes: ...
+
+    @property
+    def control_texts(self) -> list[str]: ...
+
+    @property
+    def bos_text(self) -> str: ...
+
+    @property
+    def eos_text(self) -> str: ...
+
+    @property
+    def bos_id(self) -> int | None: ...
+
+    @property
+    def add_bos(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """Tokens [start, end) come from `origin`: scaffold, a role, or text (a plain document)."""
+
+    start: int
+    end: int
+    origin: str
+    message_id: str | None = None
+
+
+Origin = tuple[int, int, str, str | None]
+"""Characters [start, end) of the rendered text, and where they come from."""
+
+
+def present_controls(texts: Sequence[str], vocabulary: PromptVocabulary) -> list[str]:
+    """Control texts that occur in the messages, longest first so that it wins."""
+    whole = "\0".join(texts)
+    return sorted(
+        (c for c in set(vocabulary.control_texts) if c and c in whole), key=lambda c: (-len(c), c)
+    )
+
+
+def split_control(text: str, vocabulary: PromptVocabulary) -> Iterator[tuple[str, bool]]:
+    """(piece, whether it is the text of a control token) in order."""
+    controls = present_controls([text], vocabulary)
+    if not controls:
+        yield text, False
+        return
+    pattern = re.compile("(" + "|".join(map(re.escape, controls)) + ")")
+    for index, piece in enumerate(pattern.split(text)):
+        if piece:
+            yield piece, index % 2 == 1
+
+
+_LEADS: Final = ("\n", "a", ".")
+
+
+class PromptTokenizer:
+    """Collects IDs and parts, segment after segment."""
+
+    def __init__(self, vocabulary: PromptVocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.ids: list[int] = []
+        self.parts: list[PromptPart] = []
+        self.retokenized: list[str] = []
+        self._has_begun = False
+
+    def spell(self, ids: list[int]) -> str | None:
+        """The text that IDs spell, or None where it is no UTF-8."""
+        try:
+            return b"".join(self.vocabulary.piece(i) for i in ids).decode("utf-8")
+        except (UnicodeDecodeError, IndexError):
+            return None
+
+    def add(
+        self,
+        text: str,
+        origin: str,
+        message_id: str | None,
+        *,
+        ordinary: bool = False,
+        whole: bool = False,
+    ) -> None:
+        """Tokenise one segment of one origin.
+
+        `ordinary`: control-token text in it is text. `whole`: it holds no such text, so even a
+        user-defined token that llama.cpp finds in any text may stay.
+        """
+        if not text:
+            return
+        if not ordinary:
+            ids = self._segment(text, special=True)
+        elif whole:
+            ids = self._segment(text, special=False)
+        else:
+            ids = self._spelled_out(text)
+        self.add_ids(ids, origin, message_id)
+
+    def add_ids(self, ids: list[int], origin: str, message_id: str | None) -> None:
+        start = len(self.ids)
+        self.ids += ids
+        self._add_part(start, len(self.ids), origin, message_id)
+
+    def add_mixed(self, text: str, offset: int, origins: list[Origin]) -> None:
+        """Tokenise a segment of the rendered text that begins at character `offset`.
+
+        A token belongs to where its first byte comes from.
+        """
+        if not text:
+            return
+        ids = self._segment(text, special=True)
+        start, at_byte = len(self.ids), -self._extra_bytes(ids, text)
+        self.ids += ids
+        borders = _byte_borders(text, offset, origins)
+        for number, token_id in enumerate(ids, start):
+            while len(borders) > 1 and borders[1][0] <= max(at_byte, 0):
+                borders.pop(0)
+            self._add_part(number, number + 1, borders[0][1], borders[0][2])
+            at_byte += len(self.vocabulary.piece(token_id))
+
+    def _extra_bytes(self, ids: list[int], text: str) -> int:
+        """Bytes that the vocabulary put before the text: a space of its own."""
+        pieces = b"".join(self.vocabulary.piece(i) for i in ids)
+        return max(0, len(pieces) - len(text.encode()))
+
+    def _add_part(self, start: int, end: int, origin: str, message_id: str | None) -> None:
+        if start == end:
+            return
+        last = self.parts[-1] if self.parts else None
+        if last and (last.origin, last.message_id, last.end) == (origin, message_id, start):
+            self.parts[-1] = replace(last, end=end)
+        else:
+            self.parts.append(PromptPart(start, end, origin, message_id))
+
+    def _segment(self, text: str, special: bool) -> list[int]:
+        """Tokenise the next segment. Before the first one stands exactly one BOS, either the
+        template's or, where the vocabulary wants one, ours."""
+        if self._has_begun:
+            return self._tokenize_middle(text, special)
+        self._has_begun = True
+        vocabulary = self.vocabulary
+        bos_text, bos_id = vocabulary.bos_text, vocabulary.bos_id
+        has_bos = special and bool(bos_text) and text.lstrip().startswith(bos_text)
+        if vocabulary.add_bos and bos_id is not None and not has_bos:
+            self.add_ids([bos_id], "scaffold", None)
+        return vocabulary.tokenize(text, special=special)
+
+    def _tokenize_middle(self, text: str, special: bool) -> list[int]:
+        """Tokenise text that stands inside the prompt.
+
+        Some vocabularies put a space before every text that they are given, as if it began a
+        sentence. Then a lead is tokenised with it and cut off again.
+        """
+        tokenize, wanted = self.vocabulary.tokenize, text.encode()
+        ids = tokenize(text, special=special)
+        if self._spell_bytes(ids) == wanted:
+            return ids
+        for lead in _LEADS:
+            led = tokenize(lead + text, special=special)
+            for cut in range(1, min(4, len(led)) + 1):
+                if self._spell_bytes(led[cut:]) == wanted:
+                    return led[cut:]
+        return ids
+
+    def _spell_bytes(self, ids: list[int]) -> bytes:
+        return b"".join(self.vocabulary.piece(i) for i in ids)
+
+    def _spelled_out(self, text: str) -> list[int]:
+        """The text of a control token as ordinary tokens.
+
+        llama.cpp finds some tokens in any text; then the text is cut after its first character,
+        and so are its parts, until no token spells a control text.
+        """
+        ids = self._segment(text, special=False)
+        controls = {control.encode() for control in self.vocabulary.control_texts}
+        if len(text) < 2 or not any(self.vocabulary.piece(i) in controls for i in ids):
+            return ids
+        return [*self._spelled_out(text[:1]), *self._spelled_out(text[1:])]
+
+
+def _byte_borders(
+    text: str, offset: int, origins: list[Origin]
+) -> list[tuple[int, str, str | None]]:
+    """[(first byte, origin, message_id)] that cover a segment, in order."""
+    borders: list[tuple[int, str, str | None]] = [(0, "scaffold", None)]
+    for start, end, origin, message_id in origins:
+        start, end = max(start - offset, 0), min(end - offset, len(text))
+        if start < end:
+            borders.append((len(text[:start].encode()), origin, message_id))
+            borders.append((len(text[:end].encode()), "scaffold", None))
+    return borders

@@ -1,0 +1,61 @@
+"""What enters a prompt, and in which form."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+
+from app.chat.prompts import chat_prompt, clean_message, generate_request
+from app.chat.settings import Settings
+from models.records import Conversation, Message, MessageState, Role
+
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+CHAT = Conversation("c", "Title", NOON, NOON)
+
+
+def message(role: Role, content: str, **fields: Any) -> Message:
+    return Message(f"m-{content[:8]}", "c", None, role, content, NOON, **fields)
+
+
+def roles_and_texts(prompt: Any) -> list[tuple[str, str]]:
+    return [(m.role, m.content) for m in prompt.messages]
+
+
+def test_system_prompt_of_the_conversation_goes_before_the_general_one() -> None:
+    general = dataclasses.replace(Settings(), system_prompt="general")
+    own = dataclasses.replace(CHAT, system_prompt="own")
+    assert roles_and_texts(chat_prompt(own, [], general, "w")) == [("system", "own")]
+    assert roles_and_texts(chat_prompt(CHAT, [], general, "w")) == [("system", "general")]
+    assert roles_and_texts(chat_prompt(CHAT, [], Settings(), "w")) == []
+
+
+def test_replies_without_text_and_unreadable_rows_stay_out() -> None:
+    path = [
+        message(Role.USER, "one"),
+        message(Role.ASSISTANT, "", state=MessageState.STOPPED),
+        message(Role.USER, "two"),
+        message(Role.ASSISTANT, "?", state=MessageState.UNREADABLE),
+    ]
+    prompt = chat_prompt(CHAT, path, Settings(), "w", draft="three")
+    assert roles_and_texts(prompt) == [("user", "one"), ("user", "two"), ("user", "three")]
+
+
+def test_reply_goes_in_as_its_own_ids_only_for_the_weights_that_wrote_it() -> None:
+    reply = message(Role.ASSISTANT, "Paris", token_ids=(1, 2), weights_name="w", reasoning="hm")
+    (own,) = chat_prompt(CHAT, [reply], Settings(), "w").messages
+    (foreign,) = chat_prompt(CHAT, [reply], Settings(), "other").messages
+    assert (own.token_ids, own.reasoning, own.message_id) == ([1, 2], "hm", reply.id)
+    assert foreign.token_ids is None
+
+
+def test_request_carries_the_settings() -> None:
+    settings = dataclasses.replace(Settings(), max_tokens=9, stop_strings=("END",), seed=3)
+    request = generate_request(CHAT, [message(Role.USER, "hi")], settings, "w")
+    assert (request.max_tokens, request.stop, request.conversation) == (9, ["END"], "c")
+    assert request.sampling.seed == 3
+
+
+def test_message_text_is_cleaned_and_otherwise_left_alone() -> None:
+    assert clean_message("  a\r\nb\rc\0\ud83d ") == "  a\nb\nc\ufffd "
+    assert clean_message("🙂 \u202e\u200d") == "🙂 \u202e\u200d"

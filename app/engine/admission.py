@@ -1,0 +1,69 @@
+"""Whether a request can run at all, told before anything happens for it; and the sentences
+that replies end or go on with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.engine.chain import BadSetting, check
+from app.engine.protocol import Failed, Generate
+from app.engine.slot import MAX_STOP_CHARACTERS, MAX_STOPS
+
+
+def refusal(generate: Generate, ids: list[int], *, n_vocab: int, n_ctx: int) -> Failed | None:
+    """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
+    try:
+        check_request(generate)
+    except BadSetting as error:
+        return Failed(generate.id, "bad_setting", error.sentence, error.field)
+    if not ids:
+        return Failed(generate.id, "bad_setting", EMPTY_PROMPT, "prompt")
+    if not 0 <= min(ids) <= max(ids) < n_vocab:
+        sentence = f"The prompt has token IDs outside 0 to {n_vocab - 1:,}."
+        return Failed(generate.id, "bad_setting", sentence, "prompt")
+    if len(ids) > n_ctx:
+        return Failed(
+            generate.id,
+            "prompt_too_long",
+            f"The conversation has {len(ids):,} tokens and the context holds {n_ctx:,}. "
+            "Shorten it, or load the weights with a longer context.",
+            f"{len(ids)}/{n_ctx}",
+        )
+    return None
+
+
+def check_request(generate: Generate) -> None:
+    """Raise BadSetting for the first value that cannot be used."""
+    check(generate.sampling)
+    if generate.max_tokens < 0:
+        raise BadSetting("max_tokens", "The largest number of tokens must be 0 (no limit) or more.")
+    if not 0 <= generate.alternatives <= 64:
+        raise BadSetting("alternatives", "Alternatives must be between 0 and 64.")
+    if not 0 <= generate.deadline_s < float("inf"):
+        raise BadSetting("deadline_s", "The deadline must be 0 (none) or a number of seconds.")
+    if len(generate.stop) > MAX_STOPS:
+        raise BadSetting("stop", f"There may be at most {MAX_STOPS} stop strings.")
+    for stop in generate.stop:
+        if not 0 < len(stop) <= MAX_STOP_CHARACTERS:
+            raise BadSetting(
+                "stop", f"A stop string must have 1 to {MAX_STOP_CHARACTERS:,} characters."
+            )
+
+
+EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."
+WINDOW_MOVED: Final = (
+    "These weights look back through a sliding window that has moved on, "
+    "so the whole conversation was read again."
+)
+CANNOT_CUT: Final = (
+    "These weights cannot take back part of what they have read, "
+    "so the whole conversation was read again."
+)
+UNCLOSED: Final = "The reply ended inside its reasoning, without an answer after it."
+READ_AGAIN: Final = (
+    "llama.cpp failed at this step, so the conversation was read again from the start."
+)
+DECODE_FAILED: Final = (
+    "llama.cpp failed while computing. Try again; if it fails again, load the weights anew."
+)
+INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."

@@ -1,0 +1,371 @@
+"""llama.cpp as a loaded library: order of loading, log, devices, arrays shared with C.
+
+Only the engine process imports this file. What must hold:
+
+* llama.cpp is loaded before numpy (the other way round, loading weights crashed inside
+  std::regex on one machine), and with `GGML_NO_BACKTRACE` set, since its backtraces go to
+  stdout.
+* Every object that C keeps a pointer to (callbacks, arrays) is kept alive by its owner here.
+* No callback from C runs Python while it computes, except for log lines: one that waits for
+  the GIL would stall all of llama.cpp's threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+# numpy's own thread pool would take cores from llama.cpp's, which spin while they wait.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _load_bindings() -> tuple[ModuleType, Any]:
+    """Import llama_cpp's low-level bindings, and only those; return them and libggml-base.
+
+    The package's `__init__` also imports the high-level class with jinja2, diskcache and numpy
+    (0.2 s and a wrong order), so it is put in place without being run.
+    """
+    if "llama_cpp" not in sys.modules:
+        spec = importlib.util.find_spec("llama_cpp")
+        if spec is None:
+            raise ImportError("llama-cpp-python is not installed")
+        sys.modules["llama_cpp"] = importlib.util.module_from_spec(spec)
+    extensions = importlib.import_module("llama_cpp._ctypes_extensions")
+    bindings = importlib.import_module("llama_cpp.llama_cpp")
+    folder = Path(bindings.__file__ or "").parent / "lib"
+    folder = Path(os.environ.get("LLAMA_CPP_LIB_PATH", folder))
+    return bindings, {
+        "ggml": extensions.load_shared_library("ggml", folder),
+        "base": extensions.load_shared_library("ggml-base", folder),
+    }
+
+
+llama, _ggml = _load_bindings()
+
+import numpy as np  # noqa: E402  (after llama.cpp, see above)
+import psutil  # noqa: E402
+
+from app.engine.placement import GraphicsEvidence  # noqa: E402
+from app.engine.protocol import Device  # noqa: E402
+
+VERSION: Final = importlib.metadata.version("llama-cpp-python")
+
+CANDIDATE: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
+"""llama_token_data, so that an array of them is filled by columns and read without copies."""
+
+GGML_TYPES: Final[dict[str, int]] = {
+    "f32": llama.GGML_TYPE_F32,
+    "f16": llama.GGML_TYPE_F16,
+    "bf16": 30,  # the bindings do not name it
+    "q8_0": llama.GGML_TYPE_Q8_0,
+    "q5_1": llama.GGML_TYPE_Q5_1,
+    "q5_0": llama.GGML_TYPE_Q5_0,
+    "q4_1": llama.GGML_TYPE_Q4_1,
+    "q4_0": llama.GGML_TYPE_Q4_0,
+    "iq4_nl": llama.GGML_TYPE_IQ4_NL,
+}
+"""Types that a KV cache may have."""
+
+
+# --- log ------------------------------------------------------------------------------------------
+
+_LEVELS: Final = {1: "debug", 2: "info", 3: "warning", 4: "error"}
+_CONTINUED: Final = 5
+_MAX_LINE: Final = 500
+
+
+class NativeLog:
+    """llama.cpp's log as whole lines. Debug lines are dropped (a reserve prints thousands).
+
+    `on_line(level, text)` is called on whatever thread logs; it must be quick. The last lines
+    are kept as evidence. `recording()` collects the lines of one action.
+    """
+
+    def __init__(self, on_line: Callable[[str, str], None] | None = None, keep: int = 400) -> None:
+        self._on_line = on_line
+        self._lock = threading.Lock()
+        self._kept: deque[str] = deque(maxlen=keep)
+        self._recordings: list[list[str]] = []
+        self._open = ""
+        self._level = 2
+        self._callback = llama.llama_log_callback(self._receive)
+
+    def install(self) -> None:
+        """Take llama.cpp's and ggml's log; keep this object alive from now on."""
+        llama.llama_log_set(self._callback, None)
+
+    def tail(self, count: int = 20) -> list[str]:
+        with self._lock:
+            return list(self._kept)[-count:]
+
+    @contextmanager
+    def recording(self) -> Iterator[list[str]]:
+        """The lines that arrive inside the `with` block, from any thread."""
+        lines: list[str] = []
+        with self._lock:
+            self._recordings.append(lines)
+        try:
+            yield lines
+        finally:
+            with self._lock:
+                self._recordings = [other for other in self._recordings if other is not lines]
+
+    def _receive(self, level: int, data: bytes, _: object) -> None:
+        if level == 1 or not data:
+            return
+        text = data.decode("utf-8", "replace")
+        with self._lock:
+            if level != _CONTINUED:
+                self._level = level
+            self._open += text
+            if not self._open.endswith("\n") and len(self._open) < _MAX_LINE:
+                return
+            lines, self._open = self._open.splitlines(), ""
+            lines = [line[:_MAX_LINE] for line in lines if line.strip(" .")]
+            self._kept.extend(lines)
+            for recording in self._recordings:
+                recording.extend(lines)
+            name = _LEVELS.get(self._level, "info")
+        if self._on_line is not None:
+            for line in lines:
+                self._on_line(name, line)
+
+
+# --- stop a decode from another thread ------------------------------------------------------------
+
+
+class AbortFlag:
+    """A byte that stops llama_decode within milliseconds when it is set (CPU only).
+
+    llama.cpp asks `bool callback(void *data)` some 500 times per step. A Python callback would
+    need the GIL each time, and any busy Python thread would stall the computation by up to 5 ms
+    a time. So the callback is C's own `strlen`: of an empty string it says 0, which is false;
+    when a byte is put before the terminator it says 1, which is true.
+    """
+
+    def __init__(self) -> None:
+        self._data = ctypes.create_string_buffer(2)
+        library = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
+        self.callback = ctypes.cast(library.strlen, llama.ggml_abort_callback)
+        self.data = ctypes.cast(self._data, ctypes.c_void_p)
+
+    def set(self) -> None:
+        self._data[0] = b"\x01"
+
+    def clear(self) -> None:
+        self._data[0] = b"\x00"
+
+    @property
+    def is_set(self) -> bool:
+        return self._data[0] != b"\x00"
+
+
+# --- arrays shared with C -------------------------------------------------------------------------
+
+
+class Candidates:
+    """One candidate array for a vocabulary: filled by columns, shrunk in place by samplers."""
+
+    def __init__(self, n_vocab: int) -> None:
+        self._array = np.zeros(n_vocab, CANDIDATE)
+        self._ids = np.arange(n_vocab, dtype=np.int32)
+        self._address = self._array.ctypes.data
+        self._pointer = self._array.ctypes.data_as(llama.llama_token_data_p)
+        self.native = llama.llama_token_data_array()
+        self.reference = ctypes.byref(self.native)
+
+    def fill(self, logits: np.ndarray[Any, np.dtype[np.float32]]) -> None:
+        """Start again with the whole vocabulary. Samplers write `p` before they read it."""
+        self._array["id"] = self._ids
+        self._array["logit"] = logits
+        self.native.data = self._pointer
+        self.native.size = len(self._array)
+        self.native.selected = -1
+        self.native.sorted = False
+
+    @property
+    def view(self) -> np.ndarray[Any, Any]:
+        """What is left now, as it lies in memory (a sampler may have replaced the array)."""
+        address = ctypes.cast(self.native.data, ctypes.c_void_p).value
+        size = int(self.native.size)
+        if address == self._address:
+            left: np.ndarray[Any, Any] = self._array[:size]
+            return left
+        raw = (ctypes.c_ubyte * (size * CANDIDATE.itemsize)).from_address(address or 0)
+        elsewhere: np.ndarray[Any, Any] = np.ctypeslib.as_array(raw).view(CANDIDATE)
+        return elsewhere
+
+
+class Batch:
+    """A llama_batch over numpy arrays, filled row by row.
+
+    `add` appends a run of tokens of one sequence; the last one may ask for scores.
+    """
+
+    def __init__(self, capacity: int, n_seq_max: int) -> None:
+        self.capacity = capacity
+        self.size = 0
+        self._token = np.zeros(capacity, np.int32)
+        self._pos = np.zeros(capacity, np.int32)
+        self._n_seq_id = np.ones(capacity, np.int32)
+        self._wants = np.zeros(capacity, np.int8)
+        self._sequences = np.arange(n_seq_max, dtype=np.int32)
+        self._seq_id = np.zeros(capacity, np.uintp)
+        self.native = llama.llama_batch(
+            n_tokens=0,
+            token=self._token.ctypes.data_as(ctypes.POINTER(llama.llama_token)),
+            embd=None,
+            pos=self._pos.ctypes.data_as(ctypes.POINTER(llama.llama_pos)),
+            n_seq_id=self._n_seq_id.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
+            seq_id=self._seq_id.ctypes.data_as(ctypes.POINTER(ctypes.POINTER(llama.llama_seq_id))),
+            logits=self._wants.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
+        )
+
+    def clear(self) -> None:
+        self.size = 0
+        self.native.n_tokens = 0
+
+    @property
+    def room(self) -> int:
+        return self.capacity - self.size
+
+    def add(self, tokens: list[int], position: int, sequence: int, *, want_scores: bool) -> int:
+        """Append `tokens` at `position`…; return the row of the last one."""
+        start, end = self.size, self.size + len(tokens)
+        self._token[start:end] = tokens
+        self._pos[start:end] = np.arange(position, position + len(tokens))
+        self._seq_id[start:end] = self._sequences.ctypes.data + 4 * sequence
+        self._wants[start:end] = 0
+        self._wants[end - 1] = want_scores
+        self.size = end
+        self.native.n_tokens = end
+        return end - 1
+
+
+def scores_of(context: Any, row: int, n_vocab: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """The scores of a batch row, shape [n_vocab]: a view that the next decode overwrites."""
+    pointer = llama.llama_get_logits_ith(context, row)
+    if not pointer:
+        raise NativeError("llama.cpp has no scores for this row")
+    return np.ctypeslib.as_array(pointer, (n_vocab,))
+
+
+class NativeError(Exception):
+    """llama.cpp refused or failed; the message is evidence, not a sentence for the user."""
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+_KINDS: Final = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
+
+
+def _ggml_function(library: str, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(_ggml[library], name)
+    function.restype, function.argtypes = result, list(arguments)
+    return function
+
+
+_dev_count = _ggml_function("ggml", "ggml_backend_dev_count", ctypes.c_size_t)
+_dev_get = _ggml_function("ggml", "ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
+_dev_name = _ggml_function("base", "ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
+_dev_text = _ggml_function("base", "ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
+_dev_type = _ggml_function("base", "ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
+_dev_memory = _ggml_function(
+    "base",
+    "ggml_backend_dev_memory",
+    None,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_size_t),
+    ctypes.POINTER(ctypes.c_size_t),
+)
+_row_size = _ggml_function("base", "ggml_row_size", ctypes.c_size_t, ctypes.c_int, ctypes.c_int64)
+
+
+def row_bytes(type_name: str, elements: int) -> int:
+    """Bytes of one row of `elements` values of a cache type (whole blocks).
+
+    >>> row_bytes("f16", 192), row_bytes("q8_0", 192)
+    (384, 204)
+    """
+    return int(_row_size(GGML_TYPES[type_name], elements))
+
+
+def list_devices() -> list[Device]:
+    """All devices of this build, the processor too, with what is free on each now."""
+    devices = []
+    for index in range(_dev_count()):
+        handle = _dev_get(index)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        _dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
+        kind = _KINDS.get(_dev_type(handle), "accel")
+        if kind == "cpu":
+            memory = psutil.virtual_memory()
+            free.value, total.value = memory.available, memory.total
+        devices.append(
+            Device(
+                name=_dev_name(handle).decode("utf-8", "replace"),
+                description=_dev_text(handle).decode("utf-8", "replace"),
+                kind=kind,
+                free_bytes=free.value,
+                total_bytes=total.value,
+            )
+        )
+    return devices
+
+
+def offload_devices(devices: list[Device]) -> list[Device]:
+    """The devices that llama.cpp deals layers to: graphics devices; shared ones only alone."""
+    own = [device for device in devices if device.kind == "gpu"]
+    return own or [device for device in devices if device.kind == "igpu"][:1]
+
+
+def can_offload() -> bool:
+    return bool(llama.llama_supports_gpu_offload())
+
+
+def library_version() -> str:
+    """llama.cpp's own version and the bindings'."""
+    return f"{llama.llama_version().decode()} (llama-cpp-python {VERSION})"
+
+
+def physical_cores() -> int:
+    """Physical cores that this process may use: threads beyond them only wait for each other."""
+    cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = min(cores, len(os.sched_getaffinity(0)))
+    return max(min(cores, _container_limit(Path("/sys/fs/cgroup/cpu.max"))), 1)
+
+
+def _container_limit(path: Path) -> int:
+    """Whole cores that the control group grants; a large number where it sets no limit."""
+    try:
+        quota, period = path.read_text().split()
+        return max(int(quota) // int(period), 1)
+    except (OSError, ValueError):
+        return 1 << 16
+
+
+def graphics_evidence(root: Path = Path("/")) -> GraphicsEvidence:
+    """What the operating system shows of graphics devices, without any driver's library."""
+    vendors = []
+    for path in sorted((root / "sys/class/drm").glob("card[0-9]*/device/vendor")):
+        try:
+            vendors.append(path.read_text().strip())
+        except OSError:
+            continue
+    nvidia = (root / "proc/driver/nvidia/version").exists() or bool(shutil.which("nvidia-smi"))
+    apple = sys.platform == "darwin" and platform.machine() == "arm64"
+    return GraphicsEvidence(nvidia, tuple(vendors), apple)

@@ -1,0 +1,586 @@
+"""Continuous batching: every step is one llama_decode over whatever there is to do.
+
+Each writing slot adds its last token; waiting prompts fill the rest of the batch in chunks;
+slots join and leave between steps. One thread calls `step` over and over; the thread that reads
+commands calls `stop`, `hold`, `choose` and `resume` at any time.
+
+    step:  admit → end what was stopped → build a batch → decode → draw for every finished row
+
+What must hold: a slot's cells are only recorded after the decode that filled them succeeded;
+each request ends exactly once, by `_end` or `_fail`; whatever goes wrong in one reply ends that
+reply and no other.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from app.engine.admission import (
+    CANNOT_CUT,
+    DECODE_FAILED,
+    INTERNAL,
+    READ_AGAIN,
+    UNCLOSED,
+    WINDOW_MOVED,
+    refusal,
+)
+from app.engine.chain import Chain, NoCandidate
+from app.engine.native import Batch, Candidates, NativeError, NativeLog, llama, scores_of
+from app.engine.protocol import (
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    Note,
+    Progress,
+    Queued,
+    Stopped,
+    Summary,
+    TextFlushed,
+)
+from app.engine.slot import (
+    Cells,
+    Drawn,
+    Phase,
+    PreparedPrompt,
+    Reply,
+    Request,
+    Slot,
+)
+from app.engine.text import Piece
+from app.engine.tracing import TokenRecord
+from app.engine.weights import Weights
+
+MAX_STEP_S: Final = 0.150
+"""Nobody who is being written to waits longer than this for the next token."""
+
+MAX_IDLE_CELLS: Final = 512
+"""Cells that idle slots may keep while others work: each one slows every step a little."""
+
+_RESERVE: Final = 256
+_FIRST_CHUNK: Final = 8
+_ABORTED: Final = 2
+_NO_ROOM: Final = 1
+
+Emit = Callable[[Event | TokenRecord], None]
+Clock = Callable[[], float]
+
+
+@dataclass(slots=True)
+class _Row:
+    """A slot's share of the batch in flight: `tokens` at the end of its cells."""
+
+    slot: Slot
+    reply: Reply
+    tokens: list[int]
+    wants_scores: bool
+    index: int = -1
+
+
+class Scheduler:
+    """Works on the sequences of one context. `emit` gets events and token records in order."""
+
+    def __init__(
+        self, weights: Weights, emit: Emit, log: NativeLog, clock: Clock = time.perf_counter
+    ) -> None:
+        self._weights = weights
+        self._vocabulary = weights.vocabulary
+        self._emit = emit
+        self._log = log
+        self._clock = clock
+        self._slots = [Slot(Cells(weights.context, s)) for s in range(weights.n_slots)]
+        self._waiting: deque[Request] = deque()
+        self._batch = Batch(weights.n_ubatch, weights.n_slots)
+        self._candidates = Candidates(weights.vocabulary.n_vocab)
+        self._lock = threading.Lock()
+        self._in_flight: frozenset[int] = frozenset()
+        self._rows_per_s = 0.0
+
+    # --- from the thread that owns the context --------------------------------------------
+
+    def add(self, generate: Generate, prompt: PreparedPrompt, arrived: float) -> Request:
+        """Queue a request, or end it at once with the reason why it cannot run."""
+        request = Request(generate, prompt, arrived, hold=generate.hold)
+        n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
+        refused = refusal(generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx)
+        if refused is not None:
+            self._emit(refused)
+            return request
+        if generate.deadline_s > 0:
+            left = max(generate.deadline_s - (self._clock() - arrived), 0.0)
+            request.timer = threading.Timer(left, self.expire, [generate.id])
+            request.timer.daemon = True
+            request.timer.start()
+        with self._lock:
+            self._waiting.append(request)
+        return request
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do anything now (a held slot waits for its choice)."""
+        return bool(self._waiting) or any(
+            slot.reply is not None and (slot.reply.phase is not Phase.HELD or _has_news(slot.reply))
+            for slot in self._slots
+        )
+
+    @property
+    def open_ids(self) -> set[int]:
+        """Requests that have not ended."""
+        running = {slot.reply.request.id for slot in self._slots if slot.reply is not None}
+        return running | {request.id for request in self._waiting}
+
+    def step(self) -> None:
+        """One batch. Returns without decoding where every slot waits for something."""
+        self._sweep()
+        self._admit()
+        rows = self._build_batch()
+        if not rows or not self._take_off(rows):
+            return
+        started = self._clock()
+        code = llama.llama_decode(self._weights.context, self._batch.native)
+        if code == 0:
+            llama.llama_synchronize(self._weights.context)
+        elapsed = self._clock() - started
+        with self._lock:
+            self._in_flight = frozenset()
+            self._weights.abort.clear()
+        if code == 0:
+            self._measure_speed(elapsed)
+            self._land(rows)
+        else:
+            self._crash(rows, code)
+
+    def end_all(self, kind: str, sentence: str) -> None:
+        """Fail whatever is open (the weights are about to go)."""
+        for slot in self._slots:
+            if slot.reply is not None:
+                self._fail(slot, kind, sentence)
+        while self._waiting:
+            self._emit(Failed(self._waiting.popleft().id, kind, sentence))
+
+    # --- from the thread that reads commands ----------------------------------------------
+
+    def stop(self, request_id: int) -> bool:
+        """End a request soon; also from inside a decode if it is alone there."""
+        request = self._find(request_id)
+        if request is None:
+            return False
+        with self._lock:
+            request.stop = True
+            if self._in_flight == {request_id}:
+                self._weights.abort.set()
+        return True
+
+    def expire(self, request_id: int) -> None:
+        """The request's deadline has come."""
+        request = self._find(request_id)
+        if request is not None:
+            with self._lock:
+                request.expired = True
+                if self._in_flight == {request_id}:
+                    self._weights.abort.set()
+
+    def hold(self, request_id: int) -> None:
+        if request := self._find(request_id):
+            request.hold = True
+
+    def choose(self, request_id: int, token_id: int) -> None:
+        if request := self._find(request_id):
+            request.choice = token_id
+
+    def resume(self, request_id: int) -> None:
+        if request := self._find(request_id):
+            request.hold = False
+
+    def _find(self, request_id: int) -> Request | None:
+        with self._lock:
+            waiting = list(self._waiting)
+        running = [slot.reply.request for slot in self._slots if slot.reply is not None]
+        return next((r for r in [*running, *waiting] if r.id == request_id), None)
+
+    # --- joining --------------------------------------------------------------------------
+
+    def _admit(self) -> None:
+        """Give waiting requests their slots, first come first served."""
+        while self._waiting:
+            request = self._waiting[0]
+            slot = self._best_slot(request)
+            if slot is None or not self._has_cells_for(request):
+                break
+            reply = self._begin(request)
+            with self._lock:  # so that `stop` finds the request in one place or the other
+                self._waiting.popleft()
+                slot.reply = reply
+            self._guard(slot, self._settle)
+        for position, request in enumerate(self._waiting, 1):
+            if request.position != position:
+                request.position = position
+                self._emit(Queued(request.id, position))
+
+    def _best_slot(self, request: Request) -> Slot | None:
+        """The idle slot with the longest common prefix; of equals the one of this conversation,
+        then the one with the fewest cells, so that others keep theirs."""
+        idle = [slot for slot in self._slots if slot.is_idle]
+
+        def merit(slot: Slot) -> tuple[int, bool, int]:
+            common = slot.cells.common_prefix(request.prompt.ids)
+            same = bool(slot.conversation) and slot.conversation == request.generate.conversation
+            return common, same, -len(slot.cells)
+
+        return max(idle, key=merit, default=None)
+
+    def _has_cells_for(self, request: Request) -> bool:
+        """Whether the prompt fits beside what others will still write. Alone it always does."""
+        busy = [slot for slot in self._slots if slot.reply is not None]
+        if not busy:
+            return True
+        taken = sum(max(len(s.cells), len(s.reply.ids) if s.reply else 0) + _RESERVE for s in busy)
+        return taken + len(request.prompt.ids) + 1 <= self._weights.n_ctx
+
+    def _begin(self, request: Request) -> Reply:
+        chain = Chain(
+            request.generate.sampling, n_vocab=self._vocabulary.n_vocab, n_ctx=self._weights.n_ctx
+        )
+        chain.see_prompt(request.prompt.ids)
+        reply = Reply(request, self._vocabulary, chain)
+        reply.started = self._clock()
+        return reply
+
+    def _settle(self, slot: Slot) -> None:
+        """Cut the slot's cells back to what the prompt shares with them."""
+        reply = slot.reply
+        assert reply is not None
+        generate = reply.request.generate
+        for note in getattr(reply.request.prompt, "notes", []):
+            self._note(reply, note.kind, note.sentence)
+        slot.conversation = generate.conversation
+        # The last prompt token is always evaluated again: its scores are not kept.
+        keep = min(slot.cells.common_prefix(reply.ids), len(reply.ids) - 1)
+        if not generate.reuse_prefix:
+            keep = 0
+        if keep and slot.cells.first_position() > 0:
+            slot.cells.clear()
+            self._note(reply, "full_pass", WINDOW_MOVED)
+        elif not slot.cells.cut(keep):
+            self._note(reply, "full_pass", CANNOT_CUT)
+        reply.reused = len(slot.cells)
+        self._evict(slot)
+        self._progress(slot, reply)
+
+    def _evict(self, newcomer: Slot) -> None:
+        """Let idle slots keep only a few cells, the ones used last."""
+        left = MAX_IDLE_CELLS
+        idle = [slot for slot in self._slots if slot.is_idle and slot is not newcomer]
+        for slot in sorted(idle, key=lambda s: -s.used_at):
+            if len(slot.cells) > left or self._free_cells() < 0:
+                slot.cells.clear()
+            left -= len(slot.cells)
+
+    def _free_cells(self) -> int:
+        return self._weights.n_ctx - sum(len(slot.cells) for slot in self._slots)
+
+    # --- leaving --------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Act on what the commands asked for since the last step."""
+        for slot in self._slots:
+            reply = slot.reply
+            if reply is None:
+                continue
+            if reply.request.stop:
+                self._end(slot, "stopped", "")
+            elif reply.request.expired:
+                self._end(slot, "deadline", f"{reply.request.generate.deadline_s:g} s")
+            elif reply.phase is Phase.HELD and _has_news(reply):
+                self._guard(slot, self._leave_hold)
+        for request in [r for r in self._waiting if r.stop or r.expired]:
+            with self._lock:
+                self._waiting.remove(request)
+            reply = self._begin(request)
+            reason = "stopped" if request.stop else "deadline"
+            self._emit_ending(reply, reason, "", used=0)
+            self._close(reply)
+
+    def _end(self, slot: Slot, reason: str, detail: str) -> None:
+        reply = slot.reply
+        assert reply is not None
+        flushed = reply.text.flush()
+        self._flush(reply, flushed.pieces)
+        if flushed.stop is not None:
+            reason, detail = "stop_string", flushed.stop
+        if reply.text.reasoning_unclosed and reply.text.reasoning:
+            self._note(reply, "reasoning_unclosed", UNCLOSED)
+        self._emit_ending(reply, reason, detail, used=len(slot.cells))
+        self._release(slot)
+
+    def _emit_ending(self, reply: Reply, reason: str, detail: str, *, used: int) -> None:
+        summary = self._summary(reply, reason, detail, used)
+        ending = Stopped if reason == "stopped" else Finished
+        self._emit(ending(reply.request.id, summary))
+
+    def _fail(self, slot: Slot, kind: str, sentence: str, evidence: str = "") -> None:
+        reply = slot.reply
+        assert reply is not None
+        self._flush(reply, reply.text.flush().pieces)
+        partial = self._summary(reply, "failed", kind, len(slot.cells))
+        self._emit(Failed(reply.request.id, kind, sentence, evidence, partial))
+        self._release(slot)
+
+    def _release(self, slot: Slot) -> None:
+        reply, slot.reply = slot.reply, None
+        slot.used_at = self._clock()
+        if reply is not None:
+            self._close(reply)
+
+    @staticmethod
+    def _close(reply: Reply) -> None:
+        reply.close()
+        if reply.request.timer is not None:
+            reply.request.timer.cancel()
+
+    def _summary(self, reply: Reply, reason: str, detail: str, used: int) -> Summary:
+        return reply.summary(
+            reason,
+            detail,
+            now=self._clock(),
+            n_threads=self._weights.n_threads,
+            used=used,
+            n_ctx=self._weights.n_ctx,
+        )
+
+    # --- the batch ------------------------------------------------------------------------
+
+    def _build_batch(self) -> list[_Row]:
+        """Writers first, one token each; then prompts, oldest first, as far as there is room."""
+        self._batch.clear()
+        rows: list[_Row] = []
+        for slot in self._slots:
+            reply = slot.reply
+            if reply is not None and reply.phase is Phase.WRITING and reply.next_token is not None:
+                if self._free_cells() <= len(rows):
+                    self._evict_all_idle()
+                if self._free_cells() <= len(rows):
+                    self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+                    continue
+                rows.append(_Row(slot, reply, [reply.next_token], wants_scores=True))
+        room = min(self._batch.room - len(rows), self._chunk(bool(rows)))
+        room = min(room, self._free_cells() - len(rows))
+        reading = [s for s in self._slots if s.reply is not None and s.reply.phase is Phase.READING]
+        for slot in sorted(reading, key=lambda s: s.reply.started if s.reply else 0.0):
+            reply = slot.reply
+            assert reply is not None
+            at = len(slot.cells)
+            chunk = reply.ids[at : at + max(room, 0)]
+            if chunk:
+                rows.append(_Row(slot, reply, chunk, at + len(chunk) == len(reply.ids)))
+                room -= len(chunk)
+        for row in rows:
+            row.index = self._batch.add(
+                row.tokens,
+                len(row.slot.cells),
+                row.slot.cells.sequence,
+                want_scores=row.wants_scores,
+            )
+        return rows
+
+    def _evict_all_idle(self) -> None:
+        for slot in self._slots:
+            if slot.is_idle and len(slot.cells):
+                slot.cells.clear()
+
+    def _chunk(self, somebody_writes: bool) -> int:
+        """Prompt tokens for the next step.
+
+        Alone on a processor it is the whole ubatch: Stop can abort it, and the same prompt is
+        always cut the same way. Beside a writer, or on a device (which cannot be aborted), a
+        step must stay under MAX_STEP_S by the speed measured so far.
+        """
+        if not somebody_writes and self._weights.loaded.n_gpu_layers == 0:
+            return self._batch.capacity
+        if not self._rows_per_s:
+            return _FIRST_CHUNK
+        fitting = max(int(self._rows_per_s * MAX_STEP_S * 0.8), 1)
+        if somebody_writes:
+            return fitting
+        chunk = self._batch.capacity
+        while chunk > fitting and chunk > _FIRST_CHUNK:
+            chunk //= 2
+        return chunk
+
+    def _measure_speed(self, elapsed: float) -> None:
+        """Rows per second of steps that read, smoothed; the writers' share counts against it."""
+        if self._batch.size < _FIRST_CHUNK or elapsed <= 0:
+            return
+        speed = self._batch.size / elapsed
+        self._rows_per_s = speed if not self._rows_per_s else 0.7 * self._rows_per_s + 0.3 * speed
+
+    def _take_off(self, rows: list[_Row]) -> bool:
+        """Announce the batch to `stop`; False if one of its requests was stopped meanwhile."""
+        with self._lock:
+            if any(row.reply.request.stop or row.reply.request.expired for row in rows):
+                return False
+            self._weights.abort.clear()
+            self._in_flight = frozenset(row.reply.request.id for row in rows)
+            return True
+
+    def _land(self, rows: list[_Row]) -> None:
+        """Record what the decode filled, then draw for every row that asked for scores."""
+        now = self._clock()
+        for row in rows:
+            row.slot.cells.ids.extend(row.tokens)
+            if row.reply.phase is Phase.READING:
+                row.reply.evaluated += len(row.tokens)
+                self._progress(row.slot, row.reply)
+                if row.wants_scores:
+                    row.reply.read_at = row.reply.last_at = now
+        for row in rows:
+            if row.wants_scores:
+                self._guard(row.slot, partial(self._draw, row))
+
+    def _crash(self, rows: list[_Row], code: int) -> None:
+        """The decode did not happen. Cut the cells back; say why, unless somebody stopped it."""
+        for row in rows:
+            row.slot.cells.repair()
+        if code == _ABORTED:
+            return
+        evidence = f"llama_decode returned {code}\n" + "\n".join(self._log.tail(6))
+        if code == _NO_ROOM and any(s.is_idle and len(s.cells) for s in self._slots):
+            self._evict_all_idle()
+            return
+        for row in rows:
+            if row.slot.reply is not row.reply:
+                continue
+            row.slot.cells.clear()
+            if row.reply.retried:
+                self._fail(row.slot, "native_error", DECODE_FAILED, evidence)
+            else:
+                self._read_again(row.reply)
+
+    def _read_again(self, reply: Reply) -> None:
+        """Once per reply: all cells are gone, so prompt and text so far are read anew."""
+        reply.retried = True
+        reply.ids = [*reply.request.prompt.ids, *reply.generated]
+        reply.next_token, reply.phase = None, Phase.READING
+        self._note(reply, "read_again", READ_AGAIN)
+
+    # --- tokens ---------------------------------------------------------------------------
+
+    def _draw(self, row: _Row, slot: Slot) -> None:
+        reply = row.reply
+        generate = reply.request.generate
+        scores = scores_of(self._weights.context, row.index, self._vocabulary.n_vocab)
+        draw = reply.chain.draw(scores, self._candidates, record=generate.record_stages)
+        now = self._clock()
+        ms = (now - reply.last_at) * 1000
+        drawn = Drawn(draw.token_id, scores.copy(), draw.snapshots, ms)
+        if not reply.request.hold:
+            self._append(slot, reply, draw.token_id, drawn)
+            return
+        reply.held, reply.phase = drawn, Phase.HELD
+        reply.request.choice = None
+        self._emit(self._record(reply, draw.token_id, drawn, held=True))
+
+    def _leave_hold(self, slot: Slot) -> None:
+        reply = slot.reply
+        assert reply is not None
+        assert reply.held is not None
+        request, drawn = reply.request, reply.held
+        choice, request.choice = request.choice, None
+        token_id = drawn.token_id if choice is None else choice
+        if not 0 <= token_id < self._vocabulary.n_vocab:
+            self._note(reply, "bad_choice", f"There is no token {token_id}: choose another one.")
+            return
+        reply.held, reply.phase = None, Phase.WRITING
+        self._append(slot, reply, token_id, drawn)
+
+    def _append(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> None:
+        """The token becomes part of the reply, unless it is one that ends it."""
+        if self._vocabulary.is_eog(token_id):
+            self._end(slot, "end_token", _words(self._vocabulary.piece(token_id)))
+            return
+        if token_id in reply.stop_ids:
+            self._end(slot, "stop_string", reply.stop_ids[token_id])
+            return
+        shown = self._vocabulary.shown_piece(token_id)
+        pieces, stop = reply.take(token_id, shown, self._clock())
+        first, others = (pieces[0], pieces[1:]) if pieces else (("content", ""), [])
+        used = len(slot.cells)
+        self._emit(self._record(reply, token_id, drawn, piece=first, used=used))
+        self._flush(reply, others)
+        if stop is not None:
+            self._end(slot, "stop_string", stop)
+        elif len(reply.generated) == reply.request.generate.max_tokens:
+            self._end(slot, "max_tokens", f"{len(reply.generated):,}")
+        elif used >= self._weights.n_ctx:
+            self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+        else:
+            reply.next_token, reply.phase = token_id, Phase.WRITING
+
+    def _record(
+        self,
+        reply: Reply,
+        token_id: int,
+        drawn: Drawn,
+        *,
+        piece: Piece = ("content", ""),
+        used: int = 0,
+        held: bool = False,
+    ) -> TokenRecord:
+        generate = reply.request.generate
+        return TokenRecord(
+            request_id=generate.id,
+            index=len(reply.generated) - (0 if held else 1),
+            token_id=token_id,
+            piece=self._vocabulary.piece(token_id),
+            scores=drawn.scores,
+            snapshots=drawn.snapshots,
+            alternatives=generate.alternatives,
+            ms=drawn.ms,
+            part=piece[0],
+            text=piece[1],
+            context_used=used,
+            held=held,
+        )
+
+    # --- small things ---------------------------------------------------------------------
+
+    def _guard(self, slot: Slot, act: Callable[[Slot], None]) -> None:
+        """What goes wrong in one reply ends that reply only."""
+        try:
+            act(slot)
+        except NoCandidate as error:
+            self._fail(slot, "no_candidate", error.sentence, error.stage)
+        except NativeError as error:
+            self._fail(slot, "native_error", DECODE_FAILED, str(error))
+        except Exception:  # a fault of ours must not take the other replies along
+            if slot.reply is None:
+                raise
+            self._fail(slot, "internal", INTERNAL, traceback.format_exc(limit=-6))
+
+    def _progress(self, slot: Slot, reply: Reply) -> None:
+        done = len(slot.cells) - reply.reused
+        self._emit(Progress(reply.request.id, "prefill", done, len(reply.ids) - reply.reused))
+
+    def _flush(self, reply: Reply, pieces: list[Piece]) -> None:
+        for part, text in pieces:
+            self._emit(TextFlushed(reply.request.id, text, part))
+
+    def _note(self, reply: Reply, kind: str, sentence: str) -> None:
+        reply.request.notes.append(sentence)
+        self._emit(Note(reply.request.id, kind, sentence))
+
+
+def _has_news(reply: Reply) -> bool:
+    request = reply.request
+    return request.stop or request.expired or not request.hold or request.choice is not None
+
+
+def _words(piece: bytes) -> str:
+    return piece.decode("utf-8", "replace")

@@ -1,0 +1,244 @@
+"""A slot is one sequence of the KV cache and the reply that is being written in it.
+
+`Cells` mirrors what llama.cpp holds for the sequence: cell i has position i and token
+`ids[i]`. It is changed only after a decode succeeded, so after an abort or a failure the native
+side is cut back to what the mirror says. `Reply` is one request's way from prompt to ending:
+
+    reading (prefill) → writing (one token per step) ⇄ held (step mode) → ended
+
+Neither knows about other slots; `scheduler.py` brings them together in batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from app.engine.chain import Chain
+from app.engine.native import llama
+from app.engine.protocol import ChatPrompt, Generate, Summary
+from app.engine.text import (
+    Piece,
+    ReasoningSplitter,
+    ReplyText,
+    opened_reasoning,
+    unclosed_reasoning,
+)
+from app.engine.tracing import Scores, Snapshot
+from app.engine.vocabulary import Vocabulary
+
+MAX_STOPS: Final = 64
+MAX_STOP_CHARACTERS: Final = 4096
+
+
+class PreparedPrompt(Protocol):
+    """What `prompt.build_prompt` returns, as far as a slot needs it."""
+
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def rendered(self) -> str: ...
+
+
+class Cells:
+    """The cells of one sequence, and the same in a list."""
+
+    def __init__(self, context: Any, sequence: int) -> None:
+        self._memory = llama.llama_get_memory(context)
+        self.sequence = sequence
+        self.ids: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def common_prefix(self, ids: Sequence[int]) -> int:
+        """How many leading tokens of `ids` are already here.
+
+        >>> common_length([1, 2, 3, 9], [1, 2, 4])
+        2
+        """
+        return common_length(self.ids, ids)
+
+    def cut(self, length: int) -> bool:
+        """Keep the first `length` cells. False: this architecture cannot, and all are gone."""
+        if length >= len(self.ids):
+            self.repair()
+            return True
+        if length > 0 and llama.llama_memory_seq_rm(self._memory, self.sequence, length, -1):
+            del self.ids[length:]
+            return True
+        self.clear()
+        return length == 0
+
+    def clear(self) -> None:
+        llama.llama_memory_seq_rm(self._memory, self.sequence, -1, -1)
+        self.ids.clear()
+
+    def repair(self) -> None:
+        """After a decode that did not succeed: drop what the mirror does not know."""
+        last = llama.llama_memory_seq_pos_max(self._memory, self.sequence)
+        if last < len(self.ids):
+            if last == len(self.ids) - 1:
+                return
+            self.clear()
+        elif not llama.llama_memory_seq_rm(self._memory, self.sequence, len(self.ids), -1):
+            self.clear()
+
+    def first_position(self) -> int:
+        """The oldest position still held; above 0 where a sliding window has moved on."""
+        return int(llama.llama_memory_seq_pos_min(self._memory, self.sequence))
+
+
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Length of the longest common beginning."""
+    shorter = min(len(first), len(second))
+    a, b = np.asarray(first[:shorter], np.int32), np.asarray(second[:shorter], np.int32)
+    different = np.flatnonzero(a != b)
+    return int(different[0]) if len(different) else shorter
+
+
+class Phase(Enum):
+    READING = auto()
+    WRITING = auto()
+    HELD = auto()
+
+
+@dataclass(slots=True)
+class Request:
+    """A request as it waits and runs. `stop`, `expired`, `hold` and `choice` are set by the
+    thread that reads commands. `position` is the one last announced while it waited."""
+
+    generate: Generate
+    prompt: PreparedPrompt
+    arrived: float
+    stop: bool = False
+    expired: bool = False
+    hold: bool = False
+    choice: int | None = None
+    position: int = 0
+    timer: threading.Timer | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> int:
+        return self.generate.id
+
+
+@dataclass(slots=True)
+class Drawn:
+    """A token that was drawn but not yet appended (step mode keeps it until it is chosen)."""
+
+    token_id: int
+    scores: Scores
+    snapshots: tuple[Snapshot, ...]
+    ms: float
+
+
+class Reply:
+    """One request being answered in a slot. Holds numbers and text; decides nothing."""
+
+    def __init__(self, request: Request, vocabulary: Vocabulary, chain: Chain) -> None:
+        generate = request.generate
+        self.request = request
+        self.ids: list[int] = request.prompt.ids
+        self.chain = chain
+        stops, self.stop_ids = split_stops(generate.stop, vocabulary)
+        self.text = ReplyText(stops, splitter_for(generate, request.prompt.rendered))
+        self.phase = Phase.READING
+        self.generated: list[int] = []
+        self.next_token: int | None = None
+        self.held: Drawn | None = None
+        self.reused = 0
+        self.evaluated = 0
+        self.retried = False
+        self.started = 0.0
+        self.read_at = 0.0
+        self.first_at = 0.0
+        self.last_at = 0.0
+
+    def close(self) -> None:
+        self.chain.close()
+
+    def take(self, token_id: int, shown: bytes, now: float) -> tuple[list[Piece], str | None]:
+        """Append a token; return the pieces to show and the stop string that it completed."""
+        self.generated.append(token_id)
+        self.chain.accept(token_id)
+        self.first_at = self.first_at or now
+        self.last_at = now
+        reading = self.text.feed(shown)
+        return reading.pieces, reading.stop
+
+    def summary(
+        self,
+        stop_reason: str,
+        stop_detail: str,
+        *,
+        now: float,
+        n_threads: int,
+        used: int,
+        n_ctx: int,
+    ) -> Summary:
+        """How the reply stands now. Call `text.flush()` first if it has ended."""
+        arrived = self.request.arrived
+        decode_s = max(self.last_at - self.first_at, 0.0)
+        prefill_s = max((self.read_at or now) - self.started, 0.0) if self.started else 0.0
+        return Summary(
+            text=self.text.content,
+            reasoning=self.text.reasoning,
+            token_ids=list(self.generated),
+            stop_reason=stop_reason,
+            stop_detail=stop_detail,
+            seed=self.chain.seed,
+            prompt_tokens=len(self.request.prompt.ids),
+            reused=self.reused,
+            evaluated=self.evaluated,
+            generated=len(self.generated),
+            first_token_s=self.first_at - arrived if self.first_at else 0.0,
+            prefill_s=prefill_s,
+            decode_s=decode_s,
+            total_s=now - arrived,
+            tokens_per_s=(len(self.generated) - 1) / decode_s if decode_s > 0 else 0.0,
+            prefill_tokens_per_s=self.evaluated / prefill_s if prefill_s > 0 else 0.0,
+            n_threads=n_threads,
+            context_used=used,
+            context_size=n_ctx,
+            rendered_prompt=self.request.prompt.rendered,
+            notes=list(self.request.notes),
+        )
+
+
+class Slot:
+    """A sequence, what it holds, and the reply that is written in it, if any."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.reply: Reply | None = None
+        self.conversation = ""
+        self.used_at = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.reply is None
+
+
+def split_stops(stops: list[str], vocabulary: Vocabulary) -> tuple[list[str], dict[int, str]]:
+    """Stop strings as text to match, and as control tokens (their text is never shown)."""
+    ids = {vocabulary.control_ids[stop]: stop for stop in stops if stop in vocabulary.control_ids}
+    return [stop for stop in stops if stop not in vocabulary.control_ids], ids
+
+
+def splitter_for(generate: Generate, rendered: str) -> ReasoningSplitter | None:
+    """Chat replies are told apart; in plain text and raw IDs a tag is text like any other."""
+    prompt = generate.prompt
+    if not isinstance(prompt, ChatPrompt):
+        return None
+    if prompt.continue_last and prompt.messages and prompt.messages[-1].content:
+        closing = unclosed_reasoning(prompt.messages[-1].content)
+        return ReasoningSplitter(inside=True, closing=closing) if closing else None
+    closing = opened_reasoning(rendered)
+    return ReasoningSplitter(inside=True, closing=closing) if closing else ReasoningSplitter()

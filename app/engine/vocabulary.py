@@ -1,0 +1,140 @@
+"""The vocabulary of the loaded weights: text to IDs and back to bytes.
+
+Everything here only reads, and llama.cpp's vocabulary is immutable after loading, so a second
+thread tokenises and counts while the first one decodes. This class has what `prompt.py` asks of
+a vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from app.engine.native import NativeError, llama
+from app.engine.protocol import Vocabulary as VocabularyTable
+from app.engine.protocol import clean_text
+from app.engine.text import REASONING_TAGS
+from app.engine.tracing import as_array
+
+_UNKNOWN: Final = 1
+_CONTROL: Final = 8
+_HIDDEN: Final = _UNKNOWN | _CONTROL
+_TAGS: Final = frozenset(tag.encode() for pair in REASONING_TAGS for tag in pair)
+
+
+class Vocabulary:
+    """`handle` is a llama_vocab; it lives as long as the weights."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self.n_vocab = int(llama.llama_vocab_n_tokens(handle))
+        self._pieces: list[bytes | None] = [None] * self.n_vocab
+        self.bos_id = self._special(llama.llama_vocab_bos(handle))
+        self.eos_id = self._special(llama.llama_vocab_eos(handle))
+        self.add_bos = bool(llama.llama_vocab_get_add_bos(handle))
+
+    def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]:
+        """IDs of `text`, tokenised whole. `special`: control-token text becomes control tokens.
+
+        `add_bos` puts the BOS token first if there is one; nothing else is ever added.
+        """
+        data = clean_text(text).encode()
+        ids = (llama.llama_token * (len(data) + 4))()
+        count = self._tokenize(data, ids, special)
+        if count < 0:
+            ids = (llama.llama_token * -count)()
+            count = self._tokenize(data, ids, special)
+        if count < 0:
+            raise NativeError(f"llama.cpp could not tokenise {len(data)} bytes")
+        found = list(ids[:count])
+        return [self.bos_id, *found] if add_bos and self.bos_id is not None else found
+
+    def piece(self, token_id: int) -> bytes:
+        """The bytes that a token stands for; of a control token its name."""
+        known = self._pieces[token_id]
+        if known is None:
+            known = self._pieces[token_id] = self._read_piece(token_id)
+        return known
+
+    def shown_piece(self, token_id: int) -> bytes:
+        """The bytes that belong to the text of a reply: control tokens have none.
+
+        Reasoning tags are kept even where a vocabulary calls them control tokens, since they
+        are how reasoning is told from the answer.
+        """
+        piece = self.piece(token_id)
+        if self.attributes[token_id] & _HIDDEN and piece not in _TAGS:
+            return b""
+        return piece
+
+    def is_eog(self, token_id: int) -> bool:
+        return token_id in self._eog
+
+    @property
+    def bos_text(self) -> str:
+        return "" if self.bos_id is None else self._text(self.bos_id)
+
+    @property
+    def eos_text(self) -> str:
+        return "" if self.eos_id is None else self._text(self.eos_id)
+
+    @cached_property
+    def attributes(self) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """llama.cpp's token attributes (a bit set), shape [n_vocab]."""
+        read, handle = llama.llama_vocab_get_attr, self._handle
+        return np.fromiter((read(handle, i) for i in range(self.n_vocab)), np.int32, self.n_vocab)
+
+    @cached_property
+    def eog_ids(self) -> list[int]:
+        """All tokens that end a reply."""
+        is_eog, handle = llama.llama_vocab_is_eog, self._handle
+        return [i for i in range(self.n_vocab) if is_eog(handle, i)]
+
+    @cached_property
+    def _eog(self) -> frozenset[int]:
+        return frozenset(self.eog_ids)
+
+    @cached_property
+    def control_ids(self) -> dict[str, int]:
+        """Text → ID of the tokens that `special=True` finds in a text and `special=False` does
+        not. User-defined tokens are none of them: llama.cpp finds those in any text."""
+        found = np.flatnonzero(self.attributes & _HIDDEN)
+        return {text: int(i) for i in found if (text := self._text(int(i)))}
+
+    @cached_property
+    def control_texts(self) -> list[str]:
+        return list(self.control_ids)
+
+    def table(self) -> VocabularyTable:
+        """All pieces and attributes, as they travel to the window."""
+        pieces = [self.piece(i) for i in range(self.n_vocab)]
+        offsets = np.zeros(self.n_vocab + 1, np.int64)
+        np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+        return VocabularyTable(
+            offsets=as_array(offsets), blob=b"".join(pieces), attributes=as_array(self.attributes)
+        )
+
+    def _tokenize(self, data: bytes, ids: Any, special: bool) -> int:
+        return int(
+            llama.llama_tokenize(self._handle, data, len(data), ids, len(ids), False, special)
+        )
+
+    def _read_piece(self, token_id: int) -> bytes:
+        buffer = ctypes.create_string_buffer(128)
+        for _ in range(2):
+            size = llama.llama_token_to_piece(self._handle, token_id, buffer, len(buffer), 0, True)
+            if size >= 0:
+                return bytes(buffer.raw[:size])
+            buffer = ctypes.create_string_buffer(-size)
+        raise NativeError(f"llama.cpp has no piece for token {token_id}")
+
+    def _text(self, token_id: int) -> str:
+        raw: bytes = llama.llama_vocab_get_text(self._handle, token_id) or b""
+        return raw.decode("utf-8", "replace")
+
+    @staticmethod
+    def _special(token_id: int) -> int | None:
+        return None if token_id < 0 else int(token_id)

@@ -1,0 +1,75 @@
+"""Small databases of each schema there was, for testing that they still open.
+
+`python tests/schema_file.py`, from the repository's root, makes the one of the present
+schema. Run it in the commit that adds a migration, and never again for that schema.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "models" / "data"
+
+
+def path_for(revision: str) -> Path:
+    return _FOLDER / f"schema-{revision}.sqlite3"
+
+
+def all_files() -> list[Path]:
+    return sorted(_FOLDER.glob("schema-*.sqlite3"))
+
+
+def make(target: Path) -> None:
+    """A few rows of everything, with one reply that is still streaming."""
+    from models.records import Conversation, Message, MessageCounts, MessageState, Role, Weights
+    from models.store import Store
+
+    now = datetime(2026, 5, 3, 12, tzinfo=UTC)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(Path(folder), backup_after_s=None)
+        chat = Conversation("chat", "Capitals", now, now, draft="And of Italy?")
+        trashed = replace(chat, id="trashed", title="Thrown away", trashed_at=now)
+        question = Message("question", "chat", None, Role.USER, "The capital of France?", now)
+        reply = Message(
+            "reply",
+            "chat",
+            "question",
+            Role.ASSISTANT,
+            "It is Paris.",
+            now,
+            reasoning="Easy.",
+            token_ids=(1, 2),
+            stop_reason="end_token",
+            seed=7,
+            settings={"temperature": 0.8},
+            weights_name="SmolLM2 135M",
+            rendered_prompt="<|im_start|>",
+            counts=MessageCounts(prompt_tokens=9, generated=2, tokens_per_s=30.5),
+        )
+        edited = replace(question, id="edited", content="What is the capital of Spain?")
+        growing = Message(
+            "growing", "chat", "edited", Role.ASSISTANT, "Mad", now, MessageState.STREAMING
+        )
+        store.create_conversation(chat)
+        store.create_conversation(trashed)
+        for message in (question, reply, edited, growing):
+            store.append_message(message)
+        store.save_trace("reply", b"trace")
+        store.set_setting("theme", "dark")
+        store.upsert_weights(Weights("/smollm2.gguf", "SmolLM2 135M", 98_000_000, now))
+        done = store.list_conversations().result(30)
+        assert len(done) == 1
+        store.close()
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes((Path(folder) / "db" / "cutaway.sqlite3").read_bytes())
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from models.tables import HEAD_REVISION
+
+    make(path_for(HEAD_REVISION))

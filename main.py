@@ -86,17 +86,20 @@ def build(argv: list[str]) -> App:
     A QApplication that exists is used. What is heavy begins once the window is painted and
     events are processed. Raises FolderRefused; ends with a sentence on bad arguments.
     """
-    from PySide6.QtWidgets import QApplication
-
-    from app.bridge import Bridge
-    from app.chat.desk import Desk
     from app.chat.folder import DataFolder
-    from ui.theme import Theme
-    from ui.window import MainWindow
 
     options = parse(argv)
     folder = DataFolder(options.data_dir)
     folder.prepare()
+
+    # Only now: a wrong argument is answered before Qt is imported.
+    from PySide6.QtWidgets import QApplication
+
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.theme import Theme
+    from ui.window import MainWindow
+
     application = QApplication.instance() or QApplication(["cutaway"])
     assert isinstance(application, QApplication)
     application.setApplicationName("Cutaway")

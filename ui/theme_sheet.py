@@ -89,6 +89,7 @@ def _fields(theme: Theme) -> str:
         background: {c.card}; color: {c.ink}; border: 1px solid {c.line};
         border-radius: {theme.px(8)}px; padding: {theme.px(5)}px {theme.px(8)}px;
         selection-background-color: {c.selection}; selection-color: {c.ink};
+        placeholder-text-color: {c.dim};
     }}
     QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus,
     QDoubleSpinBox:focus, QComboBox:focus {{ border: 1px solid {c.accent}; }}

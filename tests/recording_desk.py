@@ -1,0 +1,143 @@
+"""A desk that writes down what the window asks of it, and a bridge whose signals tests emit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
+from app.chat.settings import SettingRefused, Settings, changed
+from app.engine.protocol import Loaded, MemoryPart
+from models.records import Conversation, Message, MessageCounts, Role, Weights
+
+NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
+
+
+class FakeBridge(QObject):
+    """The signals of `app.bridge.Bridge`, to be emitted by hand."""
+
+    conversations_changed = Signal(object)
+    conversation_opened = Signal(object)
+    conversation_changed = Signal(object)
+    path_changed = Signal(object)
+    message_added = Signal(object)
+    message_changed = Signal(object)
+    text_arrived = Signal(object)
+    token_recorded = Signal(object)
+    prefill_progressed = Signal(object)
+    engine_state_changed = Signal(object)
+    load_progressed = Signal(object)
+    send_queued = Signal(object)
+    context_counted = Signal(object)
+    status_figures = Signal(object)
+    noticed = Signal(object)
+    log_line_arrived = Signal(object)
+    settings_changed = Signal(object)
+    store_state_changed = Signal(object)
+
+
+class FakeDesk:
+    """Every call is one tuple in `calls`: the method's name, then its arguments."""
+
+    def __init__(self, bridge: FakeBridge, data_dir: Path = Path("data")) -> None:
+        self.bridge = bridge
+        self.data_dir = data_dir
+        self.calls: list[tuple[Any, ...]] = []
+        self.conversation = Conversation("c0", "New chat", created_at=NOON, updated_at=NOON)
+        self.messages: tuple[Message, ...] = ()
+        self.conversations: tuple[Conversation, ...] = ()
+        self.engine_state = EngineStateChanged("stopped")
+        self.settings = Settings()
+        self.is_generating = False
+        self.weights: list[Weights] = []
+        self.takes_messages = True
+        self.log: list[tuple[str, str]] = []
+
+    def known_weights(self) -> list[Weights]:
+        return self.weights
+
+    def log_lines(self) -> list[tuple[str, str]]:
+        return self.log
+
+    def send(self, text: str) -> bool:
+        self.calls.append(("send", text))
+        return self.takes_messages
+
+    def set_setting(self, name: str, value: Any) -> None:
+        self.calls.append(("set_setting", name, value))
+        try:
+            self.settings = changed(self.settings, name, value)
+        except SettingRefused as refused:
+            self.bridge.noticed.emit(Noticed("error", str(refused)))
+            return
+        self.bridge.settings_changed.emit(SettingsChanged(frozenset({name})))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def record(*args: Any) -> None:
+            self.calls.append((name, *args))
+
+        return record
+
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        """The arguments of each call of `name`."""
+        return [call[1:] for call in self.calls if call[0] == name]
+
+
+def conversation(number: int, title: str, days_ago: float = 0, **fields: Any) -> Conversation:
+    when = NOON - timedelta(days=days_ago, seconds=number)
+    return Conversation(f"c{number}", title, created_at=when, updated_at=when, **fields)
+
+
+def message(number: int, role: Role, content: str, **fields: Any) -> Message:
+    fields.setdefault("counts", MessageCounts())
+    return Message(
+        id=f"m{number}",
+        conversation_id="c1",
+        parent_id=f"m{number - 1}" if number > 1 else None,
+        role=role,
+        content=content,
+        created_at=NOON,
+        **fields,
+    )
+
+
+def loaded(**fields: Any) -> Loaded:
+    values: dict[str, Any] = {
+        "path": "/weights/smollm2.gguf",
+        "name": "SmolLM2 135M",
+        "architecture": "llama",
+        "description": "llama 134M Q4_1",
+        "size_bytes": 98_000_000,
+        "n_params": 134_515_008,
+        "n_layer": 30,
+        "n_embd": 576,
+        "n_head": 9,
+        "n_head_kv": 3,
+        "n_vocab": 49_152,
+        "n_ctx": 4096,
+        "n_ctx_train": 8192,
+        "n_ubatch": 512,
+        "n_threads": 2,
+        "n_gpu_layers": 0,
+        "flash_attention": True,
+        "type_k": "f16",
+        "type_v": "f16",
+        "has_template": True,
+        "add_bos": False,
+        "eog_ids": [2],
+        "memory": [
+            MemoryPart("CPU", "weights", 97 * 2**20),
+            MemoryPart("CPU", "kv", 180 * 2**20),
+            MemoryPart("CPU", "compute", 97 * 2**20),
+        ],
+        "kv_bytes_per_token": 46_080,
+        "load_s": 0.3,
+        "notes": [],
+    }
+    return Loaded(**values | fields)

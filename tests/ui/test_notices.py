@@ -1,0 +1,157 @@
+"""Banners and toasts."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from ui.notices import TOAST_LIMIT, Act, BannerArea, Notice, NoticeCard, ToastArea
+from ui.theme import Theme
+
+CRASH = Notice("engine", "error", "The engine crashed.", "line 1\nline 2")
+
+
+@pytest.fixture
+def banners(qtbot: QtBot, theme: Theme) -> BannerArea:
+    made = BannerArea(theme)
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.fixture
+def host(qtbot: QtBot) -> QWidget:
+    made = QWidget()
+    qtbot.addWidget(made)
+    made.resize(700, 400)
+    made.show()
+    made.activateWindow()
+    qtbot.waitActive(made)
+    return made
+
+
+@pytest.fixture
+def toasts(host: QWidget, theme: Theme) -> ToastArea:
+    return ToastArea(theme, host)
+
+
+def button(card: NoticeCard, text: str) -> QPushButton:
+    return next(each for each in card.findChildren(QPushButton) if each.text() == text)
+
+
+def test_a_banner_takes_no_room_until_it_is_needed(banners: BannerArea) -> None:
+    assert banners.isHidden()
+    banners.show_notice(CRASH)
+    assert banners.isVisible()
+    banners.dismiss("engine")
+    assert banners.isHidden()
+
+
+def test_evidence_is_folded_until_it_is_asked_for(banners: BannerArea) -> None:
+    banners.show_notice(CRASH)
+    card = banners.card("engine")
+    assert card is not None
+    assert card.evidence is not None
+    assert not card.evidence.isVisible()
+    button(card, "Details").click()
+    assert card.evidence.isVisible()
+    assert card.evidence.toPlainText() == "line 1\nline 2"
+
+
+def test_the_same_words_again_leave_the_card_as_it_is(banners: BannerArea) -> None:
+    banners.show_notice(CRASH)
+    first = banners.card("engine")
+    banners.show_notice(CRASH)
+    assert banners.card("engine") is first
+    banners.show_notice(Notice("engine", "error", "Not a GGUF."))
+    card = banners.card("engine")
+    assert card is not None
+    assert card.sentence.text() == "Not a GGUF."
+
+
+def test_two_states_have_two_banners(banners: BannerArea) -> None:
+    banners.show_notice(CRASH)
+    banners.show_notice(Notice("store", "warning", "Read-only."))
+    banners.dismiss("engine")
+    assert banners.isVisible()
+    assert banners.card("store") is not None
+
+
+def test_a_banner_can_be_put_away(banners: BannerArea) -> None:
+    banners.show_notice(CRASH)
+    card = banners.card("engine")
+    assert card is not None
+    close = card.findChild(QPushButton, "close_notice_button")
+    assert close is not None
+    assert close.accessibleName()
+    close.click()
+    assert banners.card("engine") is None
+
+
+def test_words_are_shown_as_they_are(banners: BannerArea) -> None:
+    banners.show_notice(Notice("x", "error", "<b>No</b> file & <img src=x>"))
+    card = banners.card("x")
+    assert card is not None
+    assert card.sentence.text() == "<b>No</b> file & <img src=x>"
+    assert card.sentence.textFormat().name == "PlainText"
+
+
+def test_a_toast_lies_inside_its_host_and_offers_its_act(toasts: ToastArea) -> None:
+    done: list[int] = []
+    toasts.show_notice(
+        Notice("k", "info", "In the trash.", acts=(Act("Undo", lambda: done.append(1)),))
+    )
+    assert toasts.isVisible()
+    parent = toasts.parentWidget()
+    assert parent is not None
+    assert parent.rect().contains(toasts.geometry())
+    button(toasts.cards()[0], "Undo").click()
+    assert done == [1]
+
+
+def test_toasts_follow_their_host(toasts: ToastArea, host: QWidget) -> None:
+    toasts.show_notice(Notice("k", "info", "A sentence that needs several lines. " * 5))
+    for size in ((300, 300), (1200, 700)):
+        host.resize(*size)
+        assert host.rect().contains(toasts.geometry())
+
+
+def test_only_a_few_toasts_stand_at_once(toasts: ToastArea) -> None:
+    for number in range(6):
+        toasts.show_notice(Notice(str(number), "info", f"Number {number}"))
+    assert [card.notice.key for card in toasts.cards()] == ["3", "4", "5"][-TOAST_LIMIT:]
+
+
+def test_the_same_key_replaces_its_toast(toasts: ToastArea) -> None:
+    toasts.show_notice(Notice("k", "info", "One."))
+    toasts.show_notice(Notice("k", "info", "Two."))
+    assert [card.notice.sentence for card in toasts.cards()] == ["Two."]
+
+
+def expire(card: NoticeCard) -> None:
+    timer = card.findChild(QTimer)
+    assert timer is not None
+    assert timer.isActive()
+    timer.timeout.emit()
+
+
+def test_a_toast_leaves_by_itself_but_not_from_under_the_keyboard(toasts: ToastArea) -> None:
+    toasts.show_notice(Notice("k", "info", "Done.", acts=(Act("Undo", lambda: None),)))
+    card = toasts.cards()[0]
+    undo = button(card, "Undo")
+    card.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
+    undo.setFocus()
+    expire(card)
+    assert toasts.cards() == [card]
+    undo.clearFocus()
+    expire(card)
+    assert toasts.cards() == []
+    assert not toasts.isVisible()
+
+
+def test_the_focus_is_handed_on_when_its_card_goes(toasts: ToastArea, qtbot: QtBot) -> None:
+    toasts.show_notice(Notice("k", "info", "Done.", acts=(Act("Undo", lambda: None),)))
+    button(toasts.cards()[0], "Undo").setFocus()
+    with qtbot.waitSignal(toasts.focus_released):
+        toasts.dismiss("k")

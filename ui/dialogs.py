@@ -1,0 +1,52 @@
+"""Questions to the user. None of them blocks: each answers by calling back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
+
+
+def choose_gguf(parent: QWidget, folder: Path, chosen: Callable[[str], None]) -> QFileDialog:
+    """Ask for a GGUF file."""
+    dialog = QFileDialog(parent, "Open a GGUF file", str(folder))
+    dialog.setObjectName("gguf_dialog")
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setNameFilters(["GGUF files (*.gguf)", "All files (*)"])
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.fileSelected.connect(chosen)
+    dialog.open()
+    return dialog
+
+
+def may_open(address: str) -> bool:
+    """Whether a link of a reply may be offered to the system: the web and mail, no files."""
+    url = QUrl(address, QUrl.ParsingMode.StrictMode)
+    return url.isValid() and url.scheme().lower() in SAFE_SCHEMES
+
+
+def confirm_link(parent: QWidget, address: str) -> QMessageBox:
+    """Show where a link leads; open it in the browser only if the user says so."""
+    box = QMessageBox(parent)
+    box.setObjectName("link_dialog")
+    box.setWindowTitle("Open a link")
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    if not may_open(address):
+        box.setText("This link is not opened: it leads neither to the web nor to mail.")
+        box.setInformativeText(address)
+        box.setStandardButtons(QMessageBox.StandardButton.Close)
+    else:
+        box.setText("Open this address in your browser?")
+        box.setInformativeText(address)
+        open_button = box.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
+        cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(cancel)
+        open_button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(address)))
+    box.open()
+    return box

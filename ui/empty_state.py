@@ -1,0 +1,94 @@
+"""What stands where the chat will be: the first step for somebody who begins."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.keys import shown_key
+from ui.theme import Theme
+
+WIDTH_PX = 440
+WITHOUT_WEIGHTS = (
+    "Cutaway needs a GGUF file: the weights of a language model. Open one from this machine."
+)
+
+
+class EmptyState(QScrollArea):
+    """Two faces: no weights are known (`open_file_requested`), or an empty chat waits."""
+
+    open_file_requested = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName("empty_state")
+        self._title = _centred(self)
+        self._title.setObjectName("empty_title")
+        self._words = _centred(self)
+        self._words.setObjectName("empty_words")
+        self.open_button = QPushButton("Open a GGUF file…", self)
+        self.open_button.setObjectName("open_gguf_button")
+        self.open_button.setAccessibleName("Open a GGUF file")
+        self.open_button.setToolTip(shown_key("Ctrl+O"))
+        self.open_button.setProperty("kind", "primary")
+        self.open_button.clicked.connect(self.open_file_requested)
+        self._column = QVBoxLayout()
+        self._column.addStretch(2)
+        self._column.addWidget(self._title)
+        self._column.addWidget(self._words)
+        self._column.addSpacing(8)
+        self._column.addWidget(self.open_button, 0, Qt.AlignmentFlag.AlignHCenter)
+        self._column.addStretch(3)
+        body = QWidget(self)
+        row = QHBoxLayout(body)
+        row.addStretch(1)
+        row.addLayout(self._column, 1000)
+        row.addStretch(1)
+        self.setWidget(body)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        body.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def show_no_weights(self, sentence: str) -> None:
+        self._title.setText("No weights yet")
+        self._words.setText(sentence or WITHOUT_WEIGHTS)
+        self.open_button.show()
+
+    def show_new_chat(self, weights_name: str) -> None:
+        self._title.setText("New chat")
+        who = weights_name or "The weights"
+        self._words.setText(f"{who} will answer, here on this machine.")
+        self.open_button.hide()
+
+    def _fit(self) -> None:
+        px, colors = self._theme.px, self._theme.colors
+        self._column.setSpacing(px(8))
+        self._words.setMaximumWidth(px(WIDTH_PX))
+        self._title.setMaximumWidth(px(WIDTH_PX))
+        size = self._theme.font_text().pixelSize()
+        self._title.setStyleSheet(f"font-size: {round(size * 1.25)}px; font-weight: 600;")
+        self._words.setStyleSheet(f"color: {colors.dim};")
+
+
+def _centred(parent: QWidget) -> QLabel:
+    label = QLabel(parent)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+    label.setWordWrap(True)
+    label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+    return label

@@ -1,0 +1,105 @@
+"""Numbers as people read them, with units. Pure; no Qt."""
+
+from __future__ import annotations
+
+import re
+
+from app.engine.protocol import Loaded
+
+_QUANTISATION = re.compile(
+    r"\b((?:I?Q|TQ|MXFP)\d\w*|BF16|F16|F32|F64)\b(?: - (Small|Medium|Large|Extra small))?"
+)
+INCLUDED = " (included)"
+
+
+def size_text(size_bytes: int) -> str:
+    """File sizes, in units of 1000.
+
+    >>> size_text(98_000_000), size_text(4_370_000_000)
+    ('98 MB', '4.4 GB')
+    """
+    if size_bytes >= 1_000_000_000:
+        return f"{size_bytes / 1e9:.1f} GB"
+    if size_bytes >= 1_000_000:
+        return f"{size_bytes / 1e6:.0f} MB"
+    return f"{max(1, round(size_bytes / 1e3))} kB" if size_bytes else "0 kB"
+
+
+def memory_text(size_bytes: int) -> str:
+    """Memory, in units of 1024.
+
+    >>> memory_text(432_013_312), memory_text(6 * 2**30)
+    ('412 MiB', '6.0 GiB')
+    """
+    if size_bytes >= 10 * 2**30:
+        return f"{size_bytes / 2**30:.0f} GiB"
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.1f} GiB"
+    return f"{size_bytes / 2**20:.0f} MiB"
+
+
+def window_text(n_ctx: int) -> str:
+    """A context window, short.
+
+    >>> window_text(4096), window_text(131072), window_text(1000)
+    ('4k', '128k', '1,000')
+    """
+    return f"{n_ctx // 1024}k" if n_ctx and n_ctx % 1024 == 0 else f"{n_ctx:,}"
+
+
+def quantisation(description: str) -> str:
+    """The number format out of llama.cpp's description, or empty.
+
+    >>> quantisation("llama 134M Q4_1"), quantisation("qwen3 8B Q4_K - Medium")
+    ('Q4_1', 'Q4_K_M')
+    """
+    found = _QUANTISATION.search(description)
+    if found is None:
+        return ""
+    size = found.group(2)
+    return found.group(1) + (f"_{size[0]}" if size else "")
+
+
+def plain_name(name: str) -> str:
+    """Weights without the remark that they came with the installation."""
+    return name.removesuffix(INCLUDED)
+
+
+def loaded_text(name: str, loaded: Loaded) -> str:
+    """The weights in one line: name, number format, window."""
+    parts = [plain_name(name or loaded.name), quantisation(loaded.description)]
+    # A name that already says its number format does not say it twice.
+    if parts[1] and parts[1].lower() in parts[0].lower():
+        parts[1] = ""
+    return " · ".join(part for part in [*parts, window_text(loaded.n_ctx)] if part)
+
+
+def device_text(loaded: Loaded) -> str:
+    """Where the layers are.
+
+    With some on a graphics device: its name and how many. `n_gpu_layers` counts the output
+    layer too, which the sentence leaves out.
+    """
+    devices = [part.device for part in loaded.memory if part.what == "weights"]
+    others = [name for name in dict.fromkeys(devices) if not name.startswith("CPU")]
+    if loaded.n_gpu_layers <= 0 or not others:
+        return "CPU"
+    names = ", ".join(others)
+    if loaded.n_gpu_layers >= loaded.n_layer:
+        return names
+    return f"{names} · {loaded.n_gpu_layers} of {loaded.n_layer} layers"
+
+
+def rate_text(tokens_per_s: float) -> str:
+    """Tokens per second with about three figures."""
+    digits = 1 if tokens_per_s < 100 else 0
+    return f"{tokens_per_s:,.{digits}f} tokens/s"
+
+
+def seconds_text(seconds: float) -> str:
+    """A short time.
+
+    >>> seconds_text(0.31), seconds_text(12.3)
+    ('0.31 s', '12 s')
+    """
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -1,0 +1,188 @@
+"""Above the chat: its title, and the weights with their state, menu and load progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QVBoxLayout, QWidget
+
+from app.chat.events import EngineStateChanged
+from models.records import Weights
+from ui.elided import ElidedButton, ElidedLabel
+from ui.figures import loaded_text, plain_name, size_text
+from ui.icon_button import IconButton
+from ui.keys import with_key
+from ui.sidebar.sidebar import SIDEBAR_KEY
+from ui.theme import Theme
+
+OPEN_KEY = "Ctrl+O"
+PROGRESS_STEPS = 1000
+LOADING = frozenset({"starting", "loading"})
+LOADED = frozenset({"ready", "busy", "stopping"})
+
+
+class Header(QWidget):
+    """`list_weights` is asked each time the menu opens."""
+
+    weights_chosen = Signal(str)
+    open_file_requested = Signal()
+    unload_requested = Signal()
+    cancel_load_requested = Signal()
+    show_sidebar_requested = Signal()
+
+    def __init__(
+        self,
+        theme: Theme,
+        list_weights: Callable[[], Sequence[Weights]],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._list_weights = list_weights
+        self._state = EngineStateChanged("stopped")
+        self._fraction = 0.0
+        self.setAccessibleName("Chat title and weights")
+        self.sidebar_button = IconButton(
+            theme,
+            "list",
+            "Show the chat list",
+            hint=with_key("Show the chat list", SIDEBAR_KEY),
+            parent=self,
+        )
+        self.sidebar_button.setObjectName("show_sidebar_button")
+        self.sidebar_button.hide()
+        self.title = ElidedLabel("", self)
+        self.title.setObjectName("chat_title")
+        self.title.setProperty("kind", "title")
+        self.weights_button = ElidedButton(self)
+        self.weights_button.setObjectName("weights_button")
+        self.weights_button.setProperty("kind", "chip")
+        self.menu = QMenu(self.weights_button)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.weights_button.setMenu(self.menu)
+        self.cancel_button = IconButton(theme, "x", "Cancel loading", parent=self)
+        self.cancel_button.setObjectName("cancel_load_button")
+        self.load_progress = QProgressBar(self)
+        self.load_progress.setObjectName("load_progress")
+        self.load_progress.setAccessibleName("Loading weights")
+        self.load_progress.setRange(0, PROGRESS_STEPS)
+        self.load_progress.setTextVisible(False)
+        self._build()
+        self.set_engine_state(self._state)
+
+    def _build(self) -> None:
+        self._row = QHBoxLayout()
+        self._row.addWidget(self.sidebar_button)
+        self._row.addWidget(self.title, 1)
+        self._row.addWidget(self.cancel_button)
+        self._row.addWidget(self.weights_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(self._row)
+        column.addWidget(self.load_progress)
+        policy = self.load_progress.sizePolicy()
+        # The chat below does not jump when the thin bar comes and goes.
+        policy.setRetainSizeWhenHidden(True)
+        self.load_progress.setSizePolicy(policy)
+        self.sidebar_button.clicked.connect(self.show_sidebar_requested)
+        self.cancel_button.clicked.connect(self.cancel_load_requested)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setContentsMargins(px(24), px(14), px(24), px(10))
+        self._row.setSpacing(px(8))
+        self.title.setMinimumHeight(px(32))
+        self.weights_button.setFixedHeight(px(30))
+        # A radius of more than half the height would be no radius to Qt.
+        self.weights_button.setStyleSheet(
+            f"QPushButton {{ border-radius: {px(30) // 2 - 1}px; padding: 0 {px(12)}px; }}"
+        )
+        self.load_progress.setFixedHeight(px(2))
+        self.load_progress.setStyleSheet(
+            f"QProgressBar {{ background: transparent; border-radius: 0; max-height: {px(2)}px; }}"
+            f"QProgressBar::chunk {{ background: {self._theme.colors.accent}; border-radius: 0; }}"
+        )
+        self._say()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        # In a narrow window the title keeps a third of the row.
+        self.weights_button.setMaximumWidth(max(1, event.size().width() * 3 // 5))
+
+    # --- state --------------------------------------------------------------------------
+
+    def set_title(self, title: str) -> None:
+        self.title.set_text(" ".join(title.split()))
+
+    def set_sidebar_hidden(self, is_hidden: bool) -> None:
+        self.sidebar_button.setVisible(is_hidden)
+
+    def set_engine_state(self, state: EngineStateChanged) -> None:
+        if state.state in LOADING and self._state.state not in LOADING:
+            self._fraction = 0.0
+        self._state = state
+        is_loading = state.state in LOADING
+        self.load_progress.setVisible(is_loading)
+        self.cancel_button.setVisible(is_loading)
+        self._say()
+
+    def set_progress(self, fraction: float) -> None:
+        self._fraction = min(1.0, max(0.0, fraction))
+        self.load_progress.setValue(round(self._fraction * PROGRESS_STEPS))
+        self._say()
+
+    def _say(self) -> None:
+        text = self._weights_text()
+        self.load_progress.setValue(round(self._fraction * PROGRESS_STEPS))
+        self.weights_button.setText(text)
+        self.weights_button.setAccessibleName(f"Weights: {text}")
+        loaded = self._state.loaded
+        self.weights_button.setToolTip(
+            f"{loaded.path}\n{loaded.description}" if loaded else "The weights that answer"
+        )
+
+    def _weights_text(self) -> str:
+        state, name = self._state.state, plain_name(self._state.weights_name)
+        if state in LOADED and self._state.loaded is not None:
+            return loaded_text(name, self._state.loaded)
+        if state in LOADING:
+            return f"Loading {name or 'weights'} · {self._fraction:.0%}".replace("%", " %")
+        if state == "crashed":
+            return f"{name} · not running" if name else "Not running"
+        return f"{name} · not loaded" if name else "Choose weights…"
+
+    # --- menu ---------------------------------------------------------------------------
+
+    def open_menu(self) -> None:
+        self.weights_button.showMenu()
+
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        loaded = self._state.loaded
+        for weights in self._list_weights():
+            is_loaded = loaded is not None and loaded.path == weights.path
+            self._add_weights(weights, is_loaded)
+        if not self.menu.isEmpty():
+            self.menu.addSeparator()
+        # The key is shown, not bound: it belongs to the window.
+        action = self.menu.addAction(f"Open a GGUF file…\t{OPEN_KEY}")
+        action.triggered.connect(self.open_file_requested)
+        if self._state.state in LOADING:
+            self.menu.addAction("Cancel loading").triggered.connect(self.cancel_load_requested)
+        if self._state.state in LOADED:
+            self.menu.addAction("Unload").triggered.connect(self.unload_requested)
+
+    def _add_weights(self, weights: Weights, is_loaded: bool) -> None:
+        name = weights.name.replace("&", "&&")
+        action = QAction(f"{name}\t{size_text(weights.size_bytes)}", self.menu)
+        action.setToolTip(weights.path)
+        action.setCheckable(True)
+        action.setChecked(is_loaded)
+        action.triggered.connect(lambda: self.weights_chosen.emit(weights.path))
+        self.menu.addAction(action)
+        self.menu.setToolTipsVisible(True)

@@ -1,0 +1,22 @@
+"""Shortcuts as people read them."""
+
+from __future__ import annotations
+
+import sys
+
+from PySide6.QtGui import QKeySequence
+
+
+def shown_key(sequence: str) -> str:
+    """`Ctrl+N` as `Ctrl N`, or with the platform's own signs (⌘N).
+
+    >>> shown_key("Ctrl+Shift+F")  # on Linux
+    'Ctrl Shift F'
+    """
+    text = QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
+    return text if sys.platform == "darwin" else text.replace("+", " ")
+
+
+def with_key(text: str, sequence: str) -> str:
+    """A tooltip: what it does, and its key."""
+    return f"{text}  ·  {shown_key(sequence)}"

@@ -1,0 +1,227 @@
+"""Controls that show one setting and say when the user has changed it.
+
+A field never judges a value: it hands on what was typed, as a number where it is one, and
+`app.chat.settings.checked` has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QWidget,
+)
+
+from ui.theme import Theme
+
+APPLY_AFTER_MS = 600
+"""Typing rests this long before a value is applied without Return."""
+
+
+class NumberField(QLineEdit):
+    """A number. Empty stands for `automatic`, if there is such a value; ↑ and ↓ step."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(
+        self,
+        *,
+        is_whole: bool,
+        step: float = 1,
+        automatic: object = ...,
+        placeholder: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._is_whole = is_whole
+        self._step = step
+        self._automatic = automatic
+        self.setPlaceholderText(placeholder)
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self._told = ""
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(APPLY_AFTER_MS)
+        self._timer.timeout.connect(self._tell)
+        self.textEdited.connect(lambda: self._timer.start())
+        self.editingFinished.connect(self._tell)
+
+    def show_value(self, value: object) -> None:
+        """Take over a value, unless the user is in the middle of typing another."""
+        text = "" if value == self._automatic else _number_text(value)
+        if self._timer.isActive() or (self.hasFocus() and self._parsed(self.text()) == value):
+            return
+        self._told = text
+        if self.text() != text:
+            self.setText(text)
+
+    def value(self) -> object:
+        return self._parsed(self.text())
+
+    def _tell(self) -> None:
+        self._timer.stop()
+        if self.text() != self._told:
+            self._told = self.text()
+            self.changed_by_user.emit(self.value())
+
+    def _parsed(self, text: str) -> object:
+        """The number, `automatic` for nothing, or the text itself where it is no number."""
+        plain = text.strip().replace(" ", "").replace("−", "-")
+        if not plain and self._automatic is not ...:
+            return self._automatic
+        try:
+            if self._is_whole:
+                return int(plain.replace(",", "").replace("_", ""))
+            return float(plain.replace(",", "."))
+        except ValueError:
+            return text
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        sign = {Qt.Key.Key_Up: 1, Qt.Key.Key_Down: -1}.get(Qt.Key(event.key()))
+        if sign is None:
+            super().keyPressEvent(event)
+            return
+        value = self.value()
+        number = float(value) if isinstance(value, int | float) else 0.0
+        stepped = round(number + sign * self._step, 6)
+        self.setText(_number_text(int(stepped) if self._is_whole else stepped))
+        self._timer.start()
+
+
+class ChoiceField(QWidget):
+    """A few exclusive choices side by side; the arrow keys move between them."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(
+        self, theme: Theme, choices: Sequence[tuple[str, str]], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._group = QButtonGroup(self)
+        self._buttons: dict[str, QPushButton] = {}
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        for value, text in choices:
+            button = QPushButton(text, self)
+            button.setCheckable(True)
+            button.setObjectName(f"choice_{value}")
+            button.clicked.connect(lambda _=False, value=value: self.changed_by_user.emit(value))
+            self._group.addButton(button)
+            self._buttons[value] = button
+            self._row.addWidget(button, 1)
+        self.setFocusProxy(next(iter(self._buttons.values())))
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setSpacing(px(4))
+        self.setStyleSheet(f"QPushButton {{ padding: {px(6)}px {px(4)}px; }}")
+
+    def name_choices(self, label: str) -> None:
+        for button in self._buttons.values():
+            button.setAccessibleName(f"{label}: {button.text()}")
+
+    def show_value(self, value: object) -> None:
+        button = self._buttons.get(str(value))
+        if button is not None:
+            button.setChecked(True)
+            self.setFocusProxy(button)
+
+    def value(self) -> object:
+        return next((key for key, each in self._buttons.items() if each.isChecked()), "")
+
+
+class TextField(QPlainTextEdit):
+    """A text of several lines. Tab leaves it."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(self, placeholder: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setPlaceholderText(placeholder)
+        self.setTabChangesFocus(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._shown = ""
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(APPLY_AFTER_MS)
+        self._timer.timeout.connect(self._tell)
+        self.textChanged.connect(self._on_text_changed)
+
+    def show_value(self, value: object) -> None:
+        text = self.as_text(value)
+        if self.toPlainText() != text and not self._timer.isActive() and not self.hasFocus():
+            self._shown = text
+            self.setPlainText(text)
+
+    def value(self) -> object:
+        return self.from_text(self.toPlainText())
+
+    def as_text(self, value: Any) -> str:
+        return str(value)
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def _on_text_changed(self) -> None:
+        if self.toPlainText() != self._shown:
+            self._timer.start()
+
+    def _tell(self) -> None:
+        self._timer.stop()
+        if self.toPlainText() != self._shown:
+            self._shown = self.toPlainText()
+            self.changed_by_user.emit(self.value())
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._tell()
+
+
+class LinesField(TextField):
+    r"""A list of texts, one a line; `\n`, `\t` and `\\` stand for the characters themselves."""
+
+    _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"))
+
+    def as_text(self, value: Any) -> str:
+        lines = []
+        for text in value:
+            for plain, escaped in self._ESCAPES:
+                text = text.replace(plain, escaped)
+            lines.append(text)
+        return "\n".join(lines)
+
+    def from_text(self, text: str) -> object:
+        return [_unescaped(line) for line in text.split("\n") if line]
+
+
+def _unescaped(line: str) -> str:
+    signs = {"n": "\n", "t": "\t", "\\": "\\"}
+    pieces, rest = [], line
+    while rest:
+        head, backslash, rest = rest.partition("\\")
+        pieces.append(head)
+        if backslash:
+            pieces.append(signs.get(rest[:1], "\\" + rest[:1]))
+            rest = rest[1:]
+    return "".join(pieces)
+
+
+def _number_text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+Field = NumberField | ChoiceField | TextField

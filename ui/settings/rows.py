@@ -1,0 +1,161 @@
+"""A labelled setting: its words left, its control right, a refusal under both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QLabel,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.settings.fields import ChoiceField, Field, TextField
+from ui.theme import Theme
+
+CONTROL_PX = 220
+STACK_BELOW_PX = 460
+Apply = Callable[[str, object], str]
+"""Try a setting; returns the sentence of a refusal, or nothing."""
+
+
+class SettingRow(QWidget):
+    def __init__(
+        self,
+        theme: Theme,
+        name: str,
+        label: str,
+        hint: str,
+        field: Field,
+        apply: Apply,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.name = name
+        self.field = field
+        self._apply = apply
+        self._is_wide_field = isinstance(field, TextField)
+        self._label = QLabel(label, self)
+        self._label.setBuddy(field)
+        self._hint = _small(hint, self)
+        self.refusal = _small("", self)
+        self.refusal.setObjectName(f"refusal_{name}")
+        self.refusal.setProperty("kind", "error")
+        self.refusal.hide()
+        field.setObjectName(f"setting_{name}")
+        field.setAccessibleName(label)
+        field.setAccessibleDescription(hint)
+        if isinstance(field, ChoiceField):
+            field.name_choices(label)
+        field.changed_by_user.connect(self._on_changed)
+        self._build()
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def _build(self) -> None:
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self._label)
+        words.addWidget(self._hint)
+        self._pair = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._pair.addLayout(words, 1)
+        self._pair.addWidget(self.field, 0, Qt.AlignmentFlag.AlignVCenter)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(self._pair)
+        column.addWidget(self.refusal)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._pair.setSpacing(px(8))
+        size = self._theme.font_small().pixelSize()
+        self.refusal.setStyleSheet(f"font-size: {size}px;")
+        if isinstance(self.field, TextField):
+            self.field.setFixedHeight(px(96))
+        self._arrange(self.width())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(event.size().width())
+
+    def _arrange(self, width: int) -> None:
+        """Side by side where there is room, else the control under its words."""
+        px = self._theme.px
+        is_stacked = self._is_wide_field or width < px(STACK_BELOW_PX)
+        direction = QBoxLayout.Direction
+        self._pair.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
+        self._pair.setAlignment(
+            self.field,
+            Qt.AlignmentFlag(0) if is_stacked else Qt.AlignmentFlag.AlignVCenter,
+        )
+        if is_stacked:
+            self.field.setMinimumWidth(0)
+            self.field.setMaximumWidth(16_777_215)
+        else:
+            self.field.setFixedWidth(px(CONTROL_PX))
+
+    def show_value(self, value: object) -> None:
+        self.field.show_value(value)
+
+    def _on_changed(self, value: object) -> None:
+        sentence = self._apply(self.name, value)
+        self.refusal.setText(sentence)
+        self.refusal.setVisible(bool(sentence))
+        self.field.setAccessibleDescription(sentence or self._hint.text())
+
+
+class Page(QScrollArea):
+    """A scrolling column of cards."""
+
+    def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName(f"page_{name}")
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._body = QWidget(self)
+        self._column = QVBoxLayout(self._body)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addStretch()
+        self.setWidget(self._body)
+        # Qt has just switched this on; the window's own plane shall show.
+        self._body.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+        self._cards: list[QVBoxLayout] = []
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def add_card(self, *widgets: QWidget) -> None:
+        card = QFrame(self._body)
+        card.setProperty("plane", "card")
+        card.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        column = QVBoxLayout(card)
+        for widget in widgets:
+            column.addWidget(widget)
+        self._cards.append(column)
+        self._column.insertWidget(self._column.count() - 1, card)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setSpacing(px(8))
+        for column in self._cards:
+            column.setContentsMargins(px(16), px(14), px(16), px(14))
+            column.setSpacing(px(18))
+
+
+def _small(text: str, parent: QWidget) -> QLabel:
+    label = QLabel(text, parent)
+    label.setProperty("kind", "small")
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setVisible(bool(text))
+    return label

@@ -1,0 +1,346 @@
+"""All settings in one window, each applied at once. Built when it is first asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSize, Qt, QUrl
+from PySide6.QtGui import QCloseEvent, QDesktopServices, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QStackedWidget,
+    QTabBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.events import SettingsChanged
+from app.chat.settings import SettingRefused, Settings, checked
+from ui.log_view import LogView
+from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
+from ui.settings.rows import Page, SettingRow
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+SIZE_PX = (680, 580)
+LOAD_SETTINGS = frozenset({"n_threads", "n_ctx", "n_gpu_layers"})
+SAMPLING_SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "repeat_last_n",
+    "seed",
+)
+
+
+class SettingsWindow(QWidget):
+    """Closing hides it; `show_page` brings it back where it was asked for."""
+
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self._desk = desk
+        self._theme = theme
+        self._rows: dict[str, SettingRow] = {}
+        self.setObjectName("settings_window")
+        self.setAccessibleName("Settings")
+        self.setWindowTitle("Settings")
+        self.setProperty("plane", "side")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.tabs = QTabBar(self)
+        self.tabs.setObjectName("settings_tabs")
+        self.tabs.setAccessibleName("Settings pages")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.tabs.setUsesScrollButtons(True)
+        self._pages = QStackedWidget(self)
+        self._page_names: list[str] = []
+        self.log_view = LogView(theme, self)
+        self._build_pages()
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self.tabs)
+        self._column.addWidget(self._pages, 1)
+        self.tabs.currentChanged.connect(self._pages.setCurrentIndex)
+        for key in ("Esc", "Ctrl+W"):
+            QShortcut(QKeySequence(key), self, self.close)
+        QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
+        QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
+        bridge.settings_changed.connect(self._on_settings_changed)
+        bridge.log_line_arrived.connect(lambda line: self.log_view.add_line(line.level, line.text))
+        bridge.engine_state_changed.connect(lambda _: self._offer_reload())
+        theme.changed.connect(self._fit)
+        self.log_view.set_lines(desk.log_lines())
+        self._show_values(frozenset(self._rows))
+        self._offer_reload()
+        self._fit()
+        self.resize(self._fitting_size())
+
+    # --- pages --------------------------------------------------------------------------
+
+    def _build_pages(self) -> None:
+        self._add_page("appearance", "Appearance", self._appearance())
+        self._add_page("chat", "Chat", self._chat())
+        self._add_page("sampling", "Sampling", self._sampling())
+        self._add_page("engine", "Engine", self._engine())
+        self._add_page("log", "Log", self.log_view)
+        self._add_page("data", "Data", self._data())
+
+    def _add_page(self, name: str, title: str, page: QWidget) -> None:
+        self._page_names.append(name)
+        self.tabs.addTab(title)
+        self._pages.addWidget(page)
+
+    def _row(self, name: str, label: str, hint: str, field: Field) -> SettingRow:
+        row = SettingRow(self._theme, name, label, hint, field, self._apply, self)
+        self._rows[name] = row
+        return row
+
+    def _appearance(self) -> Page:
+        page = Page(self._theme, "appearance", self)
+        themes = [("system", "System"), ("light", "Light"), ("dark", "Dark")]
+        page.add_card(
+            self._row(
+                "theme",
+                "Theme",
+                "System follows the desktop, where it says.",
+                ChoiceField(self._theme, themes, self),
+            ),
+            self._row(
+                "zoom_percent",
+                "Zoom",
+                "Percent, 80 to 300. Ctrl + and Ctrl − change it anywhere, Ctrl 0 resets it.",
+                NumberField(is_whole=True, step=10),
+            ),
+        )
+        return page
+
+    def _chat(self) -> Page:
+        page = Page(self._theme, "chat", self)
+        keys = [("enter", "Enter"), ("ctrl_enter", "Ctrl Enter")]
+        page.add_card(
+            self._row(
+                "send_key",
+                "Send with",
+                "Shift Enter always begins a new line.",
+                ChoiceField(self._theme, keys, self),
+            ),
+            self._row(
+                "max_tokens",
+                "Maximum tokens",
+                "The longest reply. Empty: until the context window is full.",
+                NumberField(is_whole=True, step=64, automatic=0, placeholder="No limit"),
+            ),
+            self._row(
+                "stop_strings",
+                "Stop strings",
+                "A reply ends before one of these. One a line; \\n stands for a line break.",
+                LinesField(),
+            ),
+        )
+        page.add_card(
+            self._row(
+                "system_prompt",
+                "System prompt",
+                "What new chats tell the weights before the first message.",
+                TextField("None: the template's own, if it has one"),
+            )
+        )
+        return page
+
+    def _sampling(self) -> Page:
+        page = Page(self._theme, "sampling", self)
+        number = NumberField
+        page.add_card(
+            self._row(
+                "temperature",
+                "Temperature",
+                "Higher is more varied; 0 always takes the most probable token.",
+                number(is_whole=False, step=0.1),
+            ),
+            self._row(
+                "top_k",
+                "Top-k",
+                "Keep this many of the most probable tokens. 0 keeps all.",
+                number(is_whole=True, step=5),
+            ),
+            self._row(
+                "top_p",
+                "Top-p",
+                "Keep the most probable tokens that reach this share. 1 keeps all.",
+                number(is_whole=False, step=0.05),
+            ),
+            self._row(
+                "min_p",
+                "Min-p",
+                "Drop tokens below this share of the best one. 0 drops none.",
+                number(is_whole=False, step=0.01),
+            ),
+        )
+        page.add_card(
+            self._row(
+                "repeat_penalty",
+                "Repetition penalty",
+                "Makes tokens that were there already less likely. 1 is off.",
+                number(is_whole=False, step=0.05),
+            ),
+            self._row(
+                "repeat_last_n",
+                "Repetition window",
+                "How many of the last tokens count. −1: the whole context; 0: off.",
+                number(is_whole=True, step=16),
+            ),
+            self._row(
+                "seed",
+                "Seed",
+                "The same seed draws the same tokens. Empty: a new one for each reply.",
+                number(is_whole=True, automatic=None, placeholder="New each time"),
+            ),
+        )
+        self.defaults_button = self._button("Restore defaults", "sampling_defaults_button")
+        self.defaults_button.clicked.connect(self._on_defaults)
+        page.add_card(
+            _beside("All of the above as they were at the start.", self.defaults_button, self)
+        )
+        return page
+
+    def _engine(self) -> Page:
+        page = Page(self._theme, "engine", self)
+        automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
+        page.add_card(
+            self._row(
+                "n_threads",
+                "Threads",
+                "How many processor threads compute. Automatic: one for each physical core.",
+                NumberField(automatic=0, **automatic),
+            ),
+            self._row(
+                "n_ctx",
+                "Context window",
+                "Tokens that prompt and reply may have together. More takes more memory.",
+                NumberField(automatic=0, step=1024, **automatic),
+            ),
+            self._row(
+                "n_gpu_layers",
+                "Layers on the graphics device",
+                "Automatic: as many as fit. 0: none.",
+                NumberField(automatic=-1, **automatic),
+            ),
+        )
+        self.reload_button = self._button("Load again now", "reload_button")
+        self.reload_button.clicked.connect(self._on_reload)
+        self.reload_words = "Changes count when weights are loaded the next time."
+        page.add_card(_beside(self.reload_words, self.reload_button, self))
+        return page
+
+    def _data(self) -> Page:
+        page = Page(self._theme, "data", self)
+        self.folder_field = QLineEdit(str(self._desk.data_dir), self)
+        self.folder_field.setObjectName("data_folder")
+        self.folder_field.setAccessibleName("Data folder")
+        self.folder_field.setReadOnly(True)
+        open_button = self._button("Open folder", "open_folder_button")
+        open_button.clicked.connect(self._on_open_folder)
+        page.add_card(
+            QLabel("Data folder", self),
+            self.folder_field,
+            _beside("Chats and settings lie here and nowhere else.", open_button, self),
+        )
+        return page
+
+    def _button(self, text: str, name: str) -> QPushButton:
+        button = QPushButton(text, self)
+        button.setObjectName(name)
+        button.setAccessibleName(text)
+        return button
+
+    # --- acts ---------------------------------------------------------------------------
+
+    def show_page(self, name: str = "") -> None:
+        if name in self._page_names:
+            self.tabs.setCurrentIndex(self._page_names.index(name))
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        self.tabs.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+
+    def _turn(self, step: int) -> None:
+        self.tabs.setCurrentIndex((self.tabs.currentIndex() + step) % self.tabs.count())
+
+    def _apply(self, name: str, value: object) -> str:
+        """Hand a value to the desk, or return why it is refused."""
+        try:
+            value = checked(name, value)
+        except SettingRefused as refused:
+            return str(refused)
+        self._desk.set_setting(name, value)
+        return ""
+
+    def _on_defaults(self) -> None:
+        defaults = Settings()
+        for name in SAMPLING_SETTINGS:
+            if getattr(self._desk.settings, name) != getattr(defaults, name):
+                self._desk.set_setting(name, getattr(defaults, name))
+
+    def _on_reload(self) -> None:
+        loaded = self._desk.engine_state.loaded
+        if loaded is not None:
+            self._desk.load_weights(loaded.path)
+
+    def _offer_reload(self) -> None:
+        self.reload_button.setEnabled(self._desk.engine_state.loaded is not None)
+
+    def _on_open_folder(self) -> None:
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._desk.data_dir)))
+
+    # --- following ----------------------------------------------------------------------
+
+    def _on_settings_changed(self, event: SettingsChanged) -> None:
+        self._show_values(event.names)
+
+    def _show_values(self, names: frozenset[str]) -> None:
+        for name in names & self._rows.keys():
+            self._rows[name].show_value(getattr(self._desk.settings, name))
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(12), px(16), px(16))
+        self._column.setSpacing(px(12))
+        self.tabs.setStyleSheet(
+            f"QTabBar::scroller {{ width: {px(48)}px; }}"
+            f"QTabBar QToolButton {{ padding: 0; background: {self._theme.colors.side}; }}"
+        )
+
+    def _fitting_size(self) -> QSize:
+        """As designed, but never larger than the screen."""
+        wanted = QSize(self._theme.px(SIZE_PX[0]), self._theme.px(SIZE_PX[1]))
+        screen = self.screen() or QGuiApplication.primaryScreen()
+        return wanted.boundedTo(screen.availableSize() * 0.9)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """What was typed last is applied, even without Return."""
+        focus = self.focusWidget()
+        if focus is not None:
+            focus.clearFocus()
+        super().closeEvent(event)
+
+
+def _beside(words: str, button: QPushButton, parent: QWidget) -> QWidget:
+    """A remark left, a button right."""
+    widget = QWidget(parent)
+    row = QHBoxLayout(widget)
+    row.setContentsMargins(0, 0, 0, 0)
+    label = QLabel(words, widget)
+    label.setProperty("kind", "small")
+    label.setWordWrap(True)
+    row.addWidget(label, 1)
+    row.addWidget(button)
+    return widget

@@ -1,0 +1,174 @@
+"""The line under the composer: how full the window is, and how the reply is doing.
+
+Only measured figures are shown; what is not known yet is left out. Where the line has no
+room the least important figures go first.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
+
+from app.chat.events import EngineStateChanged, PrefillProgressed, StatusFigures
+from app.engine.protocol import Loaded
+from ui.figures import device_text, memory_text, rate_text, seconds_text
+from ui.theme import Theme
+
+METER_PX = 90
+GAP_PX = 20
+
+# In the order of the line. The last of `LEAVE_FIRST` stays longest.
+FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory")
+LEAVE_FIRST = ("memory", "device", "threads", "first_token", "tokens", "rate", "context")
+
+
+class StatusLine(QWidget):
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName("status_line")
+        self.setAccessibleName("Status")
+        self._loaded: Loaded | None = None
+        self._waiting = ""
+        self._texts = dict.fromkeys(FIGURES, "")
+        self._caption = self._label("context")
+        self.meter = QProgressBar(self)
+        self.meter.setObjectName("context_meter")
+        self.meter.setAccessibleName("Context used")
+        self.meter.setTextVisible(False)
+        self._labels = {name: self._label() for name in FIGURES}
+        for name, label in self._labels.items():
+            label.setObjectName(f"status_{name}")
+        self._build()
+        self._show()
+
+    def _label(self, text: str = "") -> QLabel:
+        label = QLabel(text, self)
+        label.setProperty("kind", "small")
+        return label
+
+    def _build(self) -> None:
+        self._row = QHBoxLayout(self)
+        self._row.addWidget(self._caption)
+        self._row.addWidget(self.meter)
+        for name in FIGURES:
+            self._row.addWidget(self._labels[name])
+        self._row.addStretch()
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(px(8))
+        self.meter.setFixedSize(px(METER_PX), px(5))
+        colors = self._theme.colors
+        self.meter.setStyleSheet(
+            f"QProgressBar {{ background: {colors.line}; border-radius: {px(5) // 2}px; }}"
+            f"QProgressBar::chunk {{ background: {colors.accent};"
+            f" border-radius: {px(5) // 2}px; }}"
+        )
+        for name in FIGURES[1:]:
+            self._labels[name].setContentsMargins(px(GAP_PX - 8), 0, 0, 0)
+        self._choose()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._choose()
+
+    # --- what is known ------------------------------------------------------------------
+
+    def set_context(self, used: int, size: int) -> None:
+        is_known = size > 0
+        self._texts["context"] = f"{used:,} / {size:,}" if is_known else ""
+        self.meter.setRange(0, max(1, size))
+        self.meter.setValue(min(used, max(1, size)) if is_known else 0)
+        self.meter.setToolTip(f"{used:,} of {size:,} tokens of the context window are used")
+        self._show()
+
+    def set_figures(self, figures: StatusFigures) -> None:
+        """A running or finished reply."""
+        self._texts["tokens"] = _counted(figures.generated, "token") if figures.generated else ""
+        rate, first = figures.tokens_per_s, figures.first_token_s
+        self._texts["rate"] = rate_text(rate) if rate is not None else ""
+        self._texts["first_token"] = (
+            f"first token {seconds_text(first)}" if first is not None else ""
+        )
+        if figures.n_threads:
+            self._texts["threads"] = _counted(figures.n_threads, "thread")
+        self.set_context(figures.context_used, figures.context_size)
+
+    def set_prefill(self, progress: PrefillProgressed) -> None:
+        """The prompt is being read; the reply has no figures yet."""
+        done, total = progress.done_tokens, progress.total_tokens
+        self._texts["tokens"] = f"reading the prompt, {done:,} / {total:,}"
+        self._texts["rate"] = self._texts["first_token"] = ""
+        self._show()
+
+    def set_engine_state(self, state: EngineStateChanged) -> None:
+        self._loaded = state.loaded
+        if state.loaded is None:
+            self._texts = dict.fromkeys(FIGURES, "")
+        else:
+            self._texts["threads"] = _counted(state.loaded.n_threads, "thread")
+            self._texts["device"] = device_text(state.loaded)
+            sizes = sum(part.size_bytes for part in state.loaded.memory)
+            self._texts["memory"] = memory_text(sizes) if sizes else ""
+            self._labels["memory"].setToolTip(_memory_parts(state.loaded))
+        self._show()
+
+    def set_waiting(self, is_waiting: bool) -> None:
+        """A message waits for the weights."""
+        self._waiting = "Sends as soon as the weights are loaded" if is_waiting else ""
+        self._show()
+
+    def clear_reply(self) -> None:
+        """Another chat is on screen: its figures are not those of the last reply."""
+        for name in ("tokens", "rate", "first_token"):
+            self._texts[name] = ""
+        self._show()
+
+    def text(self, name: str) -> str:
+        return self._texts[name]
+
+    # --- showing ------------------------------------------------------------------------
+
+    def _shown_texts(self) -> dict[str, str]:
+        return {**self._texts, "tokens": self._waiting} if self._waiting else self._texts
+
+    def _show(self) -> None:
+        texts = self._shown_texts()
+        for name, text in texts.items():
+            if self._labels[name].text() != text:
+                self._labels[name].setText(text)
+        self.setAccessibleDescription(", ".join(text for text in texts.values() if text))
+        self._choose()
+
+    def _choose(self) -> None:
+        """Hide figures until the rest fits."""
+        px = self._theme.px
+        texts = self._shown_texts()
+        shown = {name for name in FIGURES if texts[name]}
+        widths = {name: self._labels[name].sizeHint().width() + px(8) for name in shown}
+        head = self._caption.sizeHint().width() + px(METER_PX) + px(16)
+        room = self.width() - (head if "context" in shown else 0)
+        for name in LEAVE_FIRST:
+            if sum(widths[each] for each in shown) <= room:
+                break
+            shown.discard(name)
+        for name in FIGURES:
+            self._labels[name].setVisible(name in shown)
+        has_context = "context" in shown
+        self._caption.setVisible(has_context)
+        self.meter.setVisible(has_context)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _memory_parts(loaded: Loaded) -> str:
+    """Each measured allocation on its own line."""
+    return "\n".join(
+        f"{part.what} on {part.device}: {memory_text(part.size_bytes)}" for part in loaded.memory
+    )

@@ -45,7 +45,7 @@ def open_window(
         window.resize(width, height)
         window.show()
         window.activateWindow()
-        qtbot.waitActive(window)
+        qtbot.waitUntil(window.isActiveWindow)
         return window
 
     return build

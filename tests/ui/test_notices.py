@@ -27,7 +27,7 @@ def host(qtbot: QtBot) -> QWidget:
     made.resize(700, 400)
     made.show()
     made.activateWindow()
-    qtbot.waitActive(made)
+    qtbot.waitUntil(made.isActiveWindow)
     return made
 
 

@@ -40,7 +40,7 @@ def sidebar(qtbot: QtBot, theme: Theme) -> Sidebar:
     made.resize(236, 600)
     made.show()
     made.activateWindow()
-    qtbot.waitActive(made)
+    qtbot.waitUntil(made.isActiveWindow)
     return made
 
 

@@ -1,0 +1,226 @@
+"""The settings window: each value applied at once, a refusal in words, the log, the folder."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPlainTextEdit, QPushButton
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk, loaded
+
+from app.chat.events import EngineStateChanged, LogLineArrived
+from app.chat.settings import Settings
+from ui.settings.fields import ChoiceField, NumberField, TextField
+from ui.settings.settings_window import SettingsWindow
+from ui.theme import Theme
+
+Key = Qt.Key
+
+
+@pytest.fixture
+def window(qtbot: QtBot, desk: FakeDesk, bridge: FakeBridge, theme: Theme) -> SettingsWindow:
+    made = SettingsWindow(desk, bridge, theme)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.show_page("appearance")
+    qtbot.waitUntil(made.isActiveWindow)
+    return made
+
+
+def number(window: SettingsWindow, name: str) -> NumberField:
+    field = window.findChild(NumberField, f"setting_{name}")
+    assert field is not None
+    return field
+
+
+def type_number(window: SettingsWindow, name: str, text: str) -> None:
+    field = number(window, name)
+    field.selectAll()
+    QTest.keyClick(field, Key.Key_Delete)
+    QTest.keyClicks(field, text)
+    QTest.keyClick(field, Key.Key_Return)
+
+
+def refusal(window: SettingsWindow, name: str) -> QLabel:
+    label = window.findChild(QLabel, f"refusal_{name}")
+    assert label is not None
+    return label
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "text", "value"),
+    [
+        ("appearance", "zoom_percent", "150", 150),
+        ("chat", "max_tokens", "256", 256),
+        ("chat", "max_tokens", "", 0),
+        ("sampling", "temperature", "1.2", 1.2),
+        ("sampling", "top_k", "20", 20),
+        ("sampling", "top_p", "0.9", 0.9),
+        ("sampling", "min_p", "0", 0.0),
+        ("sampling", "repeat_penalty", "1.1", 1.1),
+        ("sampling", "repeat_last_n", "-1", -1),
+        ("sampling", "seed", "42", 42),
+        ("engine", "n_threads", "2", 2),
+        ("engine", "n_ctx", "8,192", 8192),
+        ("engine", "n_gpu_layers", "0", 0),
+    ],
+)
+def test_a_number_is_applied_at_once(
+    window: SettingsWindow, desk: FakeDesk, page: str, name: str, text: str, value: object
+) -> None:
+    desk.set_setting(name, {"max_tokens": 7}.get(name, getattr(Settings(), name)))
+    window.show_page(page)
+    type_number(window, name, text)
+    assert getattr(desk.settings, name) == value
+    assert refusal(window, name).isHidden()
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "text"),
+    [
+        ("appearance", "zoom_percent", "20"),
+        ("sampling", "temperature", "hot"),
+        ("sampling", "top_p", "1.5"),
+        ("sampling", "seed", "-3"),
+        ("engine", "n_threads", "2.5"),
+    ],
+)
+def test_a_bad_value_is_refused_in_words_and_changes_nothing(
+    window: SettingsWindow, desk: FakeDesk, page: str, name: str, text: str
+) -> None:
+    before = desk.settings
+    window.show_page(page)
+    type_number(window, name, text)
+    assert desk.settings == before
+    label = refusal(window, name)
+    assert label.isVisible()
+    assert "number" in label.text()
+    assert number(window, name).accessibleDescription() == label.text()
+    good = {"zoom_percent": "110", "temperature": "1", "top_p": "1", "seed": "3", "n_threads": "2"}
+    type_number(window, name, good[name])
+    assert not label.isVisible()
+
+
+def test_choices_and_texts_are_applied(
+    window: SettingsWindow, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    for field in window.findChildren(ChoiceField):
+        button = field.findChildren(QPushButton)[-1]
+        button.click()
+    assert desk.settings.theme == "dark"
+    assert desk.settings.send_key == "ctrl_enter"
+    window.show_page("chat")
+    for name, text in (("system_prompt", "Be brief."), ("stop_strings", "User:")):
+        area = window.findChild(TextField, f"setting_{name}")
+        assert area is not None
+        area.setFocus()
+        QTest.keyClicks(area, text)
+    window.close()
+    assert desk.settings.system_prompt == "Be brief."
+    assert desk.settings.stop_strings == ("User:",)
+
+
+def test_changes_made_elsewhere_are_shown(window: SettingsWindow, desk: FakeDesk) -> None:
+    desk.set_setting("zoom_percent", 125)
+    desk.set_setting("theme", "light")
+    assert number(window, "zoom_percent").text() == "125"
+    light = window.findChild(QPushButton, "choice_light")
+    assert light is not None
+    assert light.isChecked()
+
+
+def test_defaults_come_back_for_sampling_alone(window: SettingsWindow, desk: FakeDesk) -> None:
+    desk.set_setting("temperature", 1.9)
+    desk.set_setting("seed", 5)
+    desk.set_setting("zoom_percent", 125)
+    window.defaults_button.click()
+    assert desk.settings == Settings(zoom_percent=125)
+    assert number(window, "temperature").text() == "0.8"
+    assert number(window, "seed").text() == ""
+
+
+def test_load_again_is_there_when_weights_are(
+    window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    assert not window.reload_button.isEnabled()
+    desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded())
+    bridge.engine_state_changed.emit(desk.engine_state)
+    window.reload_button.click()
+    assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
+
+
+def test_the_log_is_followed_and_copied(
+    qtbot: QtBot, desk: FakeDesk, bridge: FakeBridge, theme: Theme
+) -> None:
+    desk.log = [("info", "load_tensors: ok\n"), ("error", "no <b>kv</b>")]
+    window = SettingsWindow(desk, bridge, theme)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    bridge.log_line_arrived.emit(LogLineArrived("warning", "slow"))
+    area = window.findChild(QPlainTextEdit, "engine_log")
+    assert area is not None
+    lines = ["load_tensors: ok", "error: no <b>kv</b>", "warning: slow"]
+    assert area.toPlainText().split("\n") == lines
+    theme.set_mode("dark")
+    assert area.toPlainText().split("\n") == lines
+    window.log_view.copy_button.click()
+    assert QGuiApplication.clipboard().text().split("\n") == lines
+
+
+def test_the_data_folder_is_shown(window: SettingsWindow, desk: FakeDesk) -> None:
+    field = window.findChild(QLineEdit, "data_folder")
+    assert field is not None
+    assert field.text() == str(desk.data_dir)
+    assert field.isReadOnly()
+
+
+def test_pages_turn_by_key_and_escape_closes(window: SettingsWindow, qtbot: QtBot) -> None:
+    control = Qt.KeyboardModifier.ControlModifier
+    QTest.keyClick(window, Key.Key_Tab, control)
+    assert window.tabs.tabText(window.tabs.currentIndex()) == "Chat"
+    QTest.keyClick(window.tabs, Key.Key_Right)
+    assert window.tabs.tabText(window.tabs.currentIndex()) == "Sampling"
+    QTest.keyClick(window, Key.Key_Escape)
+    qtbot.waitUntil(lambda: not window.isVisible())
+
+
+def test_tab_reaches_every_control_of_a_page_and_comes_round(window: SettingsWindow) -> None:
+    window.show_page("sampling")
+    seen = []
+    for _ in range(30):
+        focus = window.focusWidget()
+        assert focus is not None
+        seen.append(focus.objectName())
+        QTest.keyClick(focus, Key.Key_Tab)
+    wanted = {f"setting_{n}" for n in ("temperature", "top_k", "top_p", "min_p", "seed")}
+    assert wanted <= set(seen)
+    assert "sampling_defaults_button" in seen
+    assert seen.count("settings_tabs") >= 2
+
+
+def test_every_control_has_a_name(window: SettingsWindow) -> None:
+    controls = [
+        *window.findChildren(QLineEdit),
+        *window.findChildren(QPlainTextEdit),
+        *(each for each in window.findChildren(QAbstractButton) if each.objectName()),
+    ]
+    assert len(controls) > 20
+    unnamed = [
+        each.objectName()
+        for each in controls
+        if not each.accessibleName() and not each.objectName().startswith("Scroll")
+    ]
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("percent", [80, 100, 200, 300])
+def test_nothing_is_cut_sideways_at_any_zoom(
+    window: SettingsWindow, theme: Theme, qtbot: QtBot, percent: int
+) -> None:
+    theme.set_zoom(percent)
+    window.resize(900, 600)
+    for page in ("appearance", "chat", "sampling", "engine", "data"):
+        window.show_page(page)
+        area = window._pages.currentWidget()
+        body = area.widget()  # type: ignore[attr-defined]
+        qtbot.waitUntil(lambda body=body, area=area: body.width() <= area.viewport().width())

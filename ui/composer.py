@@ -25,7 +25,7 @@ from ui.theme import Theme
 
 SEND_KEYS = ("enter", "ctrl_enter")
 MAX_LINES = 10
-MAX_WIDTH = 760
+MAX_WIDTH = 720
 
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _SURROGATES = re.compile("[\ud800-\udfff]")

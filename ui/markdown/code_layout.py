@@ -1,0 +1,101 @@
+"""A code block: a quiet card with the language, a copy button and highlighted lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPainterPath
+
+from ui.markdown.blocks import CodeBlock
+from ui.markdown.highlight import Run, runs
+from ui.markdown.styles import Styles, text_option
+from ui.markdown.text_layout import FormatRun, TextLines, utf16_length
+
+PADDING = 12
+HEADER = 32
+RADIUS = 10
+
+
+class CodeLayout:
+    """One part of a code block; only the first has a header, only the last a rounded foot."""
+
+    has_header: bool
+
+    def __init__(self, block: CodeBlock, styles: Styles, width: float) -> None:
+        self._block = block
+        self._styles = styles
+        self._width = width
+        self.text = block.code
+        self.has_header = block.is_first
+        self._top = styles.px(HEADER) if block.is_first else 0.0
+        inner = max(styles.px(40), width - 2 * styles.px(PADDING))
+        option = text_option(is_code=True)
+        option.setTabStopDistance(styles.code_tab)
+        self._lines = TextLines(block.code, styles.code, inner, styles.code_step, option=option)
+        self.set_highlight(runs(block.code, block.language))
+        bottom = styles.px(PADDING) if block.is_last else 0.0
+        self.height = self._top + self._lines.height + bottom
+        self.natural_width = width
+
+    @property
+    def language(self) -> str:
+        return self._block.language
+
+    def set_highlight(self, found: Iterable[Run]) -> None:
+        """Colour the code; positions count characters of `text`."""
+        self._lines.set_runs([self._format_run(run) for run in found])
+
+    def copy_rect(self) -> QRectF:
+        """Where the copy button is."""
+        side = self._styles.px(24)
+        right = self._width - self._styles.px(8)
+        return QRectF(right - side, (self._top - side) / 2 + self._styles.px(1), side, side)
+
+    def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None:
+        styles = self._styles
+        card = QRectF(at.x(), at.y(), self._width, self.height)
+        painter.fillPath(self._outline(card), QColor(styles.colors.code))
+        if self.has_header:
+            self._paint_header(painter, at)
+        painter.setPen(QColor(styles.colors.ink))
+        self._lines.paint(painter, at + self._offset(), selection, styles, clip)
+
+    def position_at(self, point: QPointF) -> int:
+        return self._lines.position_at(point - self._offset())
+
+    def link_at(self, point: QPointF) -> str:
+        return ""
+
+    def _offset(self) -> QPointF:
+        return QPointF(self._styles.px(PADDING), self._top)
+
+    def _format_run(self, run: Run) -> FormatRun:
+        start, length, color = run
+        if not self.text.isascii():
+            text = self.text
+            length = utf16_length(text[start : start + length])
+            start = utf16_length(text[:start])
+        return start, length, self._styles.run_format(color)
+
+    def _outline(self, card: QRectF) -> QPainterPath:
+        """A rectangle whose corners are round where the block begins and ends."""
+        radius = self._styles.px(RADIUS)
+        path = QPainterPath()
+        path.addRoundedRect(card, radius, radius)
+        path.setFillRule(Qt.FillRule.WindingFill)
+        half = card.height() / 2
+        if not self._block.is_first:
+            path.addRect(card.adjusted(0, 0, 0, -half))
+        if not self._block.is_last:
+            path.addRect(card.adjusted(0, half, 0, 0))
+        return path
+
+    def _paint_header(self, painter: QPainter, at: QPointF) -> None:
+        styles = self._styles
+        painter.setFont(styles.small)
+        painter.setPen(QColor(styles.colors.dim))
+        box = QRectF(at.x() + styles.px(PADDING), at.y(), self._width / 2, self._top)
+        painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, self._block.language or "code")

@@ -1,0 +1,221 @@
+"""One message's text: its source, cut into segments, parsed where somebody looks.
+
+What must hold: `source` is exactly what was put in; appending costs the length of what is
+appended plus the open segment, never the whole; a segment whose index is below the number
+that `append` returned is the same object as before.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ui.markdown.blocks import Block
+from ui.markdown.parser import References, parse_segment, read_definitions
+from ui.markdown.segments import (
+    MAX_CHARS,
+    Segment,
+    SegmentKind,
+    Tail,
+    is_definition,
+    is_forming,
+)
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_FORMING_TABLE = re.compile(r"^[ \t]*\|?[-|: \t]*$")
+
+
+class Document:
+    """A text that may still grow.
+
+    is_plain: shown letter by letter (what a person wrote), without Markdown.
+    is_open: more is coming; the end is shown only as far as it is clear what it will be.
+    `parsed_segments` and `parsed_chars` count the work done, for tests.
+    """
+
+    def __init__(self, source: str = "", *, is_plain: bool = False, is_open: bool = False) -> None:
+        self._pieces = [source] if source else []
+        self._is_plain = is_plain
+        self._is_open = is_open
+        self._closed: list[Segment] = []
+        self._shown: list[Segment] = []
+        self._tail = Tail(self._closed.append)
+        self._partial = ""
+        self._unread: list[str] = [source] if source else []
+        self._length = len(source)
+        self._changed_from = 0
+        self._references: References = {}
+        self.parsed_segments = 0
+        self.parsed_chars = 0
+
+    @property
+    def source(self) -> str:
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    @property
+    def source_length(self) -> int:
+        """Characters of the source."""
+        return self._length
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments, the open ones last. Reading the text happens here, not before."""
+        self._read()
+        return self._shown
+
+    def append(self, text: str) -> None:
+        """Add text at the end. It is read when `segments` or `refresh` is asked."""
+        if text:
+            self._pieces.append(text)
+            self._unread.append(text)
+            self._length += len(text)
+
+    def finish(self) -> None:
+        """No more text comes: whatever was held back is shown."""
+        self._is_open = False
+        self._unread.append("")
+
+    def take_changes(self) -> int:
+        """Read what was appended; the index of the first segment that is not the object that
+        it was at the last call."""
+        self._read()
+        changed, self._changed_from = self._changed_from, len(self._shown)
+        return min(changed, len(self._shown))
+
+    def blocks(self, segment: Segment) -> tuple[Block, ...]:
+        """The blocks of a segment, parsed once."""
+        if segment.blocks is None:
+            self.parsed_segments += 1
+            self.parsed_chars += len(segment.text)
+            segment.blocks = parse_segment(segment, self._references)
+        return segment.blocks
+
+    # Reading
+
+    def _read(self) -> None:
+        if not self._unread:
+            return
+        old = self._shown
+        text = self._partial + _SURROGATES.sub("\ufffd", "".join(self._unread))
+        self._unread.clear()
+        if self._is_plain:
+            self._read_plain()
+        else:
+            self._read_markdown(text)
+        changed = _first_difference(old, self._shown)
+        self._changed_from = min(self._changed_from, changed)
+
+    def _read_plain(self) -> None:
+        whole = _SURROGATES.sub("\ufffd", self.source).replace("\r\n", "\n")
+        self._shown = [
+            Segment(SegmentKind.PLAIN, part, is_joined=i > 0)
+            for i, part in enumerate(_plain_parts(whole))
+        ]
+
+    def _read_markdown(self, text: str) -> None:
+        lines = text.replace("\r\n", "\n").split("\n")
+        self._partial = lines.pop()
+        known = len(self._closed)
+        for line in lines:
+            self._tail.feed(line.replace("\r", ""))
+        self._note_definitions(lines, known)
+        self._closed[known:] = _kept(self._shown[known:], self._closed[known:])
+        end: list[Segment] = []
+        tail = self._tail.copy(end.append)
+        if self._is_open:
+            self._feed_partial(tail)
+        elif self._partial:
+            tail.feed(self._partial)
+        tail.close(is_open=self._is_open)
+        self._shown = self._closed + _kept(self._shown[len(self._closed) :], end)
+
+    def _feed_partial(self, tail: Tail) -> None:
+        """Show the unfinished line, unless it may still turn into something else."""
+        partial = self._partial.replace("\r", "")
+        if tail.kind is SegmentKind.CODE:
+            if partial.strip() and set(partial.strip()) != {tail.fence[0]}:
+                tail.feed(partial)
+            return
+        if _is_table_head(tail) and _FORMING_TABLE.match(partial):
+            tail.lines.pop()
+            return
+        if partial.strip() and not is_forming(partial):
+            tail.feed(_with_closed_marks(partial))
+
+    def _note_definitions(self, lines: list[str], known: int) -> None:
+        """Later definitions reach earlier links: what may use them is parsed again."""
+        found = [line for line in lines if is_definition(line)]
+        if not found:
+            return
+        self._references = {**read_definitions(found), **self._references}
+        for i, segment in enumerate(self._closed[:known]):
+            if "[" in segment.text and segment.blocks is not None:
+                self._closed[i] = replace(segment, blocks=None)
+
+
+def _is_table_head(tail: Tail) -> bool:
+    return (
+        tail.kind is SegmentKind.PROSE
+        and bool(tail.lines)
+        and tail.lines[-1].lstrip().startswith("|")
+    )
+
+
+def _with_closed_marks(partial: str) -> str:
+    """Close bold and code that are still being written, so that their marks do not flicker."""
+    text = partial.rstrip(" *`") if partial.endswith(("*", "`")) else partial.rstrip()
+    if text.count("`") % 2:
+        return text + "`"
+    if text.count("**") % 2:
+        return text + "**"
+    return text or partial
+
+
+def _kept(old: list[Segment], new: list[Segment]) -> list[Segment]:
+    """The new segments, with those replaced by old ones that say the same."""
+    out = list(new)
+    for i, (before, after) in enumerate(zip(old, new, strict=False)):
+        if _is_same(before, after):
+            before.group, before.is_open = after.group, after.is_open
+            out[i] = before
+    return out
+
+
+def _is_same(first: Segment, second: Segment) -> bool:
+    return (
+        first.kind is second.kind
+        and first.text == second.text
+        and first.number == second.number
+        and first.part == second.part
+        and first.is_last_part == second.is_last_part
+        and first.is_tight == second.is_tight
+    )
+
+
+def _first_difference(old: list[Segment], new: list[Segment]) -> int:
+    for i, (before, after) in enumerate(zip(old, new, strict=False)):
+        if before is not after:
+            return i
+    return min(len(old), len(new))
+
+
+def _plain_parts(text: str) -> list[str]:
+    """Cut plain text into parts of a few kilobytes, at line feeds where there are any."""
+    parts = []
+    start = 0
+    while len(text) - start > 2 * MAX_CHARS:
+        end = text.rfind("\n", start + 1, start + MAX_CHARS)
+        if end < 0:
+            parts.append(text[start : start + MAX_CHARS])
+            start += MAX_CHARS
+        else:
+            parts.append(text[start:end])
+            start = end + 1
+    parts.append(text[start:])
+    return parts

@@ -1,0 +1,316 @@
+"""Blocks → things with a height that paint themselves, and the segment that stacks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter
+
+from ui.markdown.blocks import (
+    Block,
+    CodeBlock,
+    Frame,
+    LiteralBlock,
+    RuleBlock,
+    TableBlock,
+    TextBlock,
+)
+from ui.markdown.code_layout import CodeLayout
+from ui.markdown.document import Document
+from ui.markdown.segments import CodeGroup, Segment
+from ui.markdown.styles import Styles, text_option
+from ui.markdown.table_layout import TableLayout
+from ui.markdown.text_layout import TextLines, is_right_to_left, span_runs
+
+LIST_INDENT = 24
+QUOTE_INDENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A place inside a layout that can be pressed: "copy_code", "open_link"."""
+
+    rect: QRectF
+    name: str
+    label: str
+    payload: str
+
+
+class BlockLayout(Protocol):
+    """A laid-out block. Points are relative to its top left corner, positions UTF-16 units."""
+
+    height: float
+    natural_width: float
+    text: str
+
+    def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None: ...
+
+    def position_at(self, point: QPointF) -> int: ...
+
+    def link_at(self, point: QPointF) -> str: ...
+
+
+class TextLayout:
+    """A paragraph or a heading."""
+
+    def __init__(self, block: TextBlock, styles: Styles, width: float) -> None:
+        self._styles = styles
+        is_heading = block.level > 0
+        self.text, runs, self._links = span_runs(block.spans, styles, is_heading=is_heading)
+        font = styles.bold if is_heading else styles.reply
+        self._lines = TextLines(self.text, font, width, styles.line_step, runs=runs)
+        self.height = self._lines.height
+        self.natural_width = self._lines.natural_width
+
+    def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None:
+        self._lines.paint(painter, at, selection, self._styles, clip)
+
+    def position_at(self, point: QPointF) -> int:
+        return self._lines.position_at(point)
+
+    def links(self) -> list[tuple[QRectF, str]]:
+        """Where the links are, and where they lead."""
+        return [
+            (self._lines.rect_at(start).united(self._lines.rect_at(end)), target)
+            for start, end, target in self._links
+        ]
+
+    def end_point(self) -> QPointF:
+        return self._lines.rect_at(self._lines.length).topLeft()
+
+    def link_at(self, point: QPointF) -> str:
+        if not self._links or not 0 <= point.y() < self.height:
+            return ""
+        position = self._lines.position_at(point)
+        for start, end, target in self._links:
+            if start <= position <= end:
+                box = self._lines.rect_at(start).united(self._lines.rect_at(end))
+                if box.height() > self._styles.line_step or box.left() <= point.x() <= box.right():
+                    return target
+        return ""
+
+
+class LiteralLayout:
+    """Text letter by letter, in the reply's font or the fixed-pitch one."""
+
+    def __init__(self, block: LiteralBlock, styles: Styles, width: float) -> None:
+        self._styles = styles
+        self.text = block.text
+        font, step = styles.reply, styles.line_step
+        option = text_option(is_rtl=is_right_to_left(block.text))
+        if block.is_mono:
+            font, step, option = styles.code, styles.code_step, text_option(is_code=True)
+        self._lines = TextLines(block.text, font, width, step, option=option)
+        self.height = self._lines.height
+        self.natural_width = self._lines.natural_width
+
+    def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None:
+        painter.setPen(QColor(self._styles.colors.ink))
+        self._lines.paint(painter, at, selection, self._styles, clip)
+
+    def position_at(self, point: QPointF) -> int:
+        return self._lines.position_at(point)
+
+    def link_at(self, point: QPointF) -> str:
+        return ""
+
+
+class RuleLayout:
+    """A thin line."""
+
+    def __init__(self, styles: Styles, width: float) -> None:
+        self._styles = styles
+        self._width = width
+        self.height = styles.px(9)
+        self.natural_width = width
+        self.text = ""
+
+    def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None:
+        y = round(at.y() + self.height / 2)
+        rect = QRectF(at.x(), y, self._width, max(1.0, self._styles.px(1)))
+        painter.fillRect(rect, QColor(self._styles.colors.line))
+
+    def position_at(self, point: QPointF) -> int:
+        return 0
+
+    def link_at(self, point: QPointF) -> str:
+        return ""
+
+
+@dataclass(slots=True)
+class PlacedBlock:
+    """A block layout and where it stands in its segment; the frame draws bars and markers."""
+
+    layout: BlockLayout
+    frame: Frame
+    rect: QRectF
+    space_above: float
+    is_rtl: bool
+
+
+class SegmentLayout:
+    """The laid-out blocks of one segment, one below the other, in a column of `width`."""
+
+    def __init__(
+        self,
+        document: Document,
+        segment: Segment,
+        styles: Styles,
+        width: float,
+        *,
+        is_first: bool = False,
+    ) -> None:
+        self.segment = segment
+        self._styles = styles
+        self._width = width
+        self.placed: list[PlacedBlock] = []
+        y = 0.0
+        for i, block in enumerate(document.blocks(segment)):
+            space = 0.0 if is_first and i == 0 else self._space_above(block)
+            y = self._place(block, y, space)
+        self.height = y
+        self.natural_width = max((self._natural(p) for p in self.placed), default=0.0)
+
+    @property
+    def group(self) -> CodeGroup | None:
+        return self.segment.group
+
+    def paint(
+        self,
+        painter: QPainter,
+        at: QPointF,
+        selections: dict[int, tuple[int, int]],
+        clip: QRectF,
+    ) -> None:
+        """Paint what lies inside `clip`; selections by block index."""
+        for i, placed in enumerate(self.placed):
+            rect = placed.rect.translated(at)
+            if rect.bottom() < clip.top() or rect.top() - placed.space_above > clip.bottom():
+                continue
+            self._paint_frame(painter, at, placed)
+            placed.layout.paint(painter, rect.topLeft(), selections.get(i), clip)
+
+    def block_at(self, y: float) -> int:
+        """The index of the block at or nearest to a height."""
+        for i, placed in enumerate(self.placed):
+            if y < placed.rect.bottom() + placed.space_above / 2:
+                return i
+        return max(0, len(self.placed) - 1)
+
+    def position_at(self, point: QPointF) -> tuple[int, int]:
+        """Block index and position in its text."""
+        if not self.placed:
+            return 0, 0
+        index = self.block_at(point.y())
+        placed = self.placed[index]
+        return index, placed.layout.position_at(point - placed.rect.topLeft())
+
+    def link_at(self, point: QPointF) -> str:
+        for placed in self.placed:
+            if placed.rect.contains(point):
+                return placed.layout.link_at(point - placed.rect.topLeft())
+        return ""
+
+    def actions(self) -> list[Action]:
+        """What can be pressed in this segment."""
+        found = []
+        for placed in self.placed:
+            layout = placed.layout
+            if isinstance(layout, CodeLayout) and layout.has_header:
+                code = self.group.code if self.group is not None else f"{layout.text}\n"
+                rect = layout.copy_rect().translated(placed.rect.topLeft())
+                found.append(Action(rect, "copy_code", "Copy code", code))
+            if isinstance(layout, TextLayout):
+                for rect, target in layout.links():
+                    place = rect.translated(placed.rect.topLeft())
+                    found.append(Action(place, "open_link", f"Open {target}", target))
+        return found
+
+    def end_point(self) -> QPointF | None:
+        """Where the text ends: the top of its last caret."""
+        if not self.placed or not isinstance(self.placed[-1].layout, TextLayout):
+            return None
+        return self.placed[-1].rect.topLeft() + self.placed[-1].layout.end_point()
+
+    # Placing
+
+    def _place(self, block: Block, y: float, space: float) -> float:
+        frame = block.frame
+        indent = sum(QUOTE_INDENT if c == "q" else LIST_INDENT for c in frame.nest)
+        left = min(self._styles.px(indent), self._width * 0.6)
+        width = max(self._styles.px(40), self._width - left)
+        layout = _layout(block, self._styles, width)
+        is_rtl = not isinstance(block, CodeBlock) and is_right_to_left(layout.text)
+        x = 0.0 if is_rtl else left
+        rect = QRectF(x, y + space, width, layout.height)
+        self.placed.append(PlacedBlock(layout, frame, rect, space, is_rtl))
+        return rect.bottom()
+
+    def _natural(self, placed: PlacedBlock) -> float:
+        return self._width - placed.rect.width() + placed.layout.natural_width
+
+    def _space_above(self, block: Block) -> float:
+        if isinstance(block, TextBlock) and block.level:
+            return self._styles.px(24 if block.level <= 2 else 20)
+        if isinstance(block, CodeBlock) and not block.is_first:
+            return 0.0
+        if isinstance(block, TableBlock) and block.is_continuation:
+            return 0.0
+        if isinstance(block, LiteralBlock) and block.is_joined:
+            return 0.0
+        if isinstance(block, RuleBlock):
+            return self._styles.px(16)
+        return self._styles.px(4 if block.frame.is_tight else 12)
+
+    # Bars and markers
+
+    def _paint_frame(self, painter: QPainter, at: QPointF, placed: PlacedBlock) -> None:
+        styles, nest = self._styles, placed.frame.nest
+        rect = placed.rect.translated(at)
+        x = 0.0
+        for letter in nest:
+            if letter == "q":
+                top = rect.top() - (placed.space_above if placed.frame.joins_quote else 0)
+                left = at.x() + (self._width - x - styles.px(3) if placed.is_rtl else x)
+                bar = QRectF(left, top, styles.px(3), rect.bottom() - top)
+                painter.fillRect(bar, QColor(styles.colors.line))
+            x += styles.px(QUOTE_INDENT if letter == "q" else LIST_INDENT)
+        if placed.frame.marker:
+            self._paint_marker(painter, rect, placed)
+
+    def _paint_marker(self, painter: QPainter, rect: QRectF, placed: PlacedBlock) -> None:
+        styles = self._styles
+        marker, step = placed.frame.marker, styles.line_step
+        gap = styles.px(8)
+        painter.setFont(styles.reply)
+        painter.setPen(QColor(styles.colors.dim))
+        wide = styles.px(60)
+        middle = Qt.AlignmentFlag.AlignVCenter
+        if placed.is_rtl:
+            box = QRectF(rect.right() + gap, rect.top(), wide, step)
+            painter.drawText(box, middle | Qt.AlignmentFlag.AlignLeft, marker)
+        else:
+            box = QRectF(rect.left() - gap - wide, rect.top(), wide, step)
+            painter.drawText(box, middle | Qt.AlignmentFlag.AlignRight, marker)
+
+
+def _layout(block: Block, styles: Styles, width: float) -> BlockLayout:
+    if isinstance(block, TextBlock):
+        return TextLayout(block, styles, width)
+    if isinstance(block, CodeBlock):
+        return CodeLayout(block, styles, width)
+    if isinstance(block, TableBlock):
+        return TableLayout(block, styles, width)
+    if isinstance(block, LiteralBlock):
+        return LiteralLayout(block, styles, width)
+    return RuleLayout(styles, width)

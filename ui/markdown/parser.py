@@ -1,0 +1,303 @@
+"""One segment of Markdown → blocks, by markdown-it-py with GitHub's tables and strikethrough.
+
+What must hold: HTML is text; an entity is text; images become their address; a link keeps its
+target only if it is http, https or mailto; the source of a formula (between explicit
+delimiters) is left as it is. Line breaks in a paragraph stay line breaks, since people and
+small models mean them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ui.markdown.blocks import (
+    Block,
+    CodeBlock,
+    Frame,
+    LiteralBlock,
+    RuleBlock,
+    Span,
+    TableBlock,
+    TextBlock,
+)
+from ui.markdown.segments import Segment, SegmentKind, language_of
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+_OPENABLE = re.compile(r"^(?:https?://[^\s]|mailto:[^\s])", re.IGNORECASE)
+_BARE_LINK = re.compile(r"\bhttps?://[^\s<>\"'`\]]*[^\s<>\"'`\].,;:!?)]", re.IGNORECASE)
+_TASK = re.compile(r"^\[([ xX])\](?:\s|$)")
+_VERBATIM = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
+_BULLETS = ("•", "◦", "▪")
+
+References = dict[str, dict[str, Any]]
+
+
+def parse_segment(segment: Segment, references: References) -> tuple[Block, ...]:
+    """The blocks of one segment. `references` are the link definitions of the whole text."""
+    if segment.kind is SegmentKind.CODE:
+        group = segment.group
+        language = group.language if group else ""
+        return (CodeBlock(segment.text, language, segment.part == 0, segment.is_last_part),)
+    if segment.kind is SegmentKind.MATH:
+        return (LiteralBlock(segment.text, is_mono=True),)
+    if segment.kind is SegmentKind.PLAIN:
+        return (LiteralBlock(segment.text, is_joined=segment.is_joined),)
+    source = f"{segment.head}\n{segment.text}" if segment.head else segment.text
+    blocks = _Walk(references).blocks(source, segment.number)
+    return _adjusted(segment, blocks)
+
+
+def is_openable(target: str) -> bool:
+    """Whether a link's target may be offered for opening."""
+    return _OPENABLE.match(target) is not None
+
+
+def read_definitions(lines: Sequence[str]) -> References:
+    """The link definitions ("[label]: target") in some lines, by normalised label."""
+    env: dict[str, Any] = {}
+    _markdown().parse("\n\n".join(lines), env)
+    references: References = env.get("references", {})
+    return references
+
+
+def _adjusted(segment: Segment, blocks: list[Block]) -> tuple[Block, ...]:
+    if not blocks:
+        return ()
+    first = blocks[0]
+    if segment.kind is SegmentKind.LIST and segment.is_tight:
+        first = replace(first, frame=replace(first.frame, is_tight=True))
+    if isinstance(first, TableBlock) and segment.part:
+        first = replace(first, is_continuation=True)
+    return (first, *blocks[1:])
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "typographer": False})
+    markdown.disable(["entity", "html_block", "html_inline"])
+    markdown.inline.ruler.before("escape", "verbatim", _verbatim)
+    return markdown
+
+
+def _verbatim(state: StateInline, silent: bool) -> bool:
+    """A formula between explicit delimiters is one run of text, delimiters included."""
+    for opening, closing in _VERBATIM:
+        if not state.src.startswith(opening, state.pos):
+            continue
+        end = state.src.find(closing, state.pos + len(opening))
+        if end < 0 or end + len(closing) > state.posMax:
+            return False
+        end += len(closing)
+        if not silent:
+            state.pending += state.src[state.pos : end]
+        state.pos = end
+        return True
+    return False
+
+
+@dataclass(slots=True)
+class _List:
+    """number: of the next item; None in a bullet list."""
+
+    number: int | None
+    mark: str
+
+
+class _Walk:
+    """Goes through markdown-it's tokens once and flattens them."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._out: list[Block] = []
+        self._nest = ""
+        self._lists: list[_List] = []
+        self._marker = ""
+        self._quote_start = 0
+        self._table: _TableRead | None = None
+
+    def blocks(self, source: str, number: int | None) -> list[Block]:
+        tokens = _markdown().parse(source, {"references": self._references})
+        for i, token in enumerate(tokens):
+            self._take(token, tokens, i)
+            if token.type == "ordered_list_open" and number is not None:
+                self._lists[-1].number = number
+                number = None
+        return self._out
+
+    def _take(self, token: Token, tokens: Sequence[Token], i: int) -> None:
+        kind = token.type
+        if kind == "inline":
+            self._inline(token, tokens[i - 1])
+        elif kind == "fence":
+            self._code(token.content, language_of(token.info))
+        elif kind == "code_block":
+            self._code(token.content, "")
+        elif kind == "hr":
+            self._put(RuleBlock(self._frame()))
+        elif kind.startswith(("table", "thead", "tbody", "tr_", "th_", "td_")):
+            self._take_table(token)
+        else:
+            self._take_container(token)
+
+    def _take_container(self, token: Token) -> None:
+        kind = token.type
+        if kind == "blockquote_open":
+            self._nest += "q"
+            self._quote_start = len(self._out)
+        elif kind in ("blockquote_close", "list_item_close"):
+            if self._marker:
+                self._put(TextBlock((), frame=self._frame(is_tight=True)))
+            self._nest = self._nest[:-1]
+        elif kind == "bullet_list_open":
+            self._lists.append(_List(None, _BULLETS[min(len(self._lists), 2)]))
+        elif kind == "ordered_list_open":
+            self._lists.append(_List(int(token.attrs.get("start", 1)), "."))
+        elif kind in ("bullet_list_close", "ordered_list_close"):
+            self._lists.pop()
+        elif kind == "list_item_open":
+            self._open_item(token)
+
+    def _open_item(self, token: Token) -> None:
+        if self._marker:
+            # The item before this one in the nest has no text of its own.
+            self._put(TextBlock((), frame=self._frame(is_tight=True)))
+        self._nest += "l"
+        current = self._lists[-1]
+        if current.number is None:
+            self._marker = current.mark
+        else:
+            self._marker = f"{current.number}{token.markup or '.'}"
+            current.number += 1
+
+    def _inline(self, token: Token, opener: Token) -> None:
+        if self._table is not None:
+            self._table.add_cell(_spans(token.children or []))
+            return
+        children = list(token.children or [])
+        level = int(opener.tag[1]) if opener.type == "heading_open" else 0
+        spans = _spans(children)
+        if self._marker and spans and (task := _TASK.match(spans[0].text)):
+            self._marker = "☐" if task[1] == " " else "☑"
+            spans = (replace(spans[0], text=spans[0].text[task.end() :]), *spans[1:])
+        self._put(TextBlock(spans, level, self._frame(is_tight=opener.hidden)))
+
+    def _code(self, content: str, language: str) -> None:
+        code = content.removesuffix("\n")
+        self._put(CodeBlock(code, language, frame=self._frame()))
+
+    def _take_table(self, token: Token) -> None:
+        if token.type == "table_open":
+            self._table = _TableRead()
+        elif self._table is not None and token.type == "table_close":
+            self._put(self._table.block(self._frame()))
+            self._table = None
+        elif self._table is not None:
+            self._table.take(token)
+
+    def _frame(self, *, is_tight: bool = False) -> Frame:
+        joins = "q" in self._nest and len(self._out) > self._quote_start
+        frame = Frame(self._nest, self._marker, is_tight, joins)
+        self._marker = ""
+        return frame
+
+    def _put(self, block: Block) -> None:
+        self._out.append(block)
+
+
+class _TableRead:
+    """Collects one table's cells."""
+
+    def __init__(self) -> None:
+        self._rows: list[list[tuple[Span, ...]]] = []
+        self._aligns: list[str] = []
+
+    def take(self, token: Token) -> None:
+        if token.type == "tr_open":
+            self._rows.append([])
+        elif token.type == "th_open":
+            style = str(token.attrs.get("style", ""))
+            self._aligns.append(style.rpartition(":")[2] or "left")
+
+    def add_cell(self, spans: tuple[Span, ...]) -> None:
+        self._rows[-1].append(spans)
+
+    def block(self, frame: Frame) -> TableBlock:
+        rows = [tuple(row) for row in self._rows]
+        return TableBlock(rows[0], tuple(rows[1:]), tuple(self._aligns), frame=frame)
+
+
+def _spans(children: Sequence[Token]) -> tuple[Span, ...]:
+    """Inline tokens as runs in one style each, neighbours of the same style joined."""
+    style = Span("")
+    out: list[Span] = []
+    depth = {"strong": 0, "em": 0, "s": 0}
+    target = ""
+    for token in children:
+        name, _, end = token.type.rpartition("_")
+        if name in depth:
+            depth[name] += 1 if end == "open" else -1
+        elif token.type == "link_open":
+            target = str(token.attrs.get("href", ""))
+        elif token.type == "link_close":
+            if target and not is_openable(target):
+                out.append(replace(style, text=f" ({target})", is_dim=True))
+            target = ""
+        href = target if is_openable(target) else ""
+        style = Span("", depth["strong"] > 0, depth["em"] > 0, depth["s"] > 0, href=href)
+        out.extend(_leaf(token, style))
+    return _joined(out)
+
+
+def _leaf(token: Token, style: Span) -> list[Span]:
+    if token.type == "code_inline":
+        return [replace(style, text=token.content, is_code=True)]
+    if token.type in ("softbreak", "hardbreak"):
+        return [replace(style, text="\n")]
+    if token.type == "image":
+        address = str(token.attrs.get("src", ""))
+        href = address if is_openable(address) else ""
+        label = f"image: {token.content} " if token.content else "image: "
+        return [
+            replace(style, text=label, is_dim=True),
+            replace(style, text=address, href=href, is_dim=not href),
+        ]
+    if not token.content:
+        return []
+    if style.href:
+        return [replace(style, text=token.content)]
+    return _with_bare_links(token.content, style)
+
+
+def _with_bare_links(text: str, style: Span) -> list[Span]:
+    if "://" not in text:
+        return [replace(style, text=text)]
+    out = []
+    start = 0
+    for match in _BARE_LINK.finditer(text):
+        if match.start() > start:
+            out.append(replace(style, text=text[start : match.start()]))
+        out.append(replace(style, text=match[0], href=match[0]))
+        start = match.end()
+    if start < len(text):
+        out.append(replace(style, text=text[start:]))
+    return out
+
+
+def _joined(spans: list[Span]) -> tuple[Span, ...]:
+    out: list[Span] = []
+    for span in spans:
+        if out and replace(out[-1], text=span.text) == span:
+            out[-1] = replace(span, text=out[-1].text + span.text)
+        elif span.text:
+            out.append(span)
+    return tuple(out)

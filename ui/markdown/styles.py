@@ -1,0 +1,111 @@
+"""Fonts, formats and lengths for laying out messages, made once per theme and zoom."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextOption
+
+from ui.markdown.blocks import Span
+from ui.theme import Colors, Theme
+
+LINE_HEIGHT = 1.55
+CODE_LINE_HEIGHT = 1.45
+CODE_PX = 13
+
+
+class Styles:
+    """What the layouts need to know of a theme."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.theme = theme
+        self.colors: Colors = theme.colors
+        self.scale = theme.scale
+        self.reply = theme.font_reply()
+        self.bold = theme.font_reply(QFont.Weight.DemiBold)
+        self.small = theme.font_small()
+        self.text = theme.font_text()
+        # Fixed-pitch letters are wider and taller: a size below looks the same.
+        self.code = theme.font_mono(CODE_PX)
+        self._spans: dict[tuple[bool, ...], QTextCharFormat] = {}
+        self._runs: dict[str, QTextCharFormat] = {}
+
+    def px(self, length: float) -> float:
+        """A length at 100 %, in (fractional) pixels now."""
+        return length * self.scale
+
+    @property
+    def line_step(self) -> float:
+        return round(self.reply.pixelSize() * LINE_HEIGHT)
+
+    @property
+    def code_step(self) -> float:
+        return round(self.code.pixelSize() * CODE_LINE_HEIGHT)
+
+    @cached_property
+    def char_width(self) -> float:
+        """Of an average letter: for guessing heights."""
+        return QFontMetricsF(self.reply).averageCharWidth()
+
+    @cached_property
+    def code_tab(self) -> float:
+        return 4 * QFontMetricsF(self.code).horizontalAdvance(" ")
+
+    def span_format(self, span: Span, *, is_heading: bool = False) -> QTextCharFormat:
+        """The format of a run; the same object for the same style."""
+        key = (
+            span.is_bold or is_heading,
+            span.is_italic,
+            span.is_struck,
+            span.is_code,
+            span.is_dim,
+            bool(span.href),
+        )
+        if key not in self._spans:
+            self._spans[key] = self._made(*key)
+        return self._spans[key]
+
+    def run_format(self, color: str) -> QTextCharFormat:
+        """The format of highlighted code; `color` is a field of `Colors`."""
+        if color not in self._runs:
+            made = QTextCharFormat()
+            made.setForeground(QColor(getattr(self.colors, color)))
+            made.setFontItalic(color == "code_comment")
+            self._runs[color] = made
+        return self._runs[color]
+
+    @cached_property
+    def selection_format(self) -> QTextCharFormat:
+        made = QTextCharFormat()
+        made.setBackground(QColor(self.colors.selection))
+        made.setForeground(QColor(self.colors.ink))
+        return made
+
+    def _made(
+        self, bold: bool, italic: bool, struck: bool, code: bool, dim: bool, link: bool
+    ) -> QTextCharFormat:
+        made = QTextCharFormat()
+        font = QFont(self.code if code else self.reply)
+        if bold:
+            font.setWeight(QFont.Weight.DemiBold)
+        font.setItalic(italic)
+        font.setStrikeOut(struck)
+        font.setUnderline(link)
+        made.setFont(font)
+        ink = self.colors.dim if dim else self.colors.ink
+        made.setForeground(QColor(self.colors.accent if link else ink))
+        if code:
+            made.setBackground(QColor(self.colors.hover))
+        return made
+
+
+def text_option(*, is_rtl: bool = False, is_code: bool = False) -> QTextOption:
+    """Wrap at words, anywhere where a word is too long; right-to-left text starts at the right."""
+    option = QTextOption()
+    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    direction = Qt.LayoutDirection.RightToLeft if is_rtl else Qt.LayoutDirection.LeftToRight
+    option.setTextDirection(direction)
+    align = Qt.AlignmentFlag.AlignRight if is_rtl and not is_code else Qt.AlignmentFlag.AlignLeft
+    option.setAlignment(align | Qt.AlignmentFlag.AlignAbsolute)
+    return option

@@ -1,0 +1,158 @@
+"""A table that fits its column: wide columns give way first, words wrap, rows are ruled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter
+
+from ui.markdown.blocks import Span, TableBlock, plain_text
+from ui.markdown.styles import Styles, text_option
+from ui.markdown.text_layout import TextLines, is_right_to_left, span_runs, utf16_length
+
+PAD_X = 10
+PAD_Y = 5
+
+_ALIGNS = {
+    "right": Qt.AlignmentFlag.AlignRight,
+    "center": Qt.AlignmentFlag.AlignHCenter,
+}
+
+
+@dataclass(slots=True)
+class _Cell:
+    lines: TextLines
+    links: list[tuple[int, int, str]]
+    x: float
+    y: float
+    start: int
+
+
+class TableLayout:
+    """`text` has a tab between cells and a line feed between rows."""
+
+    def __init__(self, block: TableBlock, styles: Styles, width: float) -> None:
+        self._styles = styles
+        self._aligns = block.aligns
+        rows = [] if block.is_continuation else [block.header]
+        rows += list(block.rows)
+        measured = [block.header, *block.rows]
+        self._widths = column_widths(measured, styles, width)
+        self._width = sum(self._widths)
+        self._cells: list[list[_Cell]] = []
+        self._tops: list[float] = []
+        self._has_header = not block.is_continuation
+        self.text = plain_text(block)
+        self.height = self._place(rows)
+        self.natural_width = self._width
+
+    def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None:
+        line = QColor(self._styles.colors.line)
+        thick = max(1.0, round(self._styles.px(1)))
+        for i, (row, top) in enumerate(zip(self._cells, self._tops, strict=True)):
+            bottom = self._tops[i + 1] if i + 1 < len(self._tops) else self.height
+            if at.y() + bottom < clip.top() or at.y() + top > clip.bottom():
+                continue
+            y = round(at.y() + bottom)
+            painter.fillRect(QRectF(at.x(), y - thick, self._width, thick), line)
+            for cell in row:
+                part = _part_of(selection, cell)
+                place = QPointF(at.x() + cell.x, at.y() + cell.y)
+                painter.setPen(QColor(self._styles.colors.ink))
+                cell.lines.paint(painter, place, part, self._styles, clip)
+
+    def position_at(self, point: QPointF) -> int:
+        cell = self._cell_at(point)
+        if cell is None:
+            return 0
+        return cell.start + cell.lines.position_at(point - QPointF(cell.x, cell.y))
+
+    def link_at(self, point: QPointF) -> str:
+        cell = self._cell_at(point)
+        if cell is None or not cell.links:
+            return ""
+        position = cell.lines.position_at(point - QPointF(cell.x, cell.y))
+        hits = [target for start, end, target in cell.links if start <= position <= end]
+        return hits[0] if hits else ""
+
+    def _place(self, rows: list[tuple[tuple[Span, ...], ...]]) -> float:
+        pad_x, pad_y = self._styles.px(PAD_X), self._styles.px(PAD_Y)
+        lefts = [0.0, *accumulate(self._widths)]
+        y, start = 0.0, 0
+        for i, row in enumerate(rows):
+            cells = []
+            for column, spans in enumerate(row[: len(self._widths)]):
+                cell = self._cell(spans, column, is_head=i == 0 and self._has_header)
+                cell.x, cell.y, cell.start = lefts[column] + pad_x, y + pad_y, start
+                start += cell.lines.length + 1
+                cells.append(cell)
+            self._tops.append(y)
+            self._cells.append(cells)
+            y += max((cell.lines.height for cell in cells), default=0) + 2 * pad_y
+        return y
+
+    def _cell(self, spans: tuple[Span, ...], column: int, *, is_head: bool) -> _Cell:
+        styles = self._styles
+        text, runs, links = span_runs(spans, styles, is_heading=is_head)
+        is_rtl = is_right_to_left(text)
+        option = text_option(is_rtl=is_rtl)
+        align = self._aligns[column] if column < len(self._aligns) else "left"
+        if align in _ALIGNS:
+            option.setAlignment(_ALIGNS[align] | Qt.AlignmentFlag.AlignAbsolute)
+        width = max(1.0, self._widths[column] - 2 * styles.px(PAD_X))
+        font = styles.bold if is_head else styles.reply
+        lines = TextLines(
+            text.replace("\n", " "), font, width, styles.line_step, runs=runs, option=option
+        )
+        return _Cell(lines, links, 0, 0, 0)
+
+    def _cell_at(self, point: QPointF) -> _Cell | None:
+        if not self._cells:
+            return None
+        row = max((i for i, top in enumerate(self._tops) if top <= point.y()), default=0)
+        left = 0.0
+        for cell, width in zip(self._cells[row], self._widths, strict=False):
+            left += width
+            if point.x() < left:
+                return cell
+        return self._cells[row][-1] if self._cells[row] else None
+
+
+def column_widths(
+    rows: list[tuple[tuple[Span, ...], ...]], styles: Styles, width: float
+) -> list[float]:
+    """Widths of the columns: as wide as they like where that fits, else the room that the
+    longest words leave is shared out by what each column would like beyond them."""
+    count = max((len(row) for row in rows), default=0)
+    plain, bold = QFontMetricsF(styles.reply), QFontMetricsF(styles.bold)
+    pad = 2 * styles.px(PAD_X) + 2
+    wanted = [pad] * count
+    least = [pad] * count
+    for i, row in enumerate(rows):
+        metrics = plain if i else bold
+        for column, spans in enumerate(row):
+            text = "".join(span.text for span in spans)[:400]
+            scale = 1.1 if any(span.is_code or span.is_bold for span in spans) else 1.0
+            word = max(text.split(), key=len, default="")[:24]
+            wanted[column] = max(wanted[column], metrics.horizontalAdvance(text) * scale + pad)
+            least[column] = max(least[column], metrics.horizontalAdvance(word) * scale + pad)
+    if sum(wanted) <= width:
+        return wanted
+    if sum(least) >= width:
+        return [width * part / sum(least) for part in least]
+    spare = width - sum(least)
+    more = [want - low for want, low in zip(wanted, least, strict=True)]
+    return [low + spare * part / sum(more) for low, part in zip(least, more, strict=True)]
+
+
+def _part_of(selection: tuple[int, int] | None, cell: _Cell) -> tuple[int, int] | None:
+    if selection is None:
+        return None
+    length = utf16_length(cell.lines.text)
+    start = max(0, selection[0] - cell.start)
+    end = min(length, selection[1] - cell.start)
+    return (start, end) if end > start else None

@@ -1,0 +1,159 @@
+"""Lines of text that can be painted, hit and selected: the piece all block layouts use.
+
+Positions count UTF-16 units, as Qt does; `slice_utf16` turns them back into text.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QFont, QPainter, QTextCharFormat, QTextLayout, QTextOption
+
+from ui.markdown.blocks import Span
+from ui.markdown.styles import Styles, text_option
+
+LINE_SEPARATOR = "\u2028"
+
+FormatRun = tuple[int, int, QTextCharFormat]
+
+
+def utf16_length(text: str) -> int:
+    """Length in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def slice_utf16(text: str, start: int, end: int) -> str:
+    """Part of a text by UTF-16 positions."""
+    if text.isascii():
+        return text[start:end]
+    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le", "replace")
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether the first strong character is right-to-left (emoji and digits are not strong)."""
+    for char in text:
+        direction = unicodedata.bidirectional(char)
+        if direction == "L":
+            return False
+        if direction in ("R", "AL"):
+            return True
+    return False
+
+
+class TextLines:
+    """A wrapped text in one font with formats on top. `text` uses line feeds."""
+
+    def __init__(
+        self,
+        text: str,
+        font: QFont,
+        width: float,
+        step: float,
+        *,
+        runs: Sequence[FormatRun] = (),
+        option: QTextOption | None = None,
+    ) -> None:
+        self.text = text
+        self.width = width
+        self._layout = QTextLayout(text.replace("\n", LINE_SEPARATOR), font)
+        self._layout.setCacheEnabled(True)
+        self._layout.setTextOption(option or text_option(is_rtl=is_right_to_left(text)))
+        self.set_runs(runs)
+        self.height = 0.0
+        self.natural_width = 0.0
+        self._break_lines(step)
+
+    def set_runs(self, runs: Sequence[FormatRun]) -> None:
+        """Formats by UTF-16 position; those that only colour leave the lines as they are."""
+        self._layout.setFormats([_format_range(*run) for run in runs])
+
+    def _break_lines(self, step: float) -> None:
+        layout = self._layout
+        layout.beginLayout()
+        y = 0.0
+        while (line := layout.createLine()).isValid():
+            line.setLineWidth(self.width)
+            height = max(step, line.height())
+            line.setPosition(QPointF(0, y + (height - line.height()) / 2))
+            self.natural_width = max(self.natural_width, line.naturalTextWidth())
+            y += height
+        layout.endLayout()
+        self.height = y
+
+    @property
+    def length(self) -> int:
+        """UTF-16 units."""
+        return len(self._layout.text()) if self.text.isascii() else utf16_length(self.text)
+
+    def paint(
+        self,
+        painter: QPainter,
+        at: QPointF,
+        selection: tuple[int, int] | None,
+        styles: Styles,
+        clip: QRectF,
+    ) -> None:
+        selections = []
+        if selection is not None and selection[1] > selection[0]:
+            start, end = selection[0], min(selection[1], self.length)
+            selections = [_format_range(start, end - start, styles.selection_format)]
+        self._layout.draw(painter, at, selections, clip)
+
+    def position_at(self, point: QPointF) -> int:
+        """The position between characters that is nearest to a point."""
+        layout = self._layout
+        count = layout.lineCount()
+        low, high = 0, count - 1
+        while low < high:
+            middle = (low + high) // 2
+            rect = layout.lineAt(middle).rect()
+            if point.y() >= _bottom(layout, middle, rect):
+                low = middle + 1
+            else:
+                high = middle
+        if count == 0:
+            return 0
+        return layout.lineAt(low).xToCursor(point.x())
+
+    def rect_at(self, position: int) -> QRectF:
+        """A thin rectangle where a caret at this position would stand."""
+        line = self._layout.lineForTextPosition(min(position, self.length))
+        if not line.isValid():
+            return QRectF(0, 0, 1, self.height)
+        # The binding answers (x, position) where C++ has an in-out argument.
+        found: Any = line.cursorToX(position)
+        x = float(found[0] if isinstance(found, tuple) else found)
+        return QRectF(x, line.y(), 1, line.height())
+
+
+def _bottom(layout: QTextLayout, index: int, rect: QRectF) -> float:
+    if index + 1 < layout.lineCount():
+        return (rect.bottom() + layout.lineAt(index + 1).y()) / 2
+    return rect.bottom()
+
+
+def _format_range(start: int, length: int, made: QTextCharFormat) -> QTextLayout.FormatRange:
+    made_range = QTextLayout.FormatRange()
+    made_range.start = start
+    made_range.length = length
+    made_range.format = made
+    return made_range
+
+
+def span_runs(
+    spans: Sequence[Span], styles: Styles, *, is_heading: bool = False
+) -> tuple[str, list[FormatRun], list[tuple[int, int, str]]]:
+    """The text of some spans, their formats, and (start, end, target) of the links in it."""
+    runs: list[FormatRun] = []
+    links = []
+    start = 0
+    for span in spans:
+        length = utf16_length(span.text)
+        runs.append((start, length, styles.span_format(span, is_heading=is_heading)))
+        if span.href:
+            links.append((start, start + length, span.href))
+        start += length
+    return "".join(span.text for span in spans), runs, links

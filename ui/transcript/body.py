@@ -1,0 +1,226 @@
+"""One text on screen: its segments, laid out only where somebody looks.
+
+Heights of what was never laid out are guessed from the number of characters; what was laid
+out once keeps its height when its layout is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QPainter
+
+from ui.markdown.document import Document
+from ui.markdown.layouts import Action, SegmentLayout
+from ui.markdown.segments import Segment, SegmentKind
+from ui.markdown.styles import Styles
+from ui.transcript.heights import Heights
+
+KEPT_AROUND_PX = 2000
+"""Layouts this far outside of the view are kept."""
+
+Spot = tuple[int, int, int]
+"""Segment, block, UTF-16 position."""
+
+
+@dataclass(slots=True)
+class _Box:
+    segment: Segment
+    layout: SegmentLayout | None = None
+
+
+class Body:
+    """A document in a column of some width."""
+
+    def __init__(self, document: Document, styles: Styles, width: float) -> None:
+        self.document = document
+        self._styles = styles
+        self._width = width
+        self._boxes: list[_Box] = []
+        self._heights = Heights()
+        self._is_read = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether anything of the text was needed so far."""
+        return self._is_read
+
+    @property
+    def width(self) -> float:
+        return self._width
+
+    @property
+    def height(self) -> float:
+        if not self._is_read:
+            return self._guess(self.document.source_length)
+        return self._heights.total
+
+    @property
+    def natural_width(self) -> float:
+        """How wide the text is where that is known at once; else the whole column."""
+        if len(self._boxes) != 1 or self._boxes[0].layout is None:
+            return self._width
+        return min(self._width, self._boxes[0].layout.natural_width + 1)
+
+    def restyle(self, styles: Styles, width: float) -> None:
+        """Drop the layouts where the look or the width changed; heights become guesses."""
+        if styles is self._styles and width == self._width:
+            return
+        self._styles, self._width = styles, width
+        self._boxes = []
+        self._heights = Heights()
+        self._is_read = False
+
+    def read(self) -> None:
+        """Take over what the document says now; segments that did not change stay."""
+        changed = self.document.take_changes()
+        segments = self.document.segments
+        if not self._is_read:
+            changed = 0
+            self._is_read = True
+        del self._boxes[changed:]
+        self._heights.truncate(len(self._boxes))
+        for segment in segments[len(self._boxes) :]:
+            self._boxes.append(_Box(segment))
+            self._heights.append(self._guess_segment(segment))
+
+    def ensure(self, top: float, bottom: float) -> bool:
+        """Lay out what stands between two heights; whether anything above or in it moved."""
+        moved = False
+        if not self._is_read:
+            self.read()
+            moved = True
+        i = self._heights.at(top)
+        while i < len(self._boxes) and self._heights.top(i) <= bottom:
+            moved = self._lay_out(i) or moved
+            i += 1
+        return moved
+
+    def release(self, top: float, bottom: float) -> None:
+        """Drop the layouts that are far outside of two heights."""
+        if not self._boxes:
+            return
+        first = self._heights.at(top - KEPT_AROUND_PX)
+        last = self._heights.at(bottom + KEPT_AROUND_PX)
+        for i, box in enumerate(self._boxes):
+            if box.layout is not None and not first <= i <= last:
+                box.layout = None
+
+    def release_all(self) -> None:
+        for box in self._boxes:
+            box.layout = None
+
+    @property
+    def laid_out(self) -> int:
+        """How many segments have a layout now."""
+        return sum(box.layout is not None for box in self._boxes)
+
+    # Painting and hitting
+
+    def paint(
+        self,
+        painter: QPainter,
+        at: QPointF,
+        clip: QRectF,
+        selection: tuple[Spot, Spot] | None = None,
+    ) -> None:
+        i = self._heights.at(clip.top() - at.y())
+        while i < len(self._boxes) and at.y() + self._heights.top(i) <= clip.bottom():
+            layout = self._boxes[i].layout
+            if layout is not None:
+                parts = _parts(selection, i, len(layout.placed))
+                place = QPointF(at.x(), at.y() + self._heights.top(i))
+                layout.paint(painter, place, parts, clip)
+            i += 1
+
+    def spot_at(self, point: QPointF) -> Spot:
+        """The nearest place in the text."""
+        if not self._boxes:
+            return 0, 0, 0
+        i = self._heights.at(point.y())
+        self._lay_out(i)
+        layout = self._boxes[i].layout
+        if layout is None:
+            return i, 0, 0
+        block, position = layout.position_at(point - QPointF(0, self._heights.top(i)))
+        return i, block, position
+
+    def link_at(self, point: QPointF) -> str:
+        if not self._boxes or not 0 <= point.y() < self._heights.total:
+            return ""
+        i = self._heights.at(point.y())
+        layout = self._boxes[i].layout
+        return layout.link_at(point - QPointF(0, self._heights.top(i))) if layout else ""
+
+    def actions(self, top: float, bottom: float) -> list[Action]:
+        """What can be pressed between two heights, with rectangles relative to this body."""
+        found: list[Action] = []
+        if not self._boxes:
+            return found
+        for i in range(self._heights.at(top), self._heights.at(bottom) + 1):
+            layout = self._boxes[i].layout
+            if layout is None:
+                continue
+            y = self._heights.top(i)
+            for action in layout.actions():
+                rect = action.rect.translated(0, y)
+                found.append(Action(rect, action.name, action.label, action.payload))
+        return found
+
+    def segment_at(self, y: float) -> tuple[int, float]:
+        """The segment at a height, and where it begins: an anchor that survives re-layout."""
+        i = self._heights.at(y)
+        return i, self._heights.top(i) if self._boxes else 0.0
+
+    def top_of(self, segment: int) -> float:
+        return self._heights.top(min(segment, len(self._heights)))
+
+    def end_point(self) -> QPointF | None:
+        """Where the text ends now, for a mark of growth; None where that is not laid out."""
+        if not self._boxes or self._boxes[-1].layout is None:
+            return None
+        point = self._boxes[-1].layout.end_point()
+        return point + QPointF(0, self._heights.top(len(self._boxes) - 1)) if point else None
+
+    # Inside
+
+    def _lay_out(self, i: int) -> bool:
+        box = self._boxes[i]
+        if box.layout is not None:
+            return False
+        box.layout = SegmentLayout(
+            self.document, box.segment, self._styles, self._width, is_first=i == 0
+        )
+        old = self._heights[i]
+        self._heights.set(i, box.layout.height)
+        return old != box.layout.height
+
+    def _guess(self, chars: int) -> float:
+        per_line = max(1.0, self._width / self._styles.char_width)
+        return max(1.0, chars / per_line + chars / 400) * self._styles.line_step
+
+    def _guess_segment(self, segment: Segment) -> float:
+        if segment.kind in (SegmentKind.CODE, SegmentKind.TABLE):
+            return (segment.text.count("\n") + 3) * self._styles.code_step
+        per_line = max(1.0, self._width / self._styles.char_width)
+        lines = len(segment.text) / per_line + segment.text.count("\n") + 1
+        return lines * self._styles.line_step
+
+
+def _parts(
+    selection: tuple[Spot, Spot] | None, segment: int, blocks: int
+) -> dict[int, tuple[int, int]]:
+    """The selected part of each block of one segment."""
+    if selection is None or not selection[0][0] <= segment <= selection[1][0]:
+        return {}
+    start, end = selection
+    parts = {}
+    for block in range(blocks):
+        place = (segment, block)
+        if place < start[:2] or place > end[:2]:
+            continue
+        low = start[2] if place == start[:2] else 0
+        high = end[2] if place == end[:2] else 1 << 30
+        parts[block] = (low, high)
+    return parts

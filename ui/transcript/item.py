@@ -1,0 +1,452 @@
+"""One message on screen: its text, the folded reasoning, the trouble box, the quiet line.
+
+Coordinates are relative to the item's top left corner in the transcript's column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter
+
+from models.records import Message, MessageState, Role
+from ui.icons import paint_icon
+from ui.markdown.document import Document
+from ui.markdown.layouts import Action
+from ui.markdown.styles import Styles
+from ui.markdown.text_layout import TextLines
+from ui.transcript.actions import QUIET, paint_action, paint_focus
+from ui.transcript.body import Body, Spot
+from ui.transcript.summary import figures_text, trouble_text, version_text
+
+REASONING, CONTENT = 0, 1
+
+BUBBLE_SHARE = 0.82
+BUBBLE_PAD_X = 16
+BUBBLE_PAD_Y = 9
+ROW = 28
+GAP_BELOW_REPLY = 24
+GAP_BELOW_BUBBLE = 8
+
+ItemSpot = tuple[int, int, int, int]
+"""Section, segment, block, UTF-16 position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How an item is painted this time. `done`: the action that has just been carried out."""
+
+    is_lit: bool = False
+    is_current: bool = False
+    hovered: Action | None = None
+    focused: Action | None = None
+    done: Action | None = None
+    selection: tuple[ItemSpot, ItemSpot] | None = None
+
+
+class MessageItem:
+    """Lays out and paints one message in a column of `width`."""
+
+    def __init__(self, message: Message, styles: Styles, width: float) -> None:
+        self.message = message
+        self.progress = ""
+        self.is_reasoning_open = False
+        self._styles = styles
+        self._width = width
+        self._content = self._new_body(message.content, self._text_width(), is_plain=self.is_quoted)
+        self._reasoning: Body | None = None
+        self._trouble: TextLines | None = None
+        self._set_reasoning(message.reasoning)
+
+    @property
+    def is_reply(self) -> bool:
+        return self.message.role is Role.ASSISTANT
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether the text is shown letter by letter, in a bubble."""
+        return not self.is_reply
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.message.state is MessageState.STREAMING
+
+    @property
+    def content(self) -> Body:
+        return self._content
+
+    @property
+    def reasoning(self) -> Body | None:
+        return self._reasoning
+
+    # Changing
+
+    def set_message(self, message: Message) -> None:
+        """Take over another state of the same message; text already there is kept."""
+        self.message = message
+        self._trouble = None
+        self._content = self._grown(self._content, message.content, self.is_quoted)
+        if self._reasoning is None:
+            self._set_reasoning(message.reasoning)
+        else:
+            self._reasoning = self._grown(self._reasoning, message.reasoning, False)
+        if not self.is_streaming:
+            self.progress = ""
+
+    def append(self, text: str, part: str) -> None:
+        """More text of a streaming reply. It is read by `read`."""
+        self.progress = ""
+        if part == "reasoning":
+            if self._reasoning is None:
+                self._set_reasoning(text)
+            else:
+                self._reasoning.document.append(text)
+        else:
+            self._content.document.append(text)
+
+    def read(self) -> None:
+        """Read what was appended since."""
+        self._content.read()
+        if self._reasoning is not None and self.is_reasoning_open:
+            self._reasoning.read()
+
+    def restyle(self, styles: Styles, width: float) -> None:
+        self._styles, self._width = styles, width
+        self._trouble = None
+        self._content.restyle(styles, self._text_width())
+        if self._reasoning is not None:
+            self._reasoning.restyle(styles, self._reasoning_width())
+
+    def toggle_reasoning(self) -> None:
+        self.is_reasoning_open = not self.is_reasoning_open
+
+    # Geometry
+
+    @property
+    def height(self) -> float:
+        gap = GAP_BELOW_REPLY if self.is_reply else GAP_BELOW_BUBBLE
+        return self._footer_rect().bottom() + self._styles.px(gap)
+
+    def section_rect(self, section: int) -> QRectF:
+        """Where a text stands; empty for reasoning that is folded or not there."""
+        px = self._styles.px
+        if section == REASONING:
+            if self._reasoning is None or not self.is_reasoning_open:
+                return QRectF()
+            top = self._reasoning_row().bottom()
+            return QRectF(px(16), top, self._reasoning_width(), self._reasoning.height)
+        if self.is_quoted:
+            bubble = self._bubble_rect()
+            pad_x, pad_y = px(BUBBLE_PAD_X), px(BUBBLE_PAD_Y)
+            return bubble.adjusted(pad_x, pad_y, -pad_x, -pad_y)
+        top = 0.0
+        if self._reasoning is not None:
+            opened = self.section_rect(REASONING)
+            top = opened.bottom() + px(12) if opened.height() else self._reasoning_row().bottom()
+        return QRectF(0, top, self._width, self._content_height())
+
+    def ensure(self, top: float, bottom: float) -> bool:
+        """Lay out what stands between two heights; whether the item's height changed."""
+        before = self.height
+        for section, body in self._bodies():
+            rect = self.section_rect(section)
+            body.ensure(top - rect.top(), bottom - rect.top())
+        return self.height != before
+
+    def release(self, top: float, bottom: float) -> None:
+        """Drop layouts far from two heights."""
+        for section, body in self._bodies():
+            rect = self.section_rect(section)
+            body.release(top - rect.top(), bottom - rect.top())
+
+    def release_all(self) -> None:
+        for _section, body in self._bodies():
+            body.release_all()
+
+    # Hitting
+
+    def spot_section(self, point: QPointF) -> int:
+        """Which of the item's texts is nearest to a point."""
+        opened = self.section_rect(REASONING)
+        return REASONING if opened.height() and point.y() < opened.bottom() else CONTENT
+
+    def spot_at(self, point: QPointF) -> ItemSpot:
+        """The nearest place in the item's texts."""
+        section = self.spot_section(point)
+        body = self.body(section)
+        return (section, *body.spot_at(point - self.section_rect(section).topLeft()))
+
+    def body(self, section: int) -> Body:
+        if section == REASONING and self._reasoning is not None:
+            return self._reasoning
+        return self._content
+
+    def text_at(self, point: QPointF) -> bool:
+        """Whether a point is on a text that can be selected."""
+        return any(self.section_rect(section).contains(point) for section, _ in self._bodies())
+
+    def link_at(self, point: QPointF) -> str:
+        for section, body in self._bodies():
+            rect = self.section_rect(section)
+            if rect.contains(point):
+                return body.link_at(point - rect.topLeft())
+        return ""
+
+    def actions(self, top: float, bottom: float) -> list[Action]:
+        """What can be pressed between two heights, in the order of the Tab key."""
+        found: list[Action] = []
+        if self._reasoning is not None:
+            label = "Fold the reasoning" if self.is_reasoning_open else "Show the reasoning"
+            found.append(Action(self._reasoning_row(), "toggle_reasoning", label, ""))
+        for section, body in self._bodies():
+            rect = self.section_rect(section)
+            for action in body.actions(top - rect.top(), bottom - rect.top()):
+                moved = action.rect.translated(rect.topLeft())
+                found.append(Action(moved, action.name, action.label, action.payload))
+        if trouble := self._trouble_lines():
+            found.append(Action(self._try_again_rect(trouble), "try_again", "Try again", ""))
+        return [*found, *self._footer_actions()]
+
+    # Painting
+
+    def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
+        """Paint with the painter standing at the item's corner."""
+        if look.is_current:
+            self._paint_current(painter)
+        if self.is_quoted:
+            self._paint_bubble(painter)
+        if self._reasoning is not None:
+            self._paint_reasoning_row(painter, look)
+        for section, body in self._bodies():
+            rect = self.section_rect(section)
+            painter.setPen(QColor(self._styles.colors.ink))
+            part = _section_part(look.selection, section)
+            body.paint(painter, rect.topLeft(), clip, part)
+        self._paint_growth(painter)
+        if trouble := self._trouble_lines():
+            self._paint_trouble(painter, trouble, clip)
+        self._paint_footer(painter, look)
+        for action in self.actions(clip.top(), clip.bottom()):
+            if action.name in QUIET and not look.is_lit:
+                continue
+            paint_action(
+                painter,
+                action,
+                self._styles,
+                is_hovered=action == look.hovered,
+                is_focused=action == look.focused,
+                is_done=action == look.done,
+            )
+
+    # Inside: texts
+
+    def _bodies(self) -> list[tuple[int, Body]]:
+        if self._reasoning is not None and self.is_reasoning_open:
+            return [(REASONING, self._reasoning), (CONTENT, self._content)]
+        return [(CONTENT, self._content)]
+
+    def _new_body(self, text: str, width: float, *, is_plain: bool) -> Body:
+        document = Document(text, is_plain=is_plain, is_open=self.is_streaming)
+        return Body(document, self._styles, width)
+
+    def _set_reasoning(self, text: str) -> None:
+        if text.strip():
+            self._reasoning = self._new_body(text, self._reasoning_width(), is_plain=False)
+
+    def _grown(self, body: Body, text: str, is_plain: bool) -> Body:
+        """The body for a text that is mostly the one it shows already."""
+        source = body.document.source
+        if text.startswith(source):
+            body.document.append(text[len(source) :])
+        elif not (self.is_streaming and source.startswith(text)):
+            return self._new_body(text, body.width, is_plain=is_plain)
+        if body.document.is_open and not self.is_streaming:
+            body.document.finish()
+        if body.is_read:
+            body.read()
+        return body
+
+    # Inside: geometry
+
+    def _text_width(self) -> float:
+        if self.is_reply:
+            return self._width
+        return self._width * BUBBLE_SHARE - 2 * self._styles.px(BUBBLE_PAD_X)
+
+    def _reasoning_width(self) -> float:
+        return self._width - self._styles.px(16)
+
+    def _content_height(self) -> float:
+        if self.is_streaming and not self._content.document.source_length:
+            return self._styles.line_step
+        return self._content.height
+
+    def _bubble_rect(self) -> QRectF:
+        px = self._styles.px
+        width = self._content.natural_width + 2 * px(BUBBLE_PAD_X)
+        height = self._content.height + 2 * px(BUBBLE_PAD_Y)
+        return QRectF(self._width - width, 0, width, height)
+
+    def _reasoning_row(self) -> QRectF:
+        return QRectF(0, 0, self._width, self._styles.px(ROW))
+
+    def _trouble_lines(self) -> TextLines | None:
+        sentence = trouble_text(self.message)
+        if not sentence:
+            return None
+        if self._trouble is None:
+            width = self._width - self._styles.px(16 + 16 + 96 + 16)
+            styles = self._styles
+            step = round(styles.text.pixelSize() * 1.45)
+            self._trouble = TextLines(sentence, styles.text, width, step)
+        return self._trouble
+
+    def _trouble_rect(self, lines: TextLines) -> QRectF:
+        px = self._styles.px
+        content = self.section_rect(CONTENT)
+        top = content.bottom() + (px(12) if content.height() > 1 else 0)
+        return QRectF(0, top, self._width, max(lines.height + px(20), px(48)))
+
+    def _try_again_rect(self, lines: TextLines) -> QRectF:
+        px = self._styles.px
+        box = self._trouble_rect(lines)
+        return QRectF(box.right() - px(96 + 8), box.center().y() - px(16), px(96), px(32))
+
+    def _footer_rect(self) -> QRectF:
+        px = self._styles.px
+        if self.is_quoted:
+            top = self._bubble_rect().bottom() + px(2)
+        elif lines := self._trouble_lines():
+            top = self._trouble_rect(lines).bottom() + px(4)
+        else:
+            top = self.section_rect(CONTENT).bottom() + px(8)
+        return QRectF(0, top, self._width, px(ROW))
+
+    def _footer_actions(self) -> list[Action]:
+        """From the right: copy, try again; versions where there are several."""
+        if self.is_streaming:
+            return []
+        px, row = self._styles.px, self._footer_rect()
+        side = px(26)
+        x = row.right() - side
+        y = row.center().y() - side / 2
+        found = [Action(QRectF(x, y, side, side), "copy_message", "Copy message", "")]
+        if self.is_reply:
+            x -= side + px(2)
+            found.insert(0, Action(QRectF(x, y, side, side), "retry", "Try again", ""))
+        if self.message.sibling_count > 1:
+            found = self._version_actions(x - px(8), y) + found
+        return found
+
+    def _version_actions(self, right: float, y: float) -> list[Action]:
+        px = self._styles.px
+        side, label = px(26), px(36)
+        last = QRectF(right - side, y, side, side)
+        first = QRectF(last.left() - label - side, y, side, side)
+        return [
+            Action(first, "version_previous", "Previous version", ""),
+            Action(last, "version_next", "Next version", ""),
+        ]
+
+    # Inside: painting
+
+    def _paint_current(self, painter: QPainter) -> None:
+        px = self._styles.px
+        bar = QRectF(-px(14), 0, px(3), self._footer_rect().bottom())
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self._styles.colors.accent))
+        painter.drawRoundedRect(bar, px(1.5), px(1.5))
+
+    def _paint_bubble(self, painter: QPainter) -> None:
+        px = self._styles.px
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self._styles.colors.bubble))
+        painter.drawRoundedRect(self._bubble_rect(), px(14), px(14))
+
+    def _paint_reasoning_row(self, painter: QPainter, look: Look) -> None:
+        styles, row = self._styles, self._reasoning_row()
+        px = styles.px
+        is_hot = look.hovered is not None and look.hovered.name == "toggle_reasoning"
+        color = QColor(styles.colors.ink if is_hot else styles.colors.dim)
+        side = px(12)
+        box = QRectF(0, row.center().y() - side / 2, side, side)
+        paint_icon(painter, box, "caret-down" if self.is_reasoning_open else "caret-right", color)
+        painter.setFont(styles.small)
+        painter.setPen(color)
+        label = row.adjusted(px(18), 0, 0, 0)
+        painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, self.reasoning_label())
+        if self.is_reasoning_open:
+            body = self.section_rect(REASONING)
+            painter.fillRect(QRectF(px(5), body.top(), px(2), body.height()), styles.colors.line)
+        if look.focused is not None and look.focused.name == "toggle_reasoning":
+            paint_focus(painter, row, styles)
+
+    def reasoning_label(self) -> str:
+        """What the fold is called: it says when the model is still at it."""
+        is_thinking = self.is_streaming and not self._content.document.source_length
+        return "Thinking…" if is_thinking else "Reasoning"
+
+    def _paint_growth(self, painter: QPainter) -> None:
+        """A mark where a streaming reply grows, or what it waits for."""
+        if not self.is_streaming:
+            return
+        styles, rect = self._styles, self.section_rect(CONTENT)
+        if not self._content.document.source_length:
+            painter.setFont(styles.small)
+            painter.setPen(QColor(styles.colors.dim))
+            words = self.progress or (
+                "" if self._reasoning is not None else "Waiting for the reply…"
+            )
+            painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter, words)
+            return
+        end = self._content.end_point()
+        if end is not None:
+            mark = QRectF(0, 0, styles.px(7), styles.reply.pixelSize() * 1.15)
+            mark.moveTopLeft(rect.topLeft() + end + QPointF(styles.px(3), styles.px(1)))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(styles.colors.accent))
+            painter.drawRoundedRect(mark, styles.px(2), styles.px(2))
+
+    def _paint_trouble(self, painter: QPainter, lines: TextLines, clip: QRectF) -> None:
+        styles = self._styles
+        box = self._trouble_rect(lines)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(styles.colors.error_tone))
+        painter.drawRoundedRect(box, styles.px(10), styles.px(10))
+        painter.setPen(QColor(styles.colors.ink))
+        at = QPointF(styles.px(16), box.center().y() - lines.height / 2)
+        lines.paint(painter, at, None, styles, clip)
+
+    def _paint_footer(self, painter: QPainter, look: Look) -> None:
+        styles, row = self._styles, self._footer_rect()
+        painter.setFont(styles.small)
+        painter.setPen(QColor(styles.colors.dim))
+        actions = self._footer_actions()
+        shown = [a for a in actions if look.is_lit or a.name not in QUIET]
+        right = min((action.rect.left() for action in shown), default=row.right())
+        if self.is_reply and not self.is_streaming:
+            room = right - row.left() - styles.px(8)
+            words = painter.fontMetrics().elidedText(
+                figures_text(self.message), Qt.TextElideMode.ElideRight, round(room)
+            )
+            painter.drawText(row, Qt.AlignmentFlag.AlignVCenter, words)
+        versions = [a.rect for a in actions if a.name.startswith("version")]
+        if versions:
+            label = QRectF(versions[0].topRight(), versions[1].bottomLeft())
+            painter.drawText(label, Qt.AlignmentFlag.AlignCenter, version_text(self.message))
+
+
+def _section_part(
+    selection: tuple[ItemSpot, ItemSpot] | None, section: int
+) -> tuple[Spot, Spot] | None:
+    """The part of an item's selection that falls into one of its texts."""
+    if selection is None or not selection[0][0] <= section <= selection[1][0]:
+        return None
+    first, last = selection
+    end = 1 << 30
+    low = first[1:] if first[0] == section else (0, 0, 0)
+    high = last[1:] if last[0] == section else (end, end, end)
+    return low, high

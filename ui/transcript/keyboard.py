@@ -1,0 +1,190 @@
+"""The transcript by keyboard: arrows between messages, Tab between what a message offers.
+
+Only the message that the keyboard is on has Tab stops, so that Tab leads out again after a
+few presses, however long the conversation is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QAccessibleEvent,
+    QKeyEvent,
+    QKeySequence,
+)
+
+from ui.markdown.layouts import Action
+from ui.transcript.summary import spoken_text
+
+if TYPE_CHECKING:
+    from ui.transcript.view import TranscriptView
+
+_BY_KEYBOARD = (
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
+)
+_ENTERS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+SPOKEN_CHARS = 4000
+
+
+class Keyboard:
+    """Which message and which action the keyboard is on."""
+
+    def __init__(self, view: TranscriptView) -> None:
+        self._view = view
+        self.current: int | None = None
+        self.is_shown = False
+        self._action: int | None = None
+
+    def reset(self) -> None:
+        self.current = self._action = None
+
+    def enter(self, reason: Qt.FocusReason) -> None:
+        """The transcript got the focus."""
+        self.is_shown = reason in _BY_KEYBOARD
+        rows = self._view.rows
+        if self.is_shown and len(rows) and self.current is None:
+            bottom = self._view.viewport().height() - self._view.styles.px(40)
+            self._go(self._view.index_at(bottom))
+        self._view.viewport().update()
+
+    def leave(self) -> None:
+        self.is_shown = False
+        self._action = None
+        self._view.viewport().update()
+
+    def actions(self) -> list[Action]:
+        """What the current message offers."""
+        if self.current is None or self.current >= len(self._view.rows):
+            return []
+        view, index = self._view, self.current
+        top = view.scroll_top - view.rows.top(index)
+        return view.rows.item(index).actions(top, top + view.viewport().height())
+
+    def action(self) -> Action | None:
+        """The action that the keyboard is on."""
+        actions = self.actions()
+        if self._action is None or self._action >= len(actions):
+            return None
+        return actions[self._action]
+
+    def step_action(self, is_next: bool) -> bool:
+        """Tab and Shift+Tab inside the current message; False where they lead out."""
+        count = len(self.actions())
+        if not self.is_shown or not count:
+            return False
+        if self._action is None:
+            self._action = 0 if is_next else None
+        else:
+            self._action += 1 if is_next else -1
+        if self._action is None or not 0 <= self._action < count:
+            self._action = None
+            return False
+        self._say_action()
+        self._view.viewport().update()
+        return True
+
+    def press(self, event: QKeyEvent) -> bool:
+        """Whether the key was one of ours."""
+        view = self._view
+        if event.matches(QKeySequence.StandardKey.Copy):
+            view.copy()
+        elif event.matches(QKeySequence.StandardKey.SelectAll):
+            view.select_all()
+        elif event.key() in _ENTERS and (action := self.action()) and self.current is not None:
+            view.trigger(self.current, action)
+        elif event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            return False
+        else:
+            return self._press_plain(event.key())
+        return True
+
+    def _press_plain(self, key: int) -> bool:
+        view, bar = self._view, self._view.verticalScrollBar()
+        match key:
+            case Qt.Key.Key_Up | Qt.Key.Key_Down:
+                self._step_message(1 if key == Qt.Key.Key_Down else -1)
+            case Qt.Key.Key_Left | Qt.Key.Key_Right if self.current is not None:
+                view.step_version(self.current, 1 if key == Qt.Key.Key_Right else -1)
+            case Qt.Key.Key_Home:
+                bar.setValue(0)
+                self._go(0)
+            case Qt.Key.Key_End:
+                view.scroll_to_end()
+                self._go(len(view.rows) - 1)
+            case Qt.Key.Key_Space:
+                bar.setValue(bar.value() + bar.pageStep())
+            case Qt.Key.Key_Escape if view.selection is not None:
+                view.clear_selection()
+            case _:
+                return False
+        return True
+
+    def _step_message(self, step: int) -> None:
+        """To the next message; inside one that is taller than the view, scroll first."""
+        view, rows = self._view, self._view.rows
+        if not len(rows):
+            return
+        self.is_shown = True
+        if self.current is None:
+            self._go(view.index_at(view.viewport().height() / 2))
+            return
+        height = view.viewport().height()
+        top = view.item_origin(self.current).y()
+        bottom = top + rows.height(self.current)
+        bar = view.verticalScrollBar()
+        jump = round(height * 0.8)
+        if step > 0 and bottom > height + 1 and top < height:
+            bar.setValue(bar.value() + min(jump, round(bottom - height)))
+        elif step < 0 and top < -1 and bottom > 0:
+            bar.setValue(bar.value() - min(jump, round(-top)))
+        elif 0 <= self.current + step < len(rows):
+            self._go(self.current + step)
+
+    def _go(self, index: int | None) -> None:
+        """Put the keyboard on a message and bring it into view."""
+        view = self._view
+        if index is None or not 0 <= index < len(view.rows):
+            return
+        self.current = index
+        self._action = None
+        top = view.item_origin(index).y()
+        bottom = top + view.rows.height(index)
+        height = view.viewport().height()
+        if top < 0 or (bottom > height and bottom - top > height):
+            view.scroll_to(view.rows.top(index) - view.top_space)
+        elif bottom > height:
+            bar = view.verticalScrollBar()
+            bar.setValue(bar.value() + round(bottom - height))
+        self._say_message(index)
+        view.viewport().update()
+
+    # Screen readers
+
+    def announce(self, index: int) -> None:
+        """Say a reply once it is whole. While it grows nothing is said."""
+        if QAccessible.isActive() and index == len(self._view.rows) - 1:
+            words = spoken_text(self._view.rows.message(index))[:SPOKEN_CHARS]
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self._view, words))
+
+    def _say_message(self, index: int) -> None:
+        message = self._view.rows.message(index)
+        words = spoken_text(message)[:SPOKEN_CHARS]
+        self._describe(f"Message {index + 1} of {len(self._view.rows)}. {words}")
+        self._view.current_changed.emit(message.id)
+
+    def _say_action(self) -> None:
+        if (action := self.action()) is not None:
+            self._describe(action.label)
+
+    def _describe(self, words: str) -> None:
+        self._view.setAccessibleDescription(words)
+        if QAccessible.isActive():
+            event = QAccessibleEvent(self._view, QAccessible.Event.DescriptionChanged)
+            QAccessible.updateAccessibility(event)
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self._view, words))

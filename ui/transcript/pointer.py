@@ -1,0 +1,256 @@
+"""The transcript by mouse: hovering, pressing what a message offers, selecting, the menu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, Qt, QTimer
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
+from PySide6.QtWidgets import QApplication, QMenu
+
+from ui.markdown.blocks import plain_text
+from ui.markdown.layouts import Action
+from ui.transcript.selection import Place, Selection
+
+if TYPE_CHECKING:
+    from ui.transcript.view import TranscriptView
+
+SCROLL_MS = 30
+
+
+class Pointer:
+    """Where the pointer is and what it drags."""
+
+    def __init__(self, view: TranscriptView) -> None:
+        self._view = view
+        self.index: int | None = None
+        self.hovered: Action | None = None
+        self._pressed: tuple[int, Action] | None = None
+        self._pressed_link = ""
+        self._pressed_at = QPointF()
+        self._clicks = 0
+        self._last = QPointF()
+        self._is_selecting = False
+        self._scroll = QTimer(view)
+        self._scroll.setInterval(SCROLL_MS)
+        self._scroll.timeout.connect(self._on_scroll_due)
+
+    def reset(self) -> None:
+        """The rows changed under the pointer."""
+        self.index = self.hovered = self._pressed = None
+        self._pressed_link = ""
+        self._is_selecting = False
+        self._scroll.stop()
+
+    def leave(self) -> None:
+        if self.index is not None:
+            self.index = self.hovered = None
+            self._view.viewport().update()
+
+    # Mouse
+
+    def press(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        point = event.position()
+        self._hover(point)
+        self._pressed_at = self._last = point
+        if self.index is not None and self.hovered is not None:
+            self._pressed = (self.index, self.hovered)
+            return
+        self._pressed_link = self.link_at(point)
+        place = self.place_at(point)
+        if place is None:
+            return
+        is_triple = self._is_near_double(event)
+        if is_triple:
+            self._select_block(place)
+            return
+        extends = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        anchor = self._view.selection.anchor if extends and self._view.selection else place
+        self._view.selection = Selection(anchor, place)
+        self._is_selecting = True
+        self._view.viewport().update()
+
+    def move(self, event: QMouseEvent) -> None:
+        point = event.position()
+        self._last = point
+        if not self._is_selecting:
+            self._hover(point)
+            return
+        self._extend(point)
+        outside = not 0 <= point.y() < self._view.viewport().height()
+        if outside and not self._scroll.isActive():
+            self._scroll.start()
+        elif not outside:
+            self._scroll.stop()
+
+    def release(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        self._is_selecting = False
+        self._scroll.stop()
+        point = event.position()
+        if self._pressed is not None:
+            pressed, self._pressed = self._pressed, None
+            self._hover(point)
+            if (self.index, self.hovered) == pressed:
+                self._view.trigger(*pressed)
+            return
+        selection = self._view.selection
+        if selection is not None and selection.is_empty:
+            self._view.selection = None
+        if self._pressed_link and self._is_click(point) and self._view.selection is None:
+            self._view.link_activated.emit(self._pressed_link)
+        self._pressed_link = ""
+
+    def double_click(self, event: QMouseEvent) -> None:
+        """Select a word."""
+        self._hover(event.position())
+        if event.button() != Qt.MouseButton.LeftButton or self.hovered is not None:
+            self.press(event)
+            return
+        place = self.place_at(event.position())
+        if place is None:
+            return
+        self._double_at = event.position()
+        self._double_time = event.timestamp()
+        text = self._block_text(place)
+        start, end = _word_around(text, place[4])
+        self._view.selection = Selection((*place[:4], start), (*place[:4], end))
+        self._view.viewport().update()
+
+    def show_menu(self, event: QContextMenuEvent) -> None:
+        view = self._view
+        menu = QMenu(view)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        point = QPointF(event.pos())
+        copy = menu.addAction("Copy", view.copy)
+        copy.setEnabled(bool(view.selection) or view.keyboard.current is not None)
+        index = self._index_at(point)
+        if index is not None:
+            source = view.rows.message(index).content
+            menu.addAction("Copy message", lambda: view.copy_text(source))
+        if link := self.link_at(point):
+            menu.addAction("Copy link address", lambda: view.copy_text(link))
+        menu.addSeparator()
+        menu.addAction("Select all", view.select_all)
+        menu.popup(event.globalPos())
+
+    # Where things are
+
+    def words_at(self, point: QPointF) -> str:
+        """The tooltip: a link's target or what a button does."""
+        if link := self.link_at(point):
+            return link
+        hit = self._action_at(point)
+        return hit[1].label if hit is not None else ""
+
+    def link_at(self, point: QPointF) -> str:
+        index = self._index_at(point)
+        if index is None:
+            return ""
+        return self._view.rows.item(index).link_at(point - self._view.item_origin(index))
+
+    def place_at(self, point: QPointF) -> Place | None:
+        """The nearest place in the conversation's text."""
+        index = self._view.index_at(point.y())
+        if index is None:
+            return None
+        spot = self._view.rows.item(index).spot_at(point - self._view.item_origin(index))
+        return (index, *spot)
+
+    def _index_at(self, point: QPointF) -> int | None:
+        index = self._view.index_at(point.y())
+        if index is None:
+            return None
+        inside = point.y() - self._view.item_origin(index).y()
+        return index if 0 <= inside < self._view.rows.height(index) else None
+
+    def _action_at(self, point: QPointF) -> tuple[int, Action] | None:
+        index = self._index_at(point)
+        if index is None:
+            return None
+        inside = point - self._view.item_origin(index)
+        for action in self._view.rows.item(index).actions(inside.y(), inside.y()):
+            if action.name != "open_link" and action.rect.contains(inside):
+                return index, action
+        return None
+
+    def _hover(self, point: QPointF) -> None:
+        index, hit = self._index_at(point), self._action_at(point)
+        hovered = hit[1] if hit is not None else None
+        shape = Qt.CursorShape.ArrowCursor
+        if hovered is not None or self.link_at(point):
+            shape = Qt.CursorShape.PointingHandCursor
+        elif index is not None and self._is_on_text(index, point):
+            shape = Qt.CursorShape.IBeamCursor
+        self._view.viewport().setCursor(shape)
+        if (index, hovered) != (self.index, self.hovered):
+            self.index, self.hovered = index, hovered
+            self._view.viewport().update()
+
+    def _is_on_text(self, index: int, point: QPointF) -> bool:
+        return self._view.rows.item(index).text_at(point - self._view.item_origin(index))
+
+    # Selecting
+
+    _double_at = QPointF(-100, -100)
+    _double_time = 0
+
+    def _is_near_double(self, event: QMouseEvent) -> bool:
+        """Whether this press is the third of three quick ones at one place."""
+        quick = event.timestamp() - self._double_time < QApplication.doubleClickInterval()
+        return quick and _is_near(event.position(), self._double_at)
+
+    def _is_click(self, point: QPointF) -> bool:
+        return _is_near(point, self._pressed_at)
+
+    def _extend(self, point: QPointF) -> None:
+        place = self.place_at(point)
+        selection = self._view.selection
+        if place is not None and selection is not None:
+            selection.focus = place
+            self._view.viewport().update()
+
+    def _on_scroll_due(self) -> None:
+        """Scroll while something is dragged beyond an edge, faster further out."""
+        bar = self._view.verticalScrollBar()
+        height = self._view.viewport().height()
+        beyond = self._last.y() if self._last.y() < 0 else self._last.y() - height
+        bar.setValue(bar.value() + round(beyond / 2))
+        edge = min(max(0.0, self._last.y()), height - 1.0)
+        self._extend(QPointF(self._last.x(), edge))
+        if QGuiApplication.mouseButtons() == Qt.MouseButton.NoButton:
+            self._scroll.stop()
+
+    def _select_block(self, place: Place) -> None:
+        end = len(self._block_text(place).encode("utf-16-le")) // 2
+        self._view.selection = Selection((*place[:4], 0), (*place[:4], end))
+        self._view.viewport().update()
+
+    def _block_text(self, place: Place) -> str:
+        index, section, segment, block, _position = place
+        document = self._view.rows.item(index).body(section).document
+        segments = document.segments
+        if segment >= len(segments):
+            return ""
+        blocks = document.blocks(segments[segment])
+        return plain_text(blocks[block]) if block < len(blocks) else ""
+
+
+def _is_near(first: QPointF, second: QPointF) -> bool:
+    distance = (first - second).manhattanLength()
+    return distance < QApplication.startDragDistance()
+
+
+def _word_around(text: str, position: int) -> tuple[int, int]:
+    """The word at a UTF-16 position: letters, digits and underscores together."""
+    from PySide6.QtCore import QTextBoundaryFinder
+
+    finder = QTextBoundaryFinder(QTextBoundaryFinder.BoundaryType.Word, text)
+    finder.setPosition(position)
+    start = position if finder.isAtBoundary() else max(0, finder.toPreviousBoundary())
+    finder.setPosition(start)
+    end = finder.toNextBoundary()
+    return start, end if end > 0 else start

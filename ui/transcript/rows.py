@@ -1,0 +1,164 @@
+"""The messages of one conversation and what is known of their heights.
+
+Ten thousand messages cost ten thousand guesses and no layout: an item is made when its
+message comes into view, and dropped again when many others came since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.records import Message, Role
+from ui.markdown.styles import Styles
+from ui.transcript.heights import Heights
+from ui.transcript.item import MessageItem
+
+MAX_ITEMS = 120
+
+
+class Rows:
+    """Messages by index, their items, where each begins. Heights start at 0."""
+
+    def __init__(self, styles: Styles, width: float) -> None:
+        self._styles = styles
+        self._width = width
+        self._messages: list[Message] = []
+        self._items: dict[int, MessageItem] = {}
+        self._indexes: dict[str, int] = {}
+        self._heights = Heights()
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def total(self) -> float:
+        return self._heights.total
+
+    @property
+    def width(self) -> float:
+        return self._width
+
+    def top(self, index: int) -> float:
+        return self._heights.top(index)
+
+    def at(self, y: float) -> int:
+        return self._heights.at(y)
+
+    def height(self, index: int) -> float:
+        return self._heights[index]
+
+    def message(self, index: int) -> Message:
+        item = self._items.get(index)
+        return item.message if item is not None else self._messages[index]
+
+    def index_of(self, message_id: str) -> int | None:
+        return self._indexes.get(message_id)
+
+    def item(self, index: int) -> MessageItem:
+        """The item of a message, made at first use."""
+        item = self._items.get(index)
+        if item is None:
+            item = MessageItem(self._messages[index], self._styles, self._width)
+            self._items[index] = item
+        return item
+
+    @property
+    def items_made(self) -> int:
+        """How many messages have an item now."""
+        return len(self._items)
+
+    # Changing
+
+    def set_messages(self, messages: Sequence[Message]) -> None:
+        """Another path: items of messages that are on both are kept."""
+        old = {item.message.id: item for item in self._items.values()}
+        self._messages = list(messages)
+        self._indexes = {message.id: i for i, message in enumerate(messages)}
+        self._items = {}
+        for message_id, item in old.items():
+            index = self._indexes.get(message_id)
+            if index is not None:
+                item.set_message(self._messages[index])
+                self._items[index] = item
+        self._guess_all()
+
+    def append(self, message: Message) -> int:
+        index = len(self._messages)
+        self._messages.append(message)
+        self._indexes[message.id] = index
+        self._heights.append(self._guess(message))
+        return index
+
+    def change(self, message: Message) -> int | None:
+        """Take over another state of a message; None where it is not here."""
+        index = self._indexes.get(message.id)
+        if index is None:
+            return None
+        self._messages[index] = message
+        if index in self._items:
+            self._items[index].set_message(message)
+            self.measure(index)
+        else:
+            self._heights.set(index, self._guess(message))
+        return index
+
+    def measure(self, index: int) -> None:
+        """Note an item's height as it is now."""
+        self._heights.set(index, self.item(index).height)
+
+    def restyle(self, styles: Styles, width: float) -> None:
+        """Another look or width: all heights become guesses, layouts are made anew."""
+        self._styles, self._width = styles, width
+        for item in self._items.values():
+            item.restyle(styles, width)
+        self._guess_all()
+
+    # Layout
+
+    def ensure(self, top: float, bottom: float) -> bool:
+        """Lay out what stands between two heights; whether any height changed."""
+        changed = False
+        index = self.at(top)
+        while index < len(self._messages) and self.top(index) <= bottom:
+            item = self.item(index)
+            y = self.top(index)
+            item.ensure(top - y, bottom - y)
+            if item.height != self._heights[index]:
+                self._heights.set(index, item.height)
+                changed = True
+            index += 1
+        return changed
+
+    def release(self, top: float, bottom: float) -> None:
+        """Let go of what is far from the view."""
+        first, last = self.at(top), self.at(bottom)
+        for index, item in self._items.items():
+            y = self.top(index)
+            if first - 1 <= index <= last + 1:
+                item.release(top - y, bottom - y)
+            elif abs(index - first) > 20:
+                item.release_all()
+        if len(self._items) > MAX_ITEMS:
+            self._drop_items(first, last)
+
+    def _drop_items(self, first: int, last: int) -> None:
+        middle = (first + last) / 2
+        far = sorted(self._items, key=lambda index: -abs(index - middle))
+        for index in far[: len(self._items) - MAX_ITEMS // 2]:
+            item = self._items[index]
+            if not item.is_streaming and not item.is_reasoning_open:
+                self._messages[index] = item.message
+                del self._items[index]
+
+    def _guess_all(self) -> None:
+        heights = [self._guess(message) for message in self._messages]
+        for index, item in self._items.items():
+            heights[index] = item.height
+        self._heights = Heights(heights)
+
+    def _guess(self, message: Message) -> float:
+        styles = self._styles
+        share = 0.75 if message.role is not Role.ASSISTANT else 1.0
+        per_line = max(1.0, self._width * share / styles.char_width)
+        lines = 1 + len(message.content) / per_line + len(message.content) / 300
+        return lines * styles.line_step + styles.px(64)

@@ -1,0 +1,77 @@
+"""The words around a message: its quiet line of figures, and what went wrong. No Qt."""
+
+from __future__ import annotations
+
+from models.records import Message, MessageState, Role
+from ui.figures import rate_text, seconds_text
+
+_ENDINGS = {
+    "end_token": "ended by itself",
+    "max_tokens": "reached the maximum length",
+    "stop_string": "met a stop string",
+    "context_full": "the context is full",
+    "stopped": "stopped by you",
+    "deadline": "ran out of time",
+}
+_NAMES = {
+    Role.USER: "You",
+    Role.ASSISTANT: "Reply",
+    Role.SYSTEM: "System prompt",
+    Role.TOOL: "Tool",
+}
+_TROUBLES = {
+    MessageState.FAILED: "This reply failed. What had arrived is kept.",
+    MessageState.INTERRUPTED: "This reply was interrupted. What had arrived is kept.",
+    MessageState.UNREADABLE: "This message cannot be read. It is kept as it is.",
+}
+
+
+def ending_text(message: Message) -> str:
+    """Why a reply ended, in a few words; empty while it runs or where that is not known."""
+    if message.state is MessageState.STOPPED:
+        return _ENDINGS["stopped"]
+    reason = message.stop_reason or ""
+    return _ENDINGS.get(reason, reason.replace("_", " "))
+
+
+def figures_text(message: Message) -> str:
+    """tokens · tokens/s · first token · reused/evaluated · why it ended."""
+    counts = message.counts
+    parts = []
+    if counts.generated is not None:
+        parts.append(f"{counts.generated:,} token{'' if counts.generated == 1 else 's'}")
+    if counts.tokens_per_s:
+        parts.append(rate_text(counts.tokens_per_s))
+    if counts.first_token_s is not None:
+        parts.append(f"first token {seconds_text(counts.first_token_s)}")
+    if counts.reused is not None and counts.evaluated is not None:
+        parts.append(f"{counts.reused:,} reused, {counts.evaluated:,} evaluated")
+    if ending := ending_text(message):
+        parts.append(ending)
+    return " · ".join(parts)
+
+
+def trouble_text(message: Message) -> str:
+    """The sentence for a message that did not end well; empty for all others."""
+    if message.state not in _TROUBLES:
+        return ""
+    return message.error or _TROUBLES[message.state]
+
+
+def speaker(message: Message) -> str:
+    """Who says it, for screen readers and labels."""
+    return _NAMES[message.role]
+
+
+def version_text(message: Message) -> str:
+    """Which of several versions this is: "2/3"."""
+    return f"{message.sibling_index + 1}/{message.sibling_count}"
+
+
+def spoken_text(message: Message) -> str:
+    """The whole message as a screen reader says it."""
+    parts = [f"{speaker(message)}: {message.content}"]
+    if message.sibling_count > 1:
+        parts.append(f"Version {message.sibling_index + 1} of {message.sibling_count}.")
+    parts += [trouble_text(message), figures_text(message)]
+    return "\n".join(part for part in parts if part)

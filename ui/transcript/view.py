@@ -1,0 +1,479 @@
+"""The transcript: a scroll area that lays out and paints only the messages in view.
+
+What must hold: opening costs a guess per message and the layout of one screen; what is read
+stays where it is while heights above become known; the view follows a growing reply only if
+it was at the end; repaints while streaming stay at or below thirty a second, fewer where one
+is dear.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from math import ceil
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QPushButton, QToolTip, QWidget
+
+from models.records import Message, MessageState, Role
+from ui.composer import MAX_WIDTH
+from ui.icons import icon
+from ui.markdown.layouts import Action
+from ui.markdown.styles import Styles
+from ui.theme import Theme
+from ui.transcript.anchor import Anchor
+from ui.transcript.item import Look
+from ui.transcript.keyboard import Keyboard
+from ui.transcript.pointer import Pointer
+from ui.transcript.rows import Rows
+from ui.transcript.selection import Selection, selected_text, whole
+
+SIDE_PX = 24
+TOP_PX = 24
+BOTTOM_PX = 8
+FRAME_MS = 33
+COST_FACTOR = 8
+"""A repaint is followed by a pause this many times as long: an eighth of one core at most."""
+DONE_MS = 1500
+
+
+class TranscriptView(QAbstractScrollArea):
+    """Shows a conversation's messages.
+
+    `link_activated` is the only thing a link does. `copied` carries what went to the
+    clipboard. `current_changed` names the message that the keyboard is on.
+    """
+
+    retry_requested = Signal(str)
+    version_step_requested = Signal(str, int)
+    link_activated = Signal(str)
+    copied = Signal(str)
+    current_changed = Signal(str)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("transcript")
+        self.setAccessibleName("Conversation")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setMouseTracking(True)
+        self._theme = theme
+        self._styles = Styles(theme)
+        self.rows = Rows(self._styles, self._column_width())
+        self.selection: Selection | None = None
+        self._anchor = Anchor(self.rows)
+        self._sticks = True
+        self._is_settling = False
+        self._grown: set[str] = set()
+        self._done: tuple[int, Action] | None = None
+        self._empty_text = ("Nothing here yet", "Write a message below to begin.")
+        self.repaints = 0
+        self._timer = self._single_shot(self._flush)
+        self._done_timer = self._single_shot(self._on_done_over)
+        self.keyboard = Keyboard(self)
+        self.pointer = Pointer(self)
+        self._news = self._news_button()
+        theme.changed.connect(self._on_theme_changed)
+
+    # What the window uses
+
+    def set_conversation(self, messages: Sequence[Message]) -> None:
+        """Show this path. Messages that were there before keep their place and state."""
+        top_id = self._anchor.message_id()
+        was_same = bool(len(self.rows) and messages and self.rows.message(0).id == messages[0].id)
+        self.rows.set_messages(messages)
+        self.selection = None
+        self.keyboard.reset()
+        self.pointer.reset()
+        self._grown.clear()
+        if not (was_same and self._anchor.move_to(top_id)):
+            self._sticks = True
+        self._show_news(False)
+        self._settle()
+        self.viewport().update()
+
+    def add_message(self, message: Message) -> None:
+        """A message at the end. What the user sent is always shown."""
+        if self.rows.index_of(message.id) is not None:
+            self.change_message(message)
+            return
+        self.rows.append(message)
+        if message.role is Role.USER:
+            self.scroll_to_end()
+        else:
+            self._show_news(not self._sticks)
+        self._later()
+
+    def change_message(self, message: Message) -> None:
+        """State, figures, error or text of a message."""
+        index = self.rows.change(message)
+        if index is None:
+            return
+        self._later()
+        if message.state is not MessageState.STREAMING:
+            self._grown.discard(message.id)
+            self.keyboard.announce(index)
+
+    def append_text(self, message_id: str, text: str, part: str = "content") -> None:
+        """More of a streaming reply; part: content or reasoning. Shown with the next repaint."""
+        index = self.rows.index_of(message_id)
+        if index is None:
+            return
+        self.rows.item(index).append(text, part)
+        self._grown.add(message_id)
+        self._later()
+
+    def set_progress(self, message_id: str, sentence: str) -> None:
+        """What a reply without text is waiting for ("Reading the prompt: 40 of 120 tokens")."""
+        index = self.rows.index_of(message_id)
+        if index is not None:
+            self.rows.item(index).progress = sentence
+            self._later()
+
+    def set_empty_text(self, title: str, sentence: str) -> None:
+        """What stands here while there is no message: what to do first."""
+        self._empty_text = (title, sentence)
+        self.viewport().update()
+
+    def scroll_to_end(self) -> None:
+        """Show the newest text, and follow it."""
+        self._sticks = True
+        self._show_news(False)
+        self._settle()
+        self.viewport().update()
+
+    def show_message(self, message_id: str) -> None:
+        """Scroll so that a message begins at the top."""
+        index = self.rows.index_of(message_id)
+        if index is not None:
+            self.scroll_to(self.rows.top(index))
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._sticks
+
+    @property
+    def styles(self) -> Styles:
+        return self._styles
+
+    def selected_text(self) -> str:
+        return selected_text(self.rows, self.selection) if self.selection else ""
+
+    def select_all(self) -> None:
+        if len(self.rows):
+            self.selection = whole(len(self.rows))
+            self.viewport().update()
+
+    def clear_selection(self) -> None:
+        self.selection = None
+        self.viewport().update()
+
+    def copy(self) -> None:
+        """Copy the selection, or the message that the keyboard is on."""
+        text = self.selected_text()
+        if not text and (index := self.keyboard.current) is not None:
+            text = self.rows.item(index).content.document.source
+        if text:
+            self.copy_text(text)
+
+    def copy_text(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self.copied.emit(text)
+
+    def trigger(self, index: int, action: Action) -> None:
+        """Do what a place in a message offers."""
+        message = self.rows.message(index)
+        match action.name:
+            case "copy_code":
+                self.copy_text(action.payload)
+                self._show_done(index, action)
+            case "copy_message":
+                self.copy_text(self.rows.item(index).content.document.source)
+                self._show_done(index, action)
+            case "retry" | "try_again":
+                self.retry_requested.emit(message.id)
+            case "version_previous" | "version_next":
+                step = 1 if action.name == "version_next" else -1
+                self.step_version(index, step)
+            case "toggle_reasoning":
+                self.rows.item(index).toggle_reasoning()
+                self._sticks = False
+                self.rows.measure(index)
+                self._settle()
+            case "open_link":
+                self.link_activated.emit(action.payload)
+        self.viewport().update()
+
+    def step_version(self, index: int, step: int) -> None:
+        """Ask for the version before (-1) or after (+1), where there is one."""
+        message = self.rows.message(index)
+        if 0 <= message.sibling_index + step < message.sibling_count:
+            self.version_step_requested.emit(message.id, step)
+
+    # Geometry
+
+    def _column_width(self) -> float:
+        room = self.viewport().width() - 2 * self._theme.px(SIDE_PX)
+        return max(80, min(self._theme.px(MAX_WIDTH), room))
+
+    @property
+    def column_x(self) -> float:
+        return max(0, (self.viewport().width() - self.rows.width) // 2)
+
+    @property
+    def top_space(self) -> int:
+        return self._theme.px(TOP_PX)
+
+    @property
+    def scroll_top(self) -> float:
+        """The height in the rows that is at the upper edge."""
+        return self.verticalScrollBar().value() - self.top_space
+
+    def item_origin(self, index: int) -> QPointF:
+        """Where a message's corner is in the viewport."""
+        return QPointF(self.column_x, self.rows.top(index) - self.scroll_top)
+
+    def index_at(self, y: float) -> int | None:
+        """The message at a height of the viewport."""
+        if not len(self.rows):
+            return None
+        return self.rows.at(y + self.scroll_top)
+
+    def scroll_to(self, row_y: float) -> None:
+        """Bring a height of the rows to the upper edge."""
+        self.verticalScrollBar().setValue(round(row_y + self.top_space))
+
+    # Layout
+
+    def _settle(self) -> None:
+        """Lay out what is in view and bring the scroll bar into line with it."""
+        height = self.viewport().height()
+        if height <= 0:
+            return
+        for _ in range(12):
+            top = self._wanted_top(height)
+            if not self.rows.ensure(top - self.top_space, top - self.top_space + height):
+                break
+        self._is_settling = True
+        bar = self.verticalScrollBar()
+        bar.setRange(0, ceil(max(0, self._total() - height)))
+        bar.setPageStep(height)
+        bar.setSingleStep(round(self._styles.line_step * 1.5))
+        bar.setValue(ceil(self._wanted_top(height)))
+        self._is_settling = False
+        self.rows.release(self.scroll_top, self.scroll_top + height)
+        if self._sticks:
+            self._anchor.take(self.scroll_top)
+        self._place_news()
+
+    def _total(self) -> float:
+        return self.rows.total + self.top_space + self._theme.px(BOTTOM_PX)
+
+    def _wanted_top(self, height: int) -> float:
+        most = max(0.0, self._total() - height)
+        if self._sticks:
+            return most
+        return min(most, max(0.0, self._anchor.y() + self.top_space))
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        if self._is_settling:
+            return
+        bar = self.verticalScrollBar()
+        self._sticks = bar.value() >= bar.maximum() - 2
+        self._anchor.take(self.scroll_top)
+        self._settle()
+        if self._sticks:
+            self._show_news(False)
+        self.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        width = self._column_width()
+        if width != self.rows.width:
+            self.rows.restyle(self._styles, width)
+        self._settle()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._settle()
+
+    # Growing
+
+    def _later(self) -> None:
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _flush(self) -> None:
+        """Read what arrived and show it."""
+        started = time.perf_counter()
+        for message_id in self._grown:
+            index = self.rows.index_of(message_id)
+            if index is not None:
+                self.rows.item(index).read()
+                self.rows.measure(index)
+        if self._grown and not self._sticks:
+            self._show_news(True)
+        self._grown.clear()
+        self._settle()
+        self.viewport().repaint() if self.isVisible() else None
+        cost_ms = (time.perf_counter() - started) * 1000
+        self._timer.setInterval(round(max(FRAME_MS, COST_FACTOR * cost_ms)))
+
+    # Painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        self.repaints += 1
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), QColor(self._styles.colors.chat))
+        if not len(self.rows):
+            self._paint_empty(painter)
+            return
+        height = self.viewport().height()
+        index = self.rows.at(self.scroll_top)
+        while index < len(self.rows) and self.item_origin(index).y() < height:
+            self._paint_row(painter, index, event)
+            index += 1
+
+    def _paint_row(self, painter: QPainter, index: int, event: QPaintEvent) -> None:
+        origin = self.item_origin(index)
+        painter.save()
+        painter.translate(origin)
+        clip = QRectF(event.rect()).translated(-origin)
+        self.rows.item(index).paint(painter, clip, self._look(index))
+        painter.restore()
+
+    def _look(self, index: int) -> Look:
+        hovered = self.pointer.hovered
+        is_current = self.keyboard.is_shown and self.keyboard.current == index
+        is_last = index == len(self.rows) - 1
+        return Look(
+            is_lit=is_last or is_current or self.pointer.index == index,
+            is_current=is_current,
+            hovered=hovered if self.pointer.index == index else None,
+            focused=self.keyboard.action() if is_current else None,
+            done=self._done[1] if self._done and self._done[0] == index else None,
+            selection=self.selection.part_of(index) if self.selection else None,
+        )
+
+    def _paint_empty(self, painter: QPainter) -> None:
+        theme, styles = self._theme, self._styles
+        title, sentence = self._empty_text
+        middle = self.viewport().rect().toRectF().adjusted(theme.px(24), 0, -theme.px(24), 0)
+        half = middle.height() / 2
+        painter.setFont(styles.bold)
+        painter.setPen(QColor(styles.colors.ink))
+        flags = Qt.AlignmentFlag.AlignHCenter | Qt.TextFlag.TextWordWrap
+        box = middle.adjusted(0, 0, 0, -half - theme.px(4))
+        painter.drawText(box, flags | Qt.AlignmentFlag.AlignBottom, title)
+        painter.setFont(styles.text)
+        painter.setPen(QColor(styles.colors.dim))
+        box = middle.adjusted(0, half + theme.px(4), 0, 0)
+        painter.drawText(box, flags | Qt.AlignmentFlag.AlignTop, sentence)
+
+    # The way back to the end
+
+    def _news_button(self) -> QPushButton:
+        button = QPushButton("New text", self)
+        button.setObjectName("new_text_button")
+        button.setAccessibleName("Go to the new text")
+        button.setProperty("kind", "chip")
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.clicked.connect(self.scroll_to_end)
+        button.hide()
+        return button
+
+    def _show_news(self, is_shown: bool) -> None:
+        if is_shown and self._news.isHidden():
+            self._news.setIcon(icon("arrow-down", self._styles.colors.accent))
+            self._news.setText("New text")
+            self._news.show()
+            self._place_news()
+        elif not is_shown:
+            self._news.hide()
+
+    def _place_news(self) -> None:
+        if self._news.isHidden():
+            return
+        self._news.adjustSize()
+        area = self.viewport().geometry()
+        x = area.center().x() - self._news.width() // 2
+        self._news.move(x, area.bottom() - self._news.height() - self._theme.px(12))
+        self._news.raise_()
+
+    # Small things
+
+    def _single_shot(self, act: object) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(FRAME_MS)
+        timer.timeout.connect(act)
+        return timer
+
+    def _show_done(self, index: int, action: Action) -> None:
+        self._done = (index, action)
+        self._done_timer.start(DONE_MS)
+
+    def _on_done_over(self) -> None:
+        self._done = None
+        self.viewport().update()
+
+    def _on_theme_changed(self) -> None:
+        self._styles = Styles(self._theme)
+        self.rows.restyle(self._styles, self._column_width())
+        self._settle()
+        self.viewport().update()
+
+    # Events
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            words = self.pointer.words_at(QPointF(event.pos()))
+            QToolTip.showText(event.globalPos(), words, self.viewport())
+            return True
+        if event.type() == QEvent.Type.Leave:
+            self.pointer.leave()
+        return super().viewportEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.pointer.press(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self.pointer.move(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self.pointer.release(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.pointer.double_click(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.pointer.show_menu(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self.keyboard.press(event):
+            super().keyPressEvent(event)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:
+        return self.keyboard.step_action(is_next) or super().focusNextPrevChild(is_next)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.keyboard.enter(event.reason())
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.keyboard.leave()

@@ -15,6 +15,8 @@ from models.connecting import close, connect_for_writing
 from models.errors import StoreError
 from models.tables import HEAD_REVISION, Base
 
+MIGRATIONS = Path(__file__).parent / "migrations"
+
 if TYPE_CHECKING:
     from alembic.config import Config
 
@@ -64,6 +66,5 @@ def _config() -> Config:
     from alembic.config import Config
 
     config = Config()
-    folder = str(Path(__file__).parent / "migrations")
-    config.set_main_option("script_location", folder.replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config

@@ -262,7 +262,7 @@ class _Opener:
         try:
             with self._building() as target:
                 counted = salvage.salvage(place.path, target, newest.path if newest else None)
-            if not counted.conversations:
+            if not counted.own:
                 return self._restored_or_fresh()
             place.building.replace(place.repaired)
             kept = finish_swap(place)
@@ -307,43 +307,52 @@ class _Opener:
 
     def read_only(self, sentence: str) -> Database:
         """Open whatever can be read, change nothing; an empty one in memory as the last resort."""
-        try:
-            return self._readable(sentence)
-        except (OSError, sqlite3.Error, DBAPIError, StoreError):
-            return self._in_memory(f"{sentence} The conversations cannot be read at present.")
+        for attempt in (self._as_it_is, self._as_a_copy, self._whatever_it_is):
+            try:
+                return attempt(sentence)
+            except Exception:  # noqa: BLE001 -- whatever it was, there is a next step
+                continue
+        return self._in_memory(f"{sentence} The conversations cannot be read at present.")
 
-    def _readable(self, sentence: str) -> Database:
-        place = self._place
-        if not place.path.exists() or place.path.stat().st_size == 0:
-            return self._in_memory(sentence)
-        match examine(place):
+    def _as_it_is(self, sentence: str) -> Database:
+        match examine(self._place):
             case Finding.MISSING:
                 return self._in_memory(sentence)
             case Finding.OLDER:
-                return self._older_in_copy(sentence)
+                raise StoreError("It has to be migrated before it can be read.")
             case Finding.DAMAGED:
                 sentence += " The database is damaged; only a part of it may be shown."
-        mode, timeout_s = _readable_mode(place.path), self._busy_timeout_s
-        return Database(
-            StoreOpened("read_only", sentence),
-            place,
-            connect_reader=lambda: connect_for_reading(place.path, mode, busy_timeout_s=timeout_s),
-        )
+        return self._whatever_it_is(sentence)
 
-    def _older_in_copy(self, sentence: str) -> Database:
-        """A database of an older version that must not be changed: a copy of it is migrated."""
-        folder = tempfile.TemporaryDirectory(prefix="cutaway-")
-        copy = Path(folder.name) / "copy.sqlite3"
-        with (
-            closing(_open_readable(self._place.path)) as source,
-            closing(sqlite3.connect(copy)) as target,
-        ):
-            source.backup(target)
-        migrating.upgrade(copy)
+    def _whatever_it_is(self, sentence: str) -> Database:
+        path, mode = self._place.path, _readable_mode(self._place.path)
         return Database(
             StoreOpened("read_only", sentence),
             self._place,
-            connect_reader=lambda: connect_for_reading(copy, "ro", busy_timeout_s=1.0),
+            connect_reader=lambda: connect_for_reading(
+                path, mode, busy_timeout_s=self._busy_timeout_s
+            ),
+        )
+
+    def _as_a_copy(self, sentence: str) -> Database:
+        """For a database that would have to be changed before it can be read: migrated, or
+        merged with a log that was left over."""
+        folder = tempfile.TemporaryDirectory(prefix="cutaway-")
+        try:
+            copy = Place(Path(folder.name))
+            copy.prepare()
+            _copy_files(self._place.path, copy.path)
+            if examine(copy) is Finding.OLDER:
+                migrating.upgrade(copy.path)
+        except Exception:
+            folder.cleanup()
+            raise
+        return Database(
+            StoreOpened("read_only", sentence),
+            self._place,
+            connect_reader=lambda: connect_for_reading(
+                copy.path, "ro", busy_timeout_s=self._busy_timeout_s
+            ),
             temporary=folder,
         )
 
@@ -398,6 +407,17 @@ def finish_swap(place: Place) -> Path | None:
     place.repaired.replace(place.path)
     _sync_folder(place.path.parent)
     return kept if moved else None
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy a database by SQLite's means, or with its log where SQLite cannot open it."""
+    try:
+        with closing(open_raw(source, "ro")) as raw, closing(sqlite3.connect(target)) as copy:
+            raw.backup(copy)
+    except sqlite3.OperationalError:
+        for suffix in ("", "-wal"):
+            if _with_suffix(source, suffix).exists():
+                shutil.copyfile(_with_suffix(source, suffix), _with_suffix(target, suffix))
 
 
 def _free_name(path: Path) -> Path:

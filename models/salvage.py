@@ -44,8 +44,12 @@ _GAP_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was saved: conversations and messages in all, and how many came from a backup."""
+    """What was saved: conversations and messages in all, and how many came from a backup.
 
+    `own` counts the conversations and messages that the damaged file itself gave.
+    """
+
+    own: int
     conversations: int
     messages: int
     messages_from_backup: int
@@ -68,14 +72,16 @@ def salvage(damaged: Path, target: Connection, backup: Path | None) -> Counted:
     """
     with target.begin():
         _copy_from(damaged, target)
-        own = _count(target, "message")
+        own_messages = _count(target, "message")
+        own = own_messages + _count(target, "conversation")
         if backup is not None:
             _copy_from(backup, target)
-        both = _count(target, "message")
+        messages = _count(target, "message")
         _adopt_messages(target)
         _bridge_gaps(target)
         _drop_strays(target)
-        return Counted(_count(target, "conversation"), both, both - own)
+        conversations = _count(target, "conversation")
+        return Counted(own, conversations, messages, messages - own_messages)
 
 
 def _copy_from(source: Path, target: Connection) -> None:
@@ -88,7 +94,10 @@ def _copy_from(source: Path, target: Connection) -> None:
 
 
 def _copy_table(raw: sqlite3.Connection, table: Table, target: Connection) -> None:
-    names = [column.name for column in table.columns]
+    there = {row[1] for row in raw.execute(f'PRAGMA table_info("{table.name}")')}
+    names = [column.name for column in table.columns if column.name in there]
+    if not names:
+        return
     statement = insert(table).on_conflict_do_nothing()
     for values in _readable_rows(raw, table.name, names):
         row = _filled(table, dict(zip(names, values, strict=True)))
@@ -99,7 +108,7 @@ def _copy_table(raw: sqlite3.Connection, table: Table, target: Connection) -> No
 def _filled(table: Table, row: dict[str, Any]) -> dict[str, Any] | None:
     """The row with a default for each null that must not be; None where its key is one."""
     for column in table.columns:
-        if row[column.name] is None and not column.nullable:
+        if row.get(column.name) is None and not column.nullable:
             if column.primary_key or column.unique or column.foreign_keys:
                 return None
             row[column.name] = column.type.python_type()
@@ -116,6 +125,7 @@ def _readable_rows(
     for rowid, *values in _until_damage(raw, f"{query} ORDER BY rowid"):
         first = rowid
         yield tuple(values)
+    # Where nothing was damaged, this ends at its first row.
     for rowid, *values in _until_damage(raw, f"{query} ORDER BY rowid DESC"):
         if first is not None and rowid <= first:
             return

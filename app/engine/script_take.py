@@ -59,7 +59,7 @@ class Take:
     def add(self, token_id: int, piece: bytes) -> str:
         """Take in one token and return the text that may now be shown."""
         if self._first is None:
-            self._first = time.monotonic()
+            self._first = self._lap
         self.token_ids.append(token_id)
         text = self._matcher.feed(self._characters.feed(piece))
         self._texts[self.part].append(text)

@@ -338,7 +338,8 @@ class ScriptedEngine:
 
     def _play_token(self, take: Take, token: ScriptToken, piece: bytes) -> bool:
         """Send one token, held if the user wishes so. Returns whether it ended the reply."""
-        trace = self._trace(take, token, piece)
+        ms = take.lap_ms()
+        trace = self._trace(take, token, piece, ms)
         if self._steering.is_holding(take.command.id):
             self._send(Held(take.command.id, trace))
             chosen = self._steering.choice(take.command.id)
@@ -347,7 +348,8 @@ class ScriptedEngine:
                 return True
             if chosen is not None and 0 <= chosen < len(self._vocabulary.pieces):
                 piece = self._vocabulary.pieces[chosen]
-                trace = self._trace(take, token, piece)
+                trace = self._trace(take, token, piece, ms)
+            take.lap_ms()  # what the user thought about is not the engine's time
         flushed = take.change_part(token.part)
         if flushed:
             self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
@@ -355,7 +357,7 @@ class ScriptedEngine:
         self._send(TokenArrived(take.command.id, trace, text, take.part, take.context_used))
         return take.is_stopped_by_string()
 
-    def _trace(self, take: Take, token: ScriptToken, piece: bytes) -> TokenTrace:
+    def _trace(self, take: Take, token: ScriptToken, piece: bytes, ms: float) -> TokenTrace:
         table = [(text.encode("utf-8", "replace"), p) for text, p in token.alternatives]
         table = table[: take.command.alternatives]
         listed = dict(table).get(piece)
@@ -372,7 +374,7 @@ class ScriptedEngine:
             alternative_ids=_array("i4", [self._vocabulary.id_of(other) for other, _ in table]),
             alternative_logprobs=_array("f4", [math.log(max(p, 1e-30)) for _, p in table]),
             stages=[],
-            ms=take.lap_ms(),
+            ms=ms,
         )
 
     def _flush(self, take: Take) -> None:

@@ -267,6 +267,12 @@ class NativeError(Exception):
     """llama.cpp refused or failed; the message is evidence, not a sentence for the user."""
 
 
+def start(log: NativeLog) -> None:
+    """Initialise the library, its log going to `log`, which must live as long as the process."""
+    log.install()
+    llama.llama_backend_init()
+
+
 # --- the machine ----------------------------------------------------------------------------------
 
 _KINDS: Final = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}

@@ -212,6 +212,33 @@ class Reply:
         )
 
 
+def empty_summary(generate: Generate, n_ctx: int) -> Summary:
+    """Of a reply that was stopped before its prompt was even built."""
+    return Summary(
+        text="",
+        reasoning="",
+        token_ids=[],
+        stop_reason="stopped",
+        stop_detail="",
+        seed=generate.sampling.seed or 0,
+        prompt_tokens=0,
+        reused=0,
+        evaluated=0,
+        generated=0,
+        first_token_s=0.0,
+        prefill_s=0.0,
+        decode_s=0.0,
+        total_s=0.0,
+        tokens_per_s=0.0,
+        prefill_tokens_per_s=0.0,
+        n_threads=0,
+        context_used=0,
+        context_size=n_ctx,
+        rendered_prompt="",
+        notes=[],
+    )
+
+
 class Slot:
     """A sequence, what it holds, and the reply that is written in it, if any."""
 

@@ -1,0 +1,428 @@
+"""Answers the window's commands: the threads of the engine process.
+
+    commands   reads frames; acts on Stop, Hold, Choose and Resume at once
+    context    owns the llama.cpp context: loads, unloads, and runs the scheduler's steps
+    text       renders, tokenises and counts, beside a running reply
+    outbox     makes token events and writes frames, in order
+
+What must hold: each request ends exactly once (whoever ends it takes it out of `_open`); no
+exception ends a thread (it becomes `Failed(internal)`); when stdin ends the process is gone
+within `_LEAVE_AFTER_S`, whatever native code is doing.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import BinaryIO, Final
+
+from app.engine import native, wire
+from app.engine.native import NativeLog
+from app.engine.placement import unused_graphics_note
+from app.engine.prompt import BuiltPrompt, build_prompt
+from app.engine.protocol import (
+    PROTOCOL_VERSION,
+    Choose,
+    Command,
+    CountPrompt,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    Hello,
+    Hold,
+    LoadWeights,
+    Log,
+    Progress,
+    PromptCount,
+    ProtocolError,
+    ReadVocabulary,
+    Result,
+    Resume,
+    SetThreads,
+    Shutdown,
+    Stop,
+    Stopped,
+    Tokenize,
+    Tokens,
+    UnloadWeights,
+)
+from app.engine.scheduler import Scheduler
+from app.engine.slot import empty_summary
+from app.engine.template_client import TemplateClient, TemplateFailed
+from app.engine.tracing import Outbox, TokenRecord
+from app.engine.weights import LoadCancelled, LoadRefused, Weights, load
+
+_LEAVE_AFTER_S: Final = 1.0
+_LOG_BURST: Final = 400
+_LOG_PER_S: Final = 40.0
+
+TextCommand = Generate | Tokenize | CountPrompt | ReadVocabulary
+
+_NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
+_UNLOADED: Final = "The weights were unloaded before the reply was complete."
+_INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A prompt that the text thread built, or why it could not."""
+
+    generate: Generate
+    prompt: BuiltPrompt | None
+    failed: Failed | None
+    arrived: float
+
+
+class _Wake:
+    """Put into the inbox so that the context thread looks at what the flags say."""
+
+
+Job = Command | _Prepared | _Wake
+
+
+class Serving:
+    """The engine behind one pair of streams. `run` returns when the parent has gone."""
+
+    def __init__(self, commands: BinaryIO, frames: BinaryIO) -> None:
+        self._reader = wire.FrameReader(commands)
+        self._outbox = Outbox(wire.FrameWriter(frames).write, on_broken=self._leave)
+        self._log = NativeLog(_LogGate(self._outbox.put))
+        self._templates = TemplateClient()
+        self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._texts: queue.PriorityQueue[tuple[int, int, TextCommand | None, float]] = (
+            queue.PriorityQueue()
+        )
+        self._counter = count()
+        self._weights: Weights | None = None
+        self._weights_lock = threading.Lock()
+        self._scheduler: Scheduler | None = None
+        self._open: dict[int, float] = {}
+        self._stopped: set[int] = set()
+        self._preparing: dict[int, Generate] = {}
+        self._leaving = threading.Event()
+        self._exit_code = 0
+
+    def run(self) -> int:
+        """Say Hello and serve. Called on the main thread."""
+        native.start(self._log)
+        self._outbox.put(_hello())
+        threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for name, target in (
+                ("commands", self._read_commands),
+                ("context", self._run_context),
+                ("text", self._run_text),
+            )
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads[1:]:
+            thread.join()
+        self._templates.close()
+        self._outbox.close(timeout_s=0.5)
+        return self._exit_code
+
+    def _leave(self) -> None:
+        """End soon: in an orderly way if native code lets us, by force if not."""
+        if self._leaving.is_set():
+            return
+        self._leaving.set()
+        weights = self._weights
+        if weights is not None:
+            weights.abort.set()
+        self._inbox.put(None)
+        self._texts.put((-1, next(self._counter), None, 0.0))
+        timer = threading.Timer(_LEAVE_AFTER_S, os._exit, [self._exit_code])
+        timer.daemon = True
+        timer.start()
+
+    # --- commands -------------------------------------------------------------------------
+
+    def _read_commands(self) -> None:
+        try:
+            while (payload := self._reader.read()) is not None:
+                command = wire.decode_command(payload)
+                if isinstance(command, Shutdown):
+                    break
+                self._take(command)
+        except ProtocolError as error:
+            # Whoever writes this is not our window: there is nobody to talk to.
+            self._exit_code = 2
+            sys.stderr.write(f"the engine was sent what it does not understand: {error}\n")
+        except OSError:
+            pass
+        finally:
+            self._leave()
+
+    def _take(self, command: Command) -> None:
+        now = time.perf_counter()
+        if isinstance(command, Stop):
+            self._stop(command.target)
+        elif isinstance(command, Hold | Choose | Resume):
+            self._steer(command)
+        elif isinstance(command, Tokenize | CountPrompt | ReadVocabulary):
+            self._open[command.id] = now
+            self._texts.put((1, next(self._counter), command, now))
+        elif not isinstance(command, Shutdown):
+            self._open[command.id] = now
+            self._inbox.put(command)
+
+    def _stop(self, target: int) -> None:
+        if target not in self._open:
+            return
+        # First the mark, then the scheduler: a request that is just on its way into the
+        # scheduler finds the mark afterwards.
+        self._stopped.add(target)
+        if self._scheduler is not None:
+            self._scheduler.stop(target)
+        self._inbox.put(_Wake())
+
+    def _steer(self, command: Hold | Choose | Resume) -> None:
+        scheduler = self._scheduler
+        if scheduler is None:
+            return
+        if isinstance(command, Hold):
+            scheduler.hold(command.target)
+        elif isinstance(command, Choose):
+            scheduler.choose(command.target, command.token_id)
+        else:
+            scheduler.resume(command.target)
+        self._inbox.put(_Wake())
+
+    # --- endings --------------------------------------------------------------------------
+
+    def _emit(self, item: Event | TokenRecord) -> None:
+        """Send an event of the scheduler, and note which requests it ends."""
+        if isinstance(item, Finished | Stopped | Failed):
+            if self._open.pop(item.id, None) is None:
+                return
+            self._stopped.discard(item.id)
+        self._outbox.put(item)
+
+    def _finish(self, request_id: int, result: Result) -> None:
+        self._emit(Finished(request_id, result))
+
+    def _fail(self, request_id: int, kind: str, sentence: str, evidence: str = "") -> None:
+        self._emit(Failed(request_id, kind, sentence, evidence))
+
+    def _guard(self, request_id: int, act: Callable[[], None]) -> None:
+        """Run `act`; what we did not foresee ends the request, not the thread."""
+        try:
+            act()
+        except Exception:  # noqa: BLE001 - what we did not foresee ends the request
+            self._fail(request_id, "internal", _INTERNAL, traceback.format_exc(limit=-6))
+
+    # --- the context thread -----------------------------------------------------------------
+
+    def _run_context(self) -> None:
+        while not self._leaving.is_set():
+            busy = self._scheduler is not None and self._scheduler.has_work
+            try:
+                job = self._inbox.get(block=not busy)
+            except queue.Empty:
+                self._step()
+                continue
+            if job is None:
+                break
+            self._do(job)
+        if self._weights_lock.acquire(timeout=_LEAVE_AFTER_S / 2):
+            self._unload()
+            self._weights_lock.release()
+
+    def _step(self) -> None:
+        scheduler = self._scheduler
+        assert scheduler is not None
+        try:
+            scheduler.step()
+        except Exception:  # noqa: BLE001 - it ends the open requests
+            evidence = traceback.format_exc(limit=-6)
+            self._outbox.put(Log("error", evidence))
+            scheduler.end_all("internal", _INTERNAL)
+
+    def _do(self, job: Job) -> None:
+        if isinstance(job, _Prepared):
+            self._guard(job.generate.id, lambda: self._schedule(job))
+        elif isinstance(job, LoadWeights):
+            self._guard(job.id, lambda: self._load(job))
+        elif isinstance(job, UnloadWeights):
+            self._guard(job.id, lambda: self._unload_as_asked(job))
+        elif isinstance(job, SetThreads):
+            self._guard(job.id, lambda: self._set_threads(job))
+        elif isinstance(job, Generate):
+            self._prepare(job)
+        self._end_stopped_early()
+
+    def _load(self, command: LoadWeights) -> None:
+        with self._weights_lock:
+            self._unload()
+            try:
+                weights = load(
+                    command.path,
+                    command.options,
+                    log=self._log,
+                    on_progress=lambda done, total: self._outbox.put(
+                        Progress(command.id, "load", done, total)
+                    ),
+                    is_cancelled=lambda: command.id in self._stopped or self._leaving.is_set(),
+                )
+            except LoadCancelled:
+                self._emit(Stopped(command.id, Done()))
+                return
+            except LoadRefused as refused:
+                self._fail(command.id, refused.kind, refused.sentence, refused.evidence)
+                return
+            self._weights = weights
+            self._scheduler = Scheduler(weights, self._emit, self._log)
+        self._finish(command.id, weights.loaded)
+
+    def _unload_as_asked(self, command: UnloadWeights) -> None:
+        with self._weights_lock:
+            self._unload()
+        self._finish(command.id, Done())
+
+    def _unload(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.end_all("not_loaded", _UNLOADED)
+        self._scheduler = None
+        if self._weights is not None:
+            self._weights.close()
+        self._weights = None
+
+    def _set_threads(self, command: SetThreads) -> None:
+        if self._weights is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        elif not 1 <= command.n_threads <= 512:
+            self._fail(command.id, "bad_setting", "Threads must be between 1 and 512.")
+        else:
+            self._weights.set_threads(command.n_threads)
+            self._finish(command.id, Done())
+
+    def _prepare(self, command: Generate) -> None:
+        """Hand the prompt to the text thread; what runs goes on meanwhile."""
+        if self._weights is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+            return
+        self._preparing[command.id] = command
+        arrived = self._open.get(command.id, time.perf_counter())
+        self._texts.put((0, next(self._counter), command, arrived))
+
+    def _schedule(self, prepared: _Prepared) -> None:
+        generate = self._preparing.pop(prepared.generate.id, None)
+        if generate is None:  # stopped while it was being prepared
+            return
+        if prepared.failed is not None:
+            self._emit(prepared.failed)
+        elif self._scheduler is None or prepared.prompt is None:
+            self._fail(generate.id, "not_loaded", _UNLOADED)
+        else:
+            self._scheduler.add(generate, prepared.prompt, prepared.arrived)
+            if generate.id in self._stopped:
+                self._scheduler.stop(generate.id)
+
+    def _end_stopped_early(self) -> None:
+        """Requests that were stopped before the scheduler had them."""
+        for request_id in [i for i in self._preparing if i in self._stopped]:
+            generate = self._preparing.pop(request_id)
+            n_ctx = self._weights.n_ctx if self._weights is not None else 0
+            self._emit(Stopped(request_id, empty_summary(generate, n_ctx)))
+
+    # --- the text thread ----------------------------------------------------------------------
+
+    def _run_text(self) -> None:
+        while not self._leaving.is_set():
+            _, _, command, arrived = self._texts.get()
+            if command is None:
+                break
+            if isinstance(command, Generate):
+                self._inbox.put(self._build(command, arrived))
+            else:
+                self._answer_guarded(command)
+
+    def _build(self, generate: Generate, arrived: float) -> _Prepared:
+        failed = None
+        try:
+            with self._weights_lock:
+                if self._weights is not None:
+                    prompt = self._render(generate, self._weights)
+                    return _Prepared(generate, prompt, None, arrived)
+        except TemplateFailed as error:
+            failed = Failed(generate.id, "bad_template", error.sentence)
+        except Exception:  # noqa: BLE001 - it ends this request
+            evidence = traceback.format_exc(limit=-6)
+            failed = Failed(generate.id, "internal", _INTERNAL, evidence)
+        return _Prepared(generate, None, failed, arrived)
+
+    def _render(self, command: Generate | CountPrompt, weights: Weights) -> BuiltPrompt:
+        return build_prompt(
+            command.prompt, weights.vocabulary, weights.chat_template, self._templates.render
+        )
+
+    def _answer_guarded(self, command: Tokenize | CountPrompt | ReadVocabulary) -> None:
+        try:
+            with self._weights_lock:
+                if self._weights is None:
+                    self._fail(command.id, "not_loaded", _NOT_LOADED)
+                else:
+                    self._finish(command.id, self._answer(command, self._weights))
+        except TemplateFailed as error:
+            self._fail(command.id, "bad_template", error.sentence)
+        except Exception:  # noqa: BLE001 - it ends this request
+            self._fail(command.id, "internal", _INTERNAL, traceback.format_exc(limit=-6))
+
+    def _answer(self, command: Tokenize | CountPrompt | ReadVocabulary, weights: Weights) -> Result:
+        vocabulary = weights.vocabulary
+        if isinstance(command, CountPrompt):
+            return PromptCount(len(self._render(command, weights).ids), weights.n_ctx)
+        if isinstance(command, ReadVocabulary):
+            return vocabulary.table()
+        ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
+        return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
+
+
+class _LogGate:
+    """Lets a burst of log lines through, then a few per second, and says what it left out."""
+
+    def __init__(self, put: Callable[[Log], None]) -> None:
+        self._put = put
+        self._lock = threading.Lock()
+        self._allowed = float(_LOG_BURST)
+        self._filled_at = time.monotonic()
+        self._dropped = 0
+
+    def __call__(self, level: str, text: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._allowed += (now - self._filled_at) * _LOG_PER_S
+            self._allowed, self._filled_at = min(self._allowed, _LOG_BURST), now
+            if self._allowed < 1:
+                self._dropped += 1
+                return
+            self._allowed -= 1
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._put(Log("warning", f"{dropped} lines of the log were left out"))
+        self._put(Log(level, text))
+
+
+def _hello() -> Hello:
+    note = unused_graphics_note(
+        native.graphics_evidence(), can_offload=native.can_offload(), version=native.VERSION
+    )
+    return Hello(
+        protocol=PROTOCOL_VERSION,
+        engine="llama.cpp",
+        version=native.library_version(),
+        pid=os.getpid(),
+        devices=native.list_devices(),
+        physical_cores=native.physical_cores(),
+        notes=[note] if note else [],
+    )

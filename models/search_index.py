@@ -28,8 +28,6 @@ _CJK = re.compile(
 )
 _CJK_AT_END = re.compile(f"{_CJK.pattern}$")
 
-TABLES = ("message_search", "conversation_search")
-
 _STATEMENTS = (
     """
     CREATE VIRTUAL TABLE message_search USING fts5(
@@ -89,9 +87,22 @@ _STATEMENTS = (
 )
 
 
-def create_search_index(connection: Connection) -> None:
-    """Create the tables and triggers; migrations that rebuild `message` call it too."""
-    for statement in _STATEMENTS:
+_FILL = (
+    """
+    INSERT INTO message_search(rowid, content, reasoning)
+    SELECT row_id, search_text(content), search_text(reasoning) FROM message
+    WHERE state <> 'streaming'
+    """,
+    """
+    INSERT INTO conversation_search(rowid, title)
+    SELECT row_id, search_text(title) FROM conversation
+    """,
+)
+
+
+def create_search_index(connection: Connection, *, fill: bool = False) -> None:
+    """Create the tables and triggers, and index what is there already where `fill` is set."""
+    for statement in (*_STATEMENTS, *(_FILL if fill else ())):
         connection.exec_driver_sql(statement)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath
 
@@ -32,8 +30,10 @@ class CodeLayout:
         inner = max(styles.px(40), width - 2 * styles.px(PADDING))
         option = text_option(is_code=True)
         option.setTabStopDistance(styles.code_tab)
-        self._lines = TextLines(block.code, styles.code, inner, styles.code_step, option=option)
-        self.set_highlight(runs(block.code, block.language))
+        found = [self._format_run(run) for run in runs(block.code, block.language)]
+        self._lines = TextLines(
+            block.code, styles.code, inner, styles.code_step, runs=found, option=option
+        )
         bottom = styles.px(PADDING) if block.is_last else 0.0
         self.height = self._top + self._lines.height + bottom
         self.natural_width = width
@@ -41,10 +41,6 @@ class CodeLayout:
     @property
     def language(self) -> str:
         return self._block.language
-
-    def set_highlight(self, found: Iterable[Run]) -> None:
-        """Colour the code; positions count characters of `text`."""
-        self._lines.set_runs([self._format_run(run) for run in found])
 
     def copy_rect(self) -> QRectF:
         """Where the copy button is."""

@@ -18,11 +18,12 @@ from ui.markdown.blocks import (
     TextBlock,
 )
 from ui.markdown.code_layout import CodeLayout
+from ui.markdown.direction import is_right_to_left
 from ui.markdown.document import Document
-from ui.markdown.segments import CodeGroup, Segment
+from ui.markdown.segments import CodeGroup, Segment, SegmentKind
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.table_layout import TableLayout
-from ui.markdown.text_layout import TextLines, is_right_to_left, span_runs
+from ui.markdown.text_layout import TextLines, span_runs
 
 LIST_INDENT = 24
 QUOTE_INDENT = 16
@@ -103,7 +104,7 @@ class LiteralLayout:
         self._styles = styles
         self.text = block.text
         font, step = styles.reply, styles.line_step
-        option = text_option(is_rtl=is_right_to_left(block.text))
+        option = text_option(is_rtl=bool(is_right_to_left(block.text)))
         if block.is_mono:
             font, step, option = styles.code, styles.code_step, text_option(is_code=True)
         self._lines = TextLines(block.text, font, width, step, option=option)
@@ -178,6 +179,8 @@ class SegmentLayout:
         for i, block in enumerate(document.blocks(segment)):
             space = 0.0 if is_first and i == 0 else self._space_above(block)
             y = self._place(block, y, space)
+        if self.placed and segment.kind is SegmentKind.LIST and _is_card(self.placed[-1]):
+            y += styles.px(8)
         self.height = y
         self.natural_width = max((self._natural(p) for p in self.placed), default=0.0)
 
@@ -250,7 +253,7 @@ class SegmentLayout:
         left = min(self._styles.px(indent), self._width * 0.6)
         width = max(self._styles.px(40), self._width - left)
         layout = _layout(block, self._styles, width)
-        is_rtl = not isinstance(block, CodeBlock) and is_right_to_left(layout.text)
+        is_rtl = not isinstance(block, CodeBlock) and bool(is_right_to_left(layout.text))
         x = 0.0 if is_rtl else left
         rect = QRectF(x, y + space, width, layout.height)
         self.placed.append(PlacedBlock(layout, frame, rect, space, is_rtl))
@@ -302,6 +305,10 @@ class SegmentLayout:
         else:
             box = QRectF(rect.left() - gap - wide, rect.top(), wide, step)
             painter.drawText(box, middle | Qt.AlignmentFlag.AlignRight, marker)
+
+
+def _is_card(placed: PlacedBlock) -> bool:
+    return isinstance(placed.layout, CodeLayout | TableLayout)
 
 
 def _layout(block: Block, styles: Styles, width: float) -> BlockLayout:

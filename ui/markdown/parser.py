@@ -24,6 +24,7 @@ from ui.markdown.blocks import (
     TableBlock,
     TextBlock,
 )
+from ui.markdown.direction import is_right_to_left
 from ui.markdown.segments import Segment, SegmentKind, language_of
 
 if TYPE_CHECKING:
@@ -49,10 +50,30 @@ def parse_segment(segment: Segment, references: References) -> tuple[Block, ...]
     if segment.kind is SegmentKind.MATH:
         return (LiteralBlock(segment.text, is_mono=True),)
     if segment.kind is SegmentKind.PLAIN:
-        return (LiteralBlock(segment.text, is_joined=segment.is_joined),)
+        return _plain_blocks(segment)
     source = f"{segment.head}\n{segment.text}" if segment.head else segment.text
     blocks = _Walk(references).blocks(source, segment.number)
     return _adjusted(segment, blocks)
+
+
+def _plain_blocks(segment: Segment) -> tuple[Block, ...]:
+    """One block for neighbouring lines of one direction; lines without letters go along."""
+    groups: list[list[str]] = []
+    was_rtl = None
+    for line in segment.text.split("\n"):
+        is_rtl = is_right_to_left(line)
+        if groups and (is_rtl is was_rtl or is_rtl is None):
+            groups[-1].append(line)
+        elif groups and was_rtl is None:
+            groups[-1].append(line)
+            was_rtl = is_rtl
+        else:
+            groups.append([line])
+            was_rtl = is_rtl
+    return tuple(
+        LiteralBlock("\n".join(lines), is_joined=i > 0 or segment.is_joined)
+        for i, lines in enumerate(groups)
+    )
 
 
 def is_openable(target: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from PySide6.QtCore import Qt
@@ -18,9 +19,11 @@ CODE_PX = 13
 class Styles:
     """What the layouts need to know of a theme."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, *, is_dim: bool = False) -> None:
         self.theme = theme
         self.colors: Colors = theme.colors
+        if is_dim:
+            self.colors = replace(theme.colors, ink=theme.colors.dim)
         self.scale = theme.scale
         self.reply = theme.font_reply()
         self.bold = theme.font_reply(QFont.Weight.DemiBold)
@@ -34,6 +37,11 @@ class Styles:
     def px(self, length: float) -> float:
         """A length at 100 %, in (fractional) pixels now."""
         return length * self.scale
+
+    @cached_property
+    def dimmed(self) -> Styles:
+        """The same with dim ink: for what is not the answer itself."""
+        return Styles(self.theme, is_dim=True)
 
     @property
     def line_step(self) -> float:

@@ -9,8 +9,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from ui.markdown.blocks import Span, TableBlock, plain_text
+from ui.markdown.direction import is_right_to_left
 from ui.markdown.styles import Styles, text_option
-from ui.markdown.text_layout import TextLines, is_right_to_left, span_runs, utf16_length
+from ui.markdown.text_layout import TextLines, span_runs, utf16_length
 
 PAD_X = 10
 PAD_Y = 5
@@ -98,7 +99,7 @@ class TableLayout:
     def _cell(self, spans: tuple[Span, ...], column: int, *, is_head: bool) -> _Cell:
         styles = self._styles
         text, runs, links = span_runs(spans, styles, is_heading=is_head)
-        is_rtl = is_right_to_left(text)
+        is_rtl = bool(is_right_to_left(text))
         option = text_option(is_rtl=is_rtl)
         align = self._aligns[column] if column < len(self._aligns) else "left"
         if align in _ALIGNS:

@@ -5,7 +5,6 @@ Positions count UTF-16 units, as Qt does; `slice_utf16` turns them back into tex
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QFont, QPainter, QTextCharFormat, QTextLayout, QTextOption
 
 from ui.markdown.blocks import Span
+from ui.markdown.direction import is_right_to_left
 from ui.markdown.styles import Styles, text_option
 
 LINE_SEPARATOR = "\u2028"
@@ -32,17 +32,6 @@ def slice_utf16(text: str, start: int, end: int) -> str:
     return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le", "replace")
 
 
-def is_right_to_left(text: str) -> bool:
-    """Whether the first strong character is right-to-left (emoji and digits are not strong)."""
-    for char in text:
-        direction = unicodedata.bidirectional(char)
-        if direction == "L":
-            return False
-        if direction in ("R", "AL"):
-            return True
-    return False
-
-
 class TextLines:
     """A wrapped text in one font with formats on top. `text` uses line feeds."""
 
@@ -60,13 +49,13 @@ class TextLines:
         self.width = width
         self._layout = QTextLayout(text.replace("\n", LINE_SEPARATOR), font)
         self._layout.setCacheEnabled(True)
-        self._layout.setTextOption(option or text_option(is_rtl=is_right_to_left(text)))
-        self.set_runs(runs)
+        self._layout.setTextOption(option or text_option(is_rtl=bool(is_right_to_left(text))))
+        self._set_runs(runs)
         self.height = 0.0
         self.natural_width = 0.0
         self._break_lines(step)
 
-    def set_runs(self, runs: Sequence[FormatRun]) -> None:
+    def _set_runs(self, runs: Sequence[FormatRun]) -> None:
         """Formats by UTF-16 position; those that only colour leave the lines as they are."""
         self._layout.setFormats([_format_range(*run) for run in runs])
 

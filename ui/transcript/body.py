@@ -47,6 +47,10 @@ class Body:
         return self._is_read
 
     @property
+    def styles(self) -> Styles:
+        return self._styles
+
+    @property
     def width(self) -> float:
         return self._width
 
@@ -192,9 +196,25 @@ class Body:
         box.layout = SegmentLayout(
             self.document, box.segment, self._styles, self._width, is_first=i == 0
         )
+        if self._is_mirrored_bubble(box):
+            width = box.layout.natural_width + 1
+            box.layout = SegmentLayout(
+                self.document, box.segment, self._styles, width, is_first=True
+            )
         old = self._heights[i]
         self._heights.set(i, box.layout.height)
         return old != box.layout.height
+
+    def _is_mirrored_bubble(self, box: _Box) -> bool:
+        """Right-to-left text that a bubble fits closely must be laid out as narrow as that."""
+        layout = box.layout
+        return (
+            layout is not None
+            and box.segment.kind is SegmentKind.PLAIN
+            and len(self._boxes) == 1
+            and layout.natural_width + 1 < self._width
+            and any(placed.is_rtl for placed in layout.placed)
+        )
 
     def _guess(self, chars: int) -> float:
         per_line = max(1.0, self._width / self._styles.char_width)

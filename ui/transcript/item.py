@@ -26,8 +26,7 @@ BUBBLE_SHARE = 0.82
 BUBBLE_PAD_X = 16
 BUBBLE_PAD_Y = 9
 ROW = 28
-GAP_BELOW_REPLY = 24
-GAP_BELOW_BUBBLE = 8
+GAP_BELOW = 24
 
 ItemSpot = tuple[int, int, int, int]
 """Section, segment, block, UTF-16 position."""
@@ -54,7 +53,9 @@ class MessageItem:
         self.is_reasoning_open = False
         self._styles = styles
         self._width = width
-        self._content = self._new_body(message.content, self._text_width(), is_plain=self.is_quoted)
+        self._content = self._new_body(
+            message.content, styles, self._text_width(), is_plain=self.is_quoted
+        )
         self._reasoning: Body | None = None
         self._trouble: TextLines | None = None
         self._set_reasoning(message.reasoning)
@@ -116,7 +117,7 @@ class MessageItem:
         self._trouble = None
         self._content.restyle(styles, self._text_width())
         if self._reasoning is not None:
-            self._reasoning.restyle(styles, self._reasoning_width())
+            self._reasoning.restyle(styles.dimmed, self._reasoning_width())
 
     def toggle_reasoning(self) -> None:
         self.is_reasoning_open = not self.is_reasoning_open
@@ -125,8 +126,7 @@ class MessageItem:
 
     @property
     def height(self) -> float:
-        gap = GAP_BELOW_REPLY if self.is_reply else GAP_BELOW_BUBBLE
-        return self._footer_rect().bottom() + self._styles.px(gap)
+        return self._footer_rect().bottom() + self._styles.px(GAP_BELOW)
 
     def section_rect(self, section: int) -> QRectF:
         """Where a text stands; empty for reasoning that is folded or not there."""
@@ -186,6 +186,11 @@ class MessageItem:
         """Whether a point is on a text that can be selected."""
         return any(self.section_rect(section).contains(point) for section, _ in self._bodies())
 
+    def words_at(self, point: QPointF) -> str:
+        """The quiet line in full, for where it does not fit."""
+        is_there = self.is_reply and self._footer_rect().contains(point)
+        return figures_text(self.message) if is_there and not self.is_streaming else ""
+
     def link_at(self, point: QPointF) -> str:
         for section, body in self._bodies():
             rect = self.section_rect(section)
@@ -220,7 +225,7 @@ class MessageItem:
             self._paint_reasoning_row(painter, look)
         for section, body in self._bodies():
             rect = self.section_rect(section)
-            painter.setPen(QColor(self._styles.colors.ink))
+            painter.setPen(QColor(body.styles.colors.ink))
             part = _section_part(look.selection, section)
             body.paint(painter, rect.topLeft(), clip, part)
         self._paint_growth(painter)
@@ -246,13 +251,13 @@ class MessageItem:
             return [(REASONING, self._reasoning), (CONTENT, self._content)]
         return [(CONTENT, self._content)]
 
-    def _new_body(self, text: str, width: float, *, is_plain: bool) -> Body:
+    def _new_body(self, text: str, styles: Styles, width: float, *, is_plain: bool = False) -> Body:
         document = Document(text, is_plain=is_plain, is_open=self.is_streaming)
-        return Body(document, self._styles, width)
+        return Body(document, styles, width)
 
     def _set_reasoning(self, text: str) -> None:
         if text.strip():
-            self._reasoning = self._new_body(text, self._reasoning_width(), is_plain=False)
+            self._reasoning = self._new_body(text, self._styles.dimmed, self._reasoning_width())
 
     def _grown(self, body: Body, text: str, is_plain: bool) -> Body:
         """The body for a text that is mostly the one it shows already."""
@@ -260,7 +265,7 @@ class MessageItem:
         if text.startswith(source):
             body.document.append(text[len(source) :])
         elif not (self.is_streaming and source.startswith(text)):
-            return self._new_body(text, body.width, is_plain=is_plain)
+            return self._new_body(text, body.styles, body.width, is_plain=is_plain)
         if body.document.is_open and not self.is_streaming:
             body.document.finish()
         if body.is_read:
@@ -316,27 +321,43 @@ class MessageItem:
     def _footer_rect(self) -> QRectF:
         px = self._styles.px
         if self.is_quoted:
-            top = self._bubble_rect().bottom() + px(2)
-        elif lines := self._trouble_lines():
+            bottom = self._bubble_rect().bottom()
+            has_row = self.message.sibling_count > 1
+            return QRectF(0, bottom, self._width, px(ROW) if has_row else 0)
+        if lines := self._trouble_lines():
             top = self._trouble_rect(lines).bottom() + px(4)
         else:
             top = self.section_rect(CONTENT).bottom() + px(8)
         return QRectF(0, top, self._width, px(ROW))
 
     def _footer_actions(self) -> list[Action]:
-        """From the right: copy, try again; versions where there are several."""
+        """From the right: versions where there are several, copy, try again."""
         if self.is_streaming:
             return []
+        if self.is_quoted:
+            return self._bubble_actions()
         px, row = self._styles.px, self._footer_rect()
         side = px(26)
-        x = row.right() - side
         y = row.center().y() - side / 2
+        versions = self._version_actions(row.right(), y) if self.message.sibling_count > 1 else []
+        right = versions[0].rect.left() - px(4) if versions else row.right()
+        copy = QRectF(right - side, y, side, side)
+        retry = copy.translated(-side - px(2), 0)
+        return [
+            Action(retry, "retry", "Try again", ""),
+            Action(copy, "copy_message", "Copy message", ""),
+            *versions,
+        ]
+
+    def _bubble_actions(self) -> list[Action]:
+        """Copy at the bubble's left, versions in a row below where there are several."""
+        px, bubble, row = self._styles.px, self._bubble_rect(), self._footer_rect()
+        side = px(26)
+        x = bubble.left() - side - px(6)
+        y = bubble.bottom() - side - px(7)
         found = [Action(QRectF(x, y, side, side), "copy_message", "Copy message", "")]
-        if self.is_reply:
-            x -= side + px(2)
-            found.insert(0, Action(QRectF(x, y, side, side), "retry", "Try again", ""))
-        if self.message.sibling_count > 1:
-            found = self._version_actions(x - px(8), y) + found
+        if row.height():
+            found += self._version_actions(row.right(), row.center().y() - side / 2)
         return found
 
     def _version_actions(self, right: float, y: float) -> list[Action]:

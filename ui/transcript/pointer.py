@@ -143,8 +143,12 @@ class Pointer:
         """The tooltip: a link's target or what a button does."""
         if link := self.link_at(point):
             return link
-        hit = self._action_at(point)
-        return hit[1].label if hit is not None else ""
+        if (hit := self._action_at(point)) is not None:
+            return hit[1].label
+        index = self._index_at(point)
+        if index is None:
+            return ""
+        return self._view.rows.item(index).words_at(point - self._view.item_origin(index))
 
     def link_at(self, point: QPointF) -> str:
         index = self._index_at(point)

@@ -227,12 +227,13 @@ class TranscriptView(QAbstractScrollArea):
     # Geometry
 
     def _column_width(self) -> float:
-        room = self.viewport().width() - 2 * self._theme.px(SIDE_PX)
+        room = self.width() - 2 * self._theme.px(SIDE_PX)
         return max(80, min(self._theme.px(MAX_WIDTH), room))
 
     @property
     def column_x(self) -> float:
-        return max(0, (self.viewport().width() - self.rows.width) // 2)
+        """In the middle of the whole widget, scroll bar or not: the composer stands there too."""
+        return max(0, (self.width() - self.rows.width) // 2)
 
     @property
     def top_space(self) -> int:

@@ -115,7 +115,8 @@ def build(argv: list[str]) -> App:
         gguf=options.gguf or options.scripted,
         remember_weights=options.scripted is None,
     )
-    theme = Theme()
+    theme = Theme(desk.settings.theme, desk.settings.zoom_percent)
+    theme.apply_to(application)
     window = MainWindow(desk, bridge, theme)
     return App(application, folder, bridge, desk, window, options.quit_after)
 

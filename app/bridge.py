@@ -35,6 +35,7 @@ class Bridge(QObject):
     context_counted = Signal(object)
     status_figures = Signal(object)
     noticed = Signal(object)
+    trash_listed = Signal(object)
     log_line_arrived = Signal(object)
     settings_changed = Signal(object)
     store_state_changed = Signal(object)
@@ -82,6 +83,7 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.ContextCounted: "context_counted",
     events.StatusFigures: "status_figures",
     events.Noticed: "noticed",
+    events.TrashListed: "trash_listed",
     events.LogLineArrived: "log_line_arrived",
     events.SettingsChanged: "settings_changed",
     events.StoreStateChanged: "store_state_changed",

@@ -80,6 +80,7 @@ class Desk:
         self._engine_factory = engine_factory
         self._gguf = gguf
         self._changed_early: dict[str, Any] = {}
+        self._sent_early = ""
         self._is_opened = False
         self._around = Surroundings(
             post=post,
@@ -106,6 +107,8 @@ class Desk:
         if self._gguf is not None or self._loader.included is not None:
             self._engine.start()
         around.when_done(around.store.opened, self._on_store_opened, self._on_store_failed)
+        if self._sent_early:
+            self._replies.send(self._sent_early)
 
     def shutdown(self) -> None:
         """Save what is unsaved, then end the engine and the store."""
@@ -232,6 +235,16 @@ class Desk:
     def undo(self, key: str) -> None:
         self._shelf.undo(key)
 
+    def list_trash(self) -> None:
+        """Ask what is in the trash; TrashListed answers."""
+        if self._around.store is not None:
+            self._shelf.list_trash()
+
+    def restore_conversation(self, conversation_id: str) -> None:
+        """Out of the trash, as it was; it is opened."""
+        if self._may_write():
+            self._shelf.restore(conversation_id)
+
     def set_system_prompt(self, text: str) -> None:
         if self._may_write():
             self._shelf.set_system_prompt(text)
@@ -249,6 +262,9 @@ class Desk:
 
     def send(self, text: str) -> bool:
         """Send a message. False: it was not taken (empty, read-only, a reply is in the making)."""
+        if self._around.store is None and not self._sent_early and text.strip():
+            self._sent_early = text  # keys may come before the first paint, and `start` after it
+            return True
         return self._replies.send(text)
 
     def stop(self) -> None:

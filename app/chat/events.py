@@ -147,6 +147,14 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class TrashListed:
+    """What is in the trash, the last thrown away first. Answers Desk.list_trash and follows
+    every change of the trash."""
+
+    conversations: tuple[Conversation, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LogLineArrived:
     """A line of the engine's log."""
 
@@ -185,6 +193,7 @@ Event = (
     | ContextCounted
     | StatusFigures
     | Noticed
+    | TrashListed
     | LogLineArrived
     | SettingsChanged
     | StoreStateChanged

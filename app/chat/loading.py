@@ -217,7 +217,10 @@ class Loader:
         return self.state.weights_name if state != "stopped" else ""
 
     def _name_of(self, loaded: Loaded) -> str:
-        return self._name_of_path(self._path) or _one_line(loaded.name)
+        """Files are known by their file names: what they call themselves is often odd."""
+        if Path(self._path).suffix.lower() == ".gguf":
+            return self._name_of_path(self._path)
+        return _one_line(loaded.name) or self._name_of_path(self._path)
 
     def _name_of_path(self, path: str) -> str:
         found = self.included

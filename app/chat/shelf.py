@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Any, Final
 
 from app.chat.events import (
@@ -24,6 +25,7 @@ from app.chat.events import (
     MessageChanged,
     Noticed,
     PathChanged,
+    TrashListed,
 )
 from app.chat.prompts import clean_message
 from app.chat.surroundings import Surroundings, now
@@ -311,7 +313,7 @@ class Shelf:
         if trashed is None:
             return
         before = self.conversations
-        self._around.saved(self._store.trash_conversation(conversation_id))
+        self._tell_trash_after(self._store.trash_conversation(conversation_id))
         del self._listed[conversation_id]
         self._emit_list()
         if self.open.id == conversation_id:
@@ -329,11 +331,34 @@ class Shelf:
         else:
             self.open_new()
 
+    def list_trash(self) -> None:
+        """Ask the store what is in the trash and say it."""
+
+        def tell(trashed: tuple[Conversation, ...]) -> None:
+            self._around.emit(TrashListed(trashed))
+
+        self._around.when_done(self._store.list_trash(), tell)
+
+    def restore(self, conversation_id: str) -> None:
+        """Out of the trash, whenever it was thrown away."""
+
+        def find(trashed: tuple[Conversation, ...]) -> None:
+            found = next((each for each in trashed if each.id == conversation_id), None)
+            if found is not None:
+                self._restore(found)
+
+        self._around.when_done(self._store.list_trash(), find)
+
     def _restore(self, trashed: Conversation) -> None:
-        self._around.saved(self._store.restore_conversation(trashed.id))
-        self._listed[trashed.id] = trashed
+        self._undo.pop(f"trash {trashed.id}", None)
+        self._tell_trash_after(self._store.restore_conversation(trashed.id))
+        self._listed[trashed.id] = dataclasses.replace(trashed, trashed_at=None)
         self._emit_list()
         self.open_stored(trashed.id)
+
+    def _tell_trash_after(self, written: Future[Any]) -> None:
+        """Reads run beside writes, so the trash is asked for when the write is done."""
+        self._around.when_done(written, lambda _: self.list_trash())
 
     def undo(self, key: str) -> None:
         """Take back what was announced with this key; a second time does nothing."""

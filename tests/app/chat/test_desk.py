@@ -122,6 +122,15 @@ def test_send_waits_for_weights_and_is_then_answered(make_room):
     assert [event.waiting for event in room.of(events.SendQueued)] == [True, False]
 
 
+def test_message_sent_before_the_start_is_answered(make_room):
+    room = make_room()
+    assert room.desk.send("Early bird")
+    assert not room.desk.send("and again")
+    room.start()
+    assert room.until(room.ended_reply).content == "Paris is the capital of France."
+    assert next(m.content for m in room.stored()) == "Early bird"
+
+
 def test_stop_forgets_what_waits_but_keeps_the_message(make_room):
     room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
     room.desk.send("Are you there?")
@@ -236,19 +245,20 @@ def test_other_conversation_can_be_read_while_a_reply_grows(make_room):
     room.desk.new_conversation()
     assert room.desk.messages == ()
     assert not room.desk.is_generating
-    before = len(room.of(events.TextArrived))
+    left_at = len(room.events)
     room.until(lambda: len(room.of(events.TokenRecorded)) > 20)
 
     room.desk.open_conversation(writing)
     room.until(lambda: room.desk.conversation.id == writing)
     assert room.desk.is_generating
     opened = room.of(events.ConversationOpened)[-1]
-    shown = opened.messages[-1].content
-    assert len(room.of(events.TextArrived)) == before
+    opened_at = room.events.index(opened)
+    away = room.events[left_at:opened_at]
+    assert not any(isinstance(event, events.TextArrived) for event in away)
     room.desk.stop()
     reply = room.until(room.ended_reply)
-    arrived = "".join(e.text for e in room.of(events.TextArrived)[before:])
-    assert shown + arrived == reply.content
+    back = [e.text for e in room.events[opened_at:] if isinstance(e, events.TextArrived)]
+    assert opened.messages[-1].content + "".join(back) == reply.content
 
 
 def test_growing_reply_is_saved_within_a_second(make_room):

@@ -1,0 +1,129 @@
+"""The whole window, built as `main.py` builds it, driven by keys and clicks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer
+from PySide6.QtWidgets import QWidget
+
+import main
+from models.records import Message, Role
+
+Widget = TypeVar("Widget", bound=QObject)
+PATIENCE_MS = 20_000
+
+
+class Person:
+    """Somebody at the keyboard, who waits for what happens and never sleeps."""
+
+    def __init__(self, qtbot: Any, app: main.App) -> None:
+        self.qtbot = qtbot
+        self.app = app
+        self.window = app.window
+
+    def find(self, kind: type[Widget], name: str) -> Widget:
+        found = self.window.findChild(kind, name)
+        assert found is not None, f"there is no {name}"
+        return found
+
+    def wait(self, condition: Callable[[], Any]) -> Any:
+        """Until the condition holds; returns what it returned."""
+        results: list[Any] = []
+
+        def holds() -> bool:
+            results[:] = [condition()]
+            return bool(results[0])
+
+        self.qtbot.waitUntil(holds, timeout=PATIENCE_MS)
+        return results[0]
+
+    def wait_ready(self) -> None:
+        self.wait(lambda: self.app.desk.engine_state.state == "ready")
+
+    def type(self, text: str) -> None:
+        self.qtbot.keyClicks(self.find(QWidget, "composer"), text)
+
+    def press(self, key: Qt.Key, modifier: Any = Qt.KeyboardModifier.NoModifier) -> None:
+        self.qtbot.keyClick(self.find(QWidget, "composer"), key, modifier)
+
+    def send(self, text: str) -> None:
+        self.type(text)
+        self.press(Qt.Key.Key_Return)
+        self.wait(lambda: any(m.content == text for m in self.app.desk.messages))
+
+    def click(self, name: str) -> None:
+        self.qtbot.mouseClick(self.find(QWidget, name), Qt.MouseButton.LeftButton)
+
+    def written(self) -> str:
+        """What stands in the composer."""
+        return self.window.chat.composer.text()
+
+    def reply(self) -> Message | None:
+        last = self.app.desk.messages[-1:]
+        return last[0] if last and last[0].role is Role.ASSISTANT else None
+
+    def wait_ended(self) -> Message:
+        return self.wait(lambda: not self.app.desk.is_generating and self.reply())
+
+    def wait_growing(self, at_least: int = 1) -> Message:
+        return self.wait(
+            lambda: (
+                (r := self.reply()) and r.state == "streaming" and len(r.content) >= at_least and r
+            )
+        )
+
+
+class GapMeter(QObject):
+    """Measures how long the GUI's event loop did not come round, at its longest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest_ms = 0.0
+        self.ticks = 0
+        self._since = QElapsedTimer()
+        self._timer = QTimer(self)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._on_tick)
+
+    def __enter__(self) -> GapMeter:
+        self._since.start()
+        self._timer.start(2)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.stop()
+
+    def _on_tick(self) -> None:
+        self.ticks += 1
+        self.longest_ms = max(self.longest_ms, self._since.nsecsElapsed() / 1e6)
+        self._since.restart()
+
+
+@pytest.fixture
+def open_window(
+    qtbot: Any, qapp: Any, data_dir: Path, tmp_path: Path
+) -> Iterator[Callable[..., Person]]:
+    """Opens the window on this test's data folder; a script, or other arguments."""
+    with contextlib.ExitStack() as windows:
+        count = 0
+
+        def open_one(script: dict[str, Any] | None = None, *arguments: str) -> Person:
+            nonlocal count
+            argv = ["--data-dir", str(data_dir), "--offline", *arguments]
+            if script is not None:
+                count += 1
+                path = tmp_path / f"script-{count}.json"
+                path.write_text(json.dumps({"loop": True, **script}))
+                argv += ["--scripted", str(path)]
+            app = main.build(argv)
+            windows.callback(app.close)
+            qtbot.waitExposed(app.window)
+            return Person(qtbot, app)
+
+        yield open_one

@@ -168,7 +168,9 @@ class Program:
     def __enter__(self) -> Program:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, exception: BaseException | None, traceback: object) -> None:
+        if exception is not None:
+            exception.add_note(f"the program printed: {self.printed()[-2000:] or 'nothing'}")
         self.children()
         end(self.process)
         for child in self._family:

@@ -1,0 +1,176 @@
+"""The whole program in a real X server: real keys in, rows in the database out.
+
+Nothing here reaches into the program. The database is read from outside, read-only, while
+the program runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from x_server import Program, wait_for
+
+pytestmark = pytest.mark.xvfb
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT_REPLY = {"tokens": [{"text": "Paris"}, {"text": " it is."}]}
+LONG_REPLY = {"tokens": [{"repeat": 20_000, "text": "on and ", "ms": 5}]}
+
+
+class Row(NamedTuple):
+    role: str
+    state: str
+    content: str
+
+
+class Outside:
+    """What another program sees of the data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def messages(self) -> list[Row]:
+        for path in self._data_dir.glob("db/*.sqlite3"):
+            with (
+                contextlib.suppress(sqlite3.OperationalError),  # not made yet, or busy: look again
+                contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base,
+            ):
+                rows = base.execute("SELECT role, state, content FROM message ORDER BY row_id")
+                return [Row(*row) for row in rows]
+        return []
+
+    def reply(self, state: str, holds: str = "") -> Row | None:
+        """The last message, if it is a reply in this state that holds this text."""
+        last = self.messages()[-1:]
+        matching = [
+            row
+            for row in last
+            if row.role == "assistant" and row.state == state and holds in row.content
+        ]
+        return matching[0] if matching else None
+
+
+@pytest.fixture
+def outside(data_dir):
+    return Outside(data_dir)
+
+
+@pytest.fixture
+def start(x_server, data_dir, tmp_path) -> Callable[..., Program]:
+    """Start main.py with a scripted engine that has these replies, or with its own engine."""
+    with contextlib.ExitStack() as programs:
+
+        def start_program(*replies: dict, options: tuple[str, ...] = ()) -> Program:
+            command = [sys.executable, "main.py", "--data-dir", str(data_dir), "--offline"]
+            if replies:
+                script = tmp_path / "script.json"
+                script.write_text(json.dumps({"replies": replies, "loop": True}))
+                command += ["--scripted", str(script)]
+            program = Program([*command, *options], x_server.display, tmp_path / "log", cwd=ROOT)
+            return programs.enter_context(program)
+
+        yield start_program
+
+
+def close(program: Program, window: str) -> None:
+    """Close by the window manager's message: orderly, silent, and nothing stays."""
+    program.children()
+    program.ask_to_close(window)
+    assert program.wait() == 0, program.printed()[-2000:]
+    assert program.survivors() == []
+    assert "Traceback" not in program.printed()
+
+
+def ask(program: Program, question: str) -> str:
+    window = program.window("Cutaway")
+    program.type(question)
+    program.key("Return")
+    return window
+
+
+def test_a_typed_question_is_answered_and_kept(start, outside):
+    program = start(SHORT_REPLY)
+    window = ask(program, "What is the capital of France?")
+    wait_for("the reply", lambda: outside.reply("complete"))
+    assert outside.messages() == [
+        Row("user", "complete", "What is the capital of France?"),
+        Row("assistant", "complete", "Paris it is."),
+    ]
+    close(program, window)
+
+
+def test_shift_enter_breaks_the_line_and_sends_nothing(start, outside):
+    program = start(SHORT_REPLY)
+    window = program.window("Cutaway")
+    program.type("one")
+    program.key("shift+Return")
+    program.type("two")
+    program.key("Return")
+    wait_for("the reply", lambda: outside.reply("complete"))
+    assert outside.messages()[0].content == "one\ntwo"
+    close(program, window)
+
+
+def test_escape_stops_a_reply_and_keeps_its_text(start, outside):
+    program = start(LONG_REPLY)
+    window = ask(program, "Go on and on.")
+    wait_for("growing text", lambda: outside.reply("streaming", "on and on"))
+    program.key("Escape")
+    stopped = wait_for("the stop", lambda: outside.reply("stopped"), timeout_s=5.0)
+    assert stopped.content.startswith("on and on")
+    close(program, window)
+
+
+def test_closing_while_a_reply_grows_keeps_it(start, outside):
+    program = start(LONG_REPLY)
+    window = ask(program, "Go on and on.")
+    wait_for("growing text", lambda: outside.reply("streaming", "on and on"))
+    close(program, window)
+    last = outside.messages()[-1]
+    assert last.state in ("stopped", "interrupted")
+    assert last.content.startswith("on and on")
+
+
+def test_a_killed_program_leaves_no_child_and_its_text(start, outside):
+    program = start(LONG_REPLY)
+    ask(program, "Go on and on.")
+    wait_for("growing text", lambda: outside.reply("streaming", "on and on"))
+    assert program.children()
+    program.kill()
+    assert program.survivors() == []
+    kept = outside.reply("streaming", "on and on")
+    assert kept
+
+    again = start(SHORT_REPLY)
+    window = again.window("Cutaway")
+    interrupted = wait_for("the start to notice", lambda: outside.reply("interrupted"))
+    assert interrupted.content == kept.content
+    close(again, window)
+
+
+def test_quit_after_ends_by_itself(start, outside):
+    program = start(SHORT_REPLY, options=("--quit-after", "2"))
+    program.window("Cutaway")
+    program.children()
+    assert program.wait() == 0, program.printed()[-2000:]
+    assert program.survivors() == []
+    assert "Traceback" not in program.printed()
+
+
+@pytest.mark.weights
+def test_the_included_weights_answer_real_keys(start, outside, starter_gguf):
+    program = start()
+    window = ask(program, "What is the capital of France?")
+    wait_for(
+        "Paris",
+        lambda: outside.reply("streaming", "Paris") or outside.reply("complete", "Paris"),
+        timeout_s=90.0,
+    )
+    close(program, window)

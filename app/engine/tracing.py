@@ -55,37 +55,38 @@ class Measurer:
     def measure(self, scores: Scores, token_id: int, k: int) -> Measured:
         """`scores` [n_vocab] are read only; some may be −inf, none NaN."""
         depth, weight = self._depth, self._weight
-        np.subtract(scores, scores.max(), out=depth)
+        best = scores.max()
+        np.subtract(scores, best, out=depth)
         np.maximum(depth, _FLOOR, out=depth)
         np.exp(depth, out=weight)
         total = float(weight.sum(dtype=np.float64))
         log_total = math.log(total)
         mean_depth = float(np.dot(weight, depth)) / total
-        ids = self._best(depth, min(k, len(depth)))
+        ids = self._best(scores, depth, min(k, len(depth)))
         return Measured(
-            logprob=float(depth[token_id]) - log_total,
+            logprob=float(scores[token_id] - best) - log_total,
             rank=1 + int(np.count_nonzero(scores > scores[token_id])),
             entropy=max((log_total - mean_depth) / math.log(2), 0.0),
             alternative_ids=ids,
-            alternative_logprobs=(depth[ids] - np.float32(log_total)).astype(np.float32),
+            alternative_logprobs=(scores[ids] - best - np.float32(log_total)).astype(np.float32),
         )
 
-    def _best(self, depth: Scores, k: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def _best(self, scores: Scores, depth: Scores, k: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         """IDs of the k largest, best first; of equals the smaller ID first."""
         if k <= 0:
             return np.empty(0, np.int32)
         ids = np.flatnonzero(depth > -self._reach)
         while len(ids) < k:
-            if self._reach > -float(_FLOOR):
+            if self._reach >= -float(_FLOOR):
                 ids = np.arange(len(depth))
                 break
-            self._reach *= 1.5
+            self._reach = min(self._reach * 1.5, -float(_FLOOR))
             ids = np.flatnonzero(depth > -self._reach)
         self._follow(len(ids), k)
         if len(ids) > 16 * k:
-            cut = np.partition(depth[ids], len(ids) - k)[len(ids) - k]
-            ids = ids[depth[ids] >= cut]
-        order = np.lexsort((ids, -depth[ids]))[:k]
+            cut = np.partition(scores[ids], len(ids) - k)[len(ids) - k]
+            ids = ids[scores[ids] >= cut]
+        order = np.lexsort((ids, -scores[ids]))[:k]
         return ids[order].astype(np.int32)
 
     def _follow(self, found: int, k: int) -> None:

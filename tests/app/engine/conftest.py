@@ -1,0 +1,46 @@
+"""Fixtures for the engine: weights in this process, loaded once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+if TYPE_CHECKING:
+    from native_session import NativeSession
+
+    from app.engine.native import NativeLog
+    from app.engine.weights import Weights
+
+
+@pytest.fixture(scope="session")
+def native_log() -> NativeLog:
+    """llama.cpp's log; it is installed for the whole process, so there is one."""
+    from app.engine import native
+
+    log = native.NativeLog()
+    native.start(log)
+    return log
+
+
+@pytest.fixture(scope="session")
+def starter(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
+    """The starter weights with a context of 1,024 tokens."""
+    from native_session import load_quietly
+
+    weights = load_quietly(starter_gguf, native_log, n_ctx=1024, n_ubatch=64)
+    yield weights
+    weights.close()
+
+
+@pytest.fixture
+def session(starter: Weights, native_log: NativeLog) -> NativeSession:
+    """A scheduler on the starter weights, with nothing in its cells."""
+    from native_session import NativeSession
+
+    return NativeSession(starter, native_log)

@@ -1,0 +1,106 @@
+"""Drives a Scheduler in the test's own process, one step at a time, and keeps what it says."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from app.engine.native import NativeLog, llama
+from app.engine.protocol import (
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    Greedy,
+    IdsPrompt,
+    LoadOptions,
+    Sampling,
+    Stopped,
+    Summary,
+    TextFlushed,
+    TokenArrived,
+)
+from app.engine.scheduler import Scheduler
+from app.engine.tracing import Measurer, TokenRecord
+from app.engine.weights import Weights, load
+
+GREEDY = Sampling(filters=[], select=Greedy())
+
+
+@dataclass
+class ReadyPrompt:
+    """A prompt as `build_prompt` would return it."""
+
+    ids: list[int]
+    rendered: str = ""
+    notes: list[Any] = field(default_factory=list)
+
+
+def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:
+    return load(
+        str(path),
+        LoadOptions(**options),
+        log=log,
+        on_progress=lambda done, total: None,
+        is_cancelled=lambda: False,
+    )
+
+
+class NativeSession:
+    """A fresh scheduler on weights that others may have used before."""
+
+    def __init__(self, weights: Weights, log: NativeLog) -> None:
+        llama.llama_memory_clear(weights.memory, True)
+        self.weights = weights
+        self.events: list[Event] = []
+        self.scheduler = Scheduler(weights, self._take, log)
+        self._measurer = Measurer(weights.vocabulary.n_vocab)
+        self._ids = count(1)
+
+    def _take(self, item: Event | TokenRecord) -> None:
+        self.events.append(item.event(self._measurer) if isinstance(item, TokenRecord) else item)
+
+    def add(self, ids: list[int], sampling: Sampling = GREEDY, **fields: Any) -> int:
+        """Queue a request and return its id."""
+        request_id = next(self._ids)
+        generate = Generate(request_id, IdsPrompt(ids), sampling, **fields)
+        self.scheduler.add(generate, ReadyPrompt(ids), time.perf_counter())
+        return request_id
+
+    def run(self) -> None:
+        while self.scheduler.has_work:
+            self.scheduler.step()
+
+    def reply(self, ids: list[int], sampling: Sampling = GREEDY, **fields: Any) -> Summary:
+        """Run one request to its designed ending."""
+        request_id = self.add(ids, sampling, **fields)
+        self.run()
+        ending = self.ending(request_id)
+        assert isinstance(ending, Finished), ending
+        assert isinstance(ending.result, Summary)
+        return ending.result
+
+    def of(self, request_id: int) -> list[Event]:
+        return [event for event in self.events if getattr(event, "id", None) == request_id]
+
+    def tokens(self, request_id: int) -> list[TokenArrived]:
+        return [event for event in self.of(request_id) if isinstance(event, TokenArrived)]
+
+    def ending(self, request_id: int) -> Finished | Stopped | Failed:
+        """The one ending of a request; it must be its last event."""
+        events = self.of(request_id)
+        endings = [e for e in events if isinstance(e, Finished | Stopped | Failed)]
+        assert len(endings) == 1
+        assert events[-1] is endings[0]
+        return endings[0]
+
+    def streamed(self, request_id: int, part: str = "content") -> str:
+        """The text that the events of a request join to."""
+        return "".join(
+            event.text
+            for event in self.of(request_id)
+            if isinstance(event, TokenArrived | TextFlushed) and event.part == part
+        )

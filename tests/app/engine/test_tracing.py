@@ -1,0 +1,146 @@
+"""The numbers of a token against the same numbers computed naively in float64."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from app.engine.protocol import Event, Log, TokenArrived
+from app.engine.tracing import Measurer, Outbox, Snapshot, TokenRecord, as_array, stage_effect
+
+
+def naive(scores: np.ndarray, token_id: int) -> tuple[float, int, float, np.ndarray]:
+    """logprob, rank, entropy in bits and all log-probabilities, the slow way."""
+    exact = scores.astype(np.float64)
+    weights = np.exp(exact - exact.max())
+    p = weights / weights.sum()
+    with np.errstate(divide="ignore"):
+        logprobs = np.log(p)
+    used = p > 0
+    entropy = -(p[used] * np.log2(p[used])).sum()
+    return logprobs[token_id], int((exact > exact[token_id]).sum()) + 1, entropy, logprobs
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 4.0, 40.0])
+@pytest.mark.parametrize("n_vocab", [1, 5, 300, 49_152])
+def test_numbers_equal_the_naive_ones(spread: float, n_vocab: int) -> None:
+    source = np.random.default_rng(n_vocab)
+    measurer = Measurer(n_vocab)
+    for k in (0, 1, 8, 64):
+        scores = source.normal(3.0, spread, n_vocab).astype(np.float32)
+        token_id = int(source.integers(n_vocab))
+        measured = measurer.measure(scores, token_id, k)
+        logprob, rank, entropy, logprobs = naive(scores, token_id)
+        assert measured.logprob == pytest.approx(logprob, abs=2e-5)
+        assert measured.rank == rank
+        assert measured.entropy == pytest.approx(entropy, abs=2e-4)
+        expected = np.lexsort((np.arange(n_vocab), -scores))[:k]
+        assert measured.alternative_ids.tolist() == expected.tolist()
+        assert measured.alternative_logprobs == pytest.approx(logprobs[expected], abs=2e-5)
+
+
+def test_scores_of_minus_infinity_count_as_nothing() -> None:
+    scores = np.array([1.0, -np.inf, 2.0, -np.inf], np.float32)
+    measured = Measurer(4).measure(scores, 2, 4)
+    logprob, rank, entropy, _ = naive(scores, 2)
+    assert (measured.rank, rank) == (1, 1)
+    assert measured.logprob == pytest.approx(logprob)
+    assert measured.entropy == pytest.approx(entropy)
+    assert measured.alternative_ids.tolist()[:2] == [2, 0]
+
+
+def test_uniform_scores_have_an_entropy_of_log2_n() -> None:
+    measured = Measurer(1024).measure(np.zeros(1024, np.float32), 7, 3)
+    assert measured.entropy == pytest.approx(10.0, abs=1e-5)
+    assert measured.alternative_ids.tolist() == [0, 1, 2]
+
+
+def test_measuring_does_not_depend_on_what_was_measured_before() -> None:
+    source = np.random.default_rng(1)
+    measurer = Measurer(5000)
+    for spread in (50.0, 0.001, 50.0, 1.0, 0.001):
+        scores = source.normal(0, spread, 5000).astype(np.float32)
+        again = Measurer(5000).measure(scores, 3, 16)
+        first = measurer.measure(scores, 3, 16)
+        assert first.alternative_ids.tolist() == again.alternative_ids.tolist()
+        assert first.entropy == again.entropy
+
+
+def test_stage_effect_counts_finite_candidates_and_shares() -> None:
+    snapshot = Snapshot(
+        "temperature",
+        np.array([9, 4, 7], np.int32),
+        np.array([2.0, 1.0, -np.inf], np.float32),
+    )
+    effect = stage_effect(snapshot, 9)
+    assert (effect.stage, effect.left) == ("temperature", 2)
+    assert effect.probability == pytest.approx(np.e / (np.e + 1), abs=1e-6)
+    assert stage_effect(snapshot, 7).probability == 0.0
+    assert stage_effect(snapshot, 1234).probability == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.int64, np.uint8])
+def test_arrays_travel_unchanged(dtype: type) -> None:
+    values = np.arange(6, dtype=dtype).reshape(2, 3)
+    array = as_array(values[:, ::-1]).check()
+    back = np.frombuffer(array.data, array.dtype).reshape(array.shape)
+    assert (back == values[:, ::-1]).all()
+
+
+def record(index: int) -> TokenRecord:
+    scores = np.array([0.0, 1.0, 2.0], np.float32)
+    return TokenRecord(1, index, 2, b"x", scores, (), 2, 1.5, text="x", context_used=7)
+
+
+def test_outbox_keeps_the_order_and_makes_the_events() -> None:
+    sent: list[Event] = []
+    outbox = Outbox(sent.append, on_broken=lambda: None)
+    for index in range(100):
+        outbox.put(record(index))
+        outbox.put(Log("info", str(index)))
+    outbox.close()
+    assert [e.text for e in sent if isinstance(e, Log)] == [str(i) for i in range(100)]
+    tokens = [e for e in sent if isinstance(e, TokenArrived)]
+    assert [e.token.index for e in tokens] == list(range(100))
+    assert all(
+        isinstance(a, TokenArrived) != isinstance(b, TokenArrived)
+        for a, b in itertools.pairwise(sent)
+    )
+    assert tokens[0].token.rank == 1
+    assert tokens[0].context_used == 7
+
+
+def test_outbox_without_a_reader_lets_go() -> None:
+    broken = threading.Event()
+
+    def refuse(_: Event) -> None:
+        raise BrokenPipeError
+
+    outbox = Outbox(refuse, on_broken=broken.set)
+    for index in range(500):  # more than it can hold
+        outbox.put(record(index))
+    assert broken.wait(5)
+    outbox.close()
+
+
+def test_outbox_is_bounded() -> None:
+    gate, put = threading.Event(), []
+    outbox = Outbox(lambda _: gate.wait(10) and None, on_broken=lambda: None)
+
+    def fill() -> None:
+        for index in range(200):
+            outbox.put(record(index))
+            put.append(index)
+
+    filler = threading.Thread(target=fill)
+    filler.start()
+    filler.join(0.5)
+    assert filler.is_alive()
+    assert len(put) < 100
+    gate.set()
+    filler.join(10)
+    outbox.close()
+    assert len(put) == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -23,6 +24,7 @@ from models.errors import StoreError
 from models.records import Message, MessageState, Role
 from models.store import Store
 
+ROOT = Path(__file__).parents[2]
 Execute = Callable[..., list[tuple[Any, ...]]]
 
 
@@ -261,6 +263,7 @@ def look_as_nobody(folder: Path, scratch: Path) -> str:
         text=True,
         timeout=60,
         check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -333,6 +336,43 @@ def test_a_damaged_page_costs_its_rows_and_no_more(open_store: Any, database: Pa
     store.append_message(a_message(a_conversation(id=paths[0][0].conversation_id))).result()
     store.close()
     assert open_store().opened.result().state == "ok"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_damage_ends_in_a_database_that_works(
+    open_store: Any, database: Path, seed: int
+) -> None:
+    """Pages overwritten, zeroed or cut off, anywhere: never an exception, never no words."""
+    store = open_store()
+    paths = fill(store, chats=2, turns=20)
+    store.close()
+    spoil(database, random.Random(seed))
+    before = database.read_bytes()
+    store = open_store()
+    opened = store.opened.result()
+    assert opened.state in ("ok", "salvaged", "fresh")
+    if opened.state != "ok":
+        assert opened.sentence
+        assert [path.read_bytes() for path in kept_files(database)] == [before]
+    written = {m.content for path in paths for m in path}
+    for conversation in store.list_conversations().result():
+        for message in store.load_conversation(conversation.id).result()[1]:
+            assert message.content in written or message.state is MessageState.UNREADABLE
+    conversation = store.create_conversation(a_conversation()).result()
+    store.append_message(a_message(conversation)).result()
+    store.close()
+    assert open_store().opened.result().state == "ok"
+
+
+def spoil(database: Path, dice: random.Random) -> None:
+    size = database.stat().st_size
+    if dice.random() < 0.25:
+        os.truncate(database, dice.randrange(1, size))
+    with database.open("r+b") as file:
+        for _ in range(dice.randrange(4)):
+            file.seek(dice.randrange(size // 4096) * 4096)
+            page = bytes(4096) if dice.random() < 0.5 else dice.randbytes(4096)
+            file.write(page)
 
 
 def test_a_backup_fills_what_is_damaged(open_store: Any, database: Path) -> None:

@@ -25,6 +25,7 @@ from models.records import (
 )
 from models.store import Store
 
+ROOT = Path(__file__).parents[2]
 LATER = START + timedelta(days=1)
 
 # --- imports --------------------------------------------------------------------------------------
@@ -37,6 +38,7 @@ def run_python(code: str, *arguments: object) -> str:
         text=True,
         timeout=60,
         check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from store_records import a_conversation, a_message
 from models.errors import ClosedError, DamagedError, ReadOnlyError, StoreError, SupersededError
 from models.records import MessageState, Role
 from models.store import Store
+
+ROOT = Path(__file__).parents[2]
 
 
 class Problems:
@@ -224,7 +227,8 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(data_dir: Path) -> None:
         text=True,
         timeout=60,
         check=False,
-        env={"PYTHONPATH": ".:tests", "PATH": ""},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
     )
     assert done.returncode == 0, done.stderr
     assert "kept in memory" in done.stdout

@@ -34,6 +34,7 @@ class FakeBridge(QObject):
     context_counted = Signal(object)
     status_figures = Signal(object)
     noticed = Signal(object)
+    trash_listed = Signal(object)
     log_line_arrived = Signal(object)
     settings_changed = Signal(object)
     store_state_changed = Signal(object)

@@ -222,9 +222,9 @@ class Composer(QWidget):
         self._inside.addLayout(self._row)
         outside = QHBoxLayout(self)
         outside.setContentsMargins(0, 0, 0, 0)
-        outside.addStretch(1)
+        outside.addStretch(0)
         outside.addWidget(self._card, 1000)
-        outside.addStretch(1)
+        outside.addStretch(0)
         self.setFocusProxy(self._edit)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 

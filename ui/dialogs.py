@@ -26,7 +26,7 @@ def choose_gguf(parent: QWidget, folder: Path, chosen: Callable[[str], None]) ->
 
 def may_open(address: str) -> bool:
     """Whether a link of a reply may be offered to the system: the web and mail, no files."""
-    url = QUrl(address, QUrl.ParsingMode.StrictMode)
+    url = QUrl(address)
     return url.isValid() and url.scheme().lower() in SAFE_SCHEMES
 
 
@@ -45,8 +45,8 @@ def confirm_link(parent: QWidget, address: str) -> QMessageBox:
         box.setText("Open this address in your browser?")
         box.setInformativeText(address)
         open_button = box.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
-        cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-        box.setDefaultButton(cancel)
+        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(QMessageBox.StandardButton.Cancel)
         open_button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(address)))
     box.open()
     return box

@@ -151,7 +151,7 @@ class StatusLine(QWidget):
         shown = {name for name in FIGURES if texts[name]}
         widths = {name: self._labels[name].sizeHint().width() + px(8) for name in shown}
         head = self._caption.sizeHint().width() + px(METER_PX) + px(16)
-        room = self.width() - (head if "context" in shown else 0)
+        room = self.contentsRect().width() - (head if "context" in shown else 0)
         for name in LEAVE_FIRST:
             if sum(widths[each] for each in shown) <= room:
                 break

@@ -1,0 +1,237 @@
+"""Keeps sidebar and chat as the desk's events say. One slot for each event.
+
+Events of other conversations than the one on screen change nothing in the transcript.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.events import (
+    ContextCounted,
+    ConversationChanged,
+    ConversationOpened,
+    ConversationsChanged,
+    EngineStateChanged,
+    LoadProgressed,
+    MessageAdded,
+    MessageChanged,
+    Noticed,
+    PathChanged,
+    PrefillProgressed,
+    SendQueued,
+    StatusFigures,
+    StoreStateChanged,
+    TextArrived,
+)
+from ui.chat_column import ChatColumn
+from ui.figures import plain_name
+from ui.notices import Act, Notice
+from ui.sidebar.sidebar import Sidebar
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+
+class Following(QObject):
+    log_requested = Signal()
+    generating_changed = Signal(bool)
+
+    def __init__(self, desk: Desk, bridge: Bridge, sidebar: Sidebar, chat: ChatColumn) -> None:
+        super().__init__(chat)
+        self._desk = desk
+        self._sidebar = sidebar
+        self._chat = chat
+        self._open_id = ""
+        self._has_messages = False
+        self._last_path = ""
+        self._last_undo = ""
+        self._is_generating = False
+        bridge.conversations_changed.connect(self._on_conversations_changed)
+        bridge.conversation_opened.connect(self._on_conversation_opened)
+        bridge.conversation_changed.connect(self._on_conversation_changed)
+        bridge.path_changed.connect(self._on_path_changed)
+        bridge.message_added.connect(self._on_message_added)
+        bridge.message_changed.connect(self._on_message_changed)
+        bridge.text_arrived.connect(self._on_text_arrived)
+        bridge.prefill_progressed.connect(self._on_prefill_progressed)
+        bridge.engine_state_changed.connect(self._on_engine_state_changed)
+        bridge.load_progressed.connect(self._on_load_progressed)
+        bridge.send_queued.connect(self._on_send_queued)
+        bridge.context_counted.connect(self._on_context_counted)
+        bridge.status_figures.connect(self._on_status_figures)
+        bridge.noticed.connect(self._on_noticed)
+        bridge.store_state_changed.connect(self._on_store_state_changed)
+
+    def read_desk(self) -> None:
+        """Take over what was there before anybody listened."""
+        desk = self._desk
+        self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
+        self._on_conversation_opened(ConversationOpened(desk.conversation, tuple(desk.messages)))
+        self._on_engine_state_changed(desk.engine_state)
+
+    # --- conversations ------------------------------------------------------------------
+
+    def _on_conversations_changed(self, event: ConversationsChanged) -> None:
+        self._sidebar.set_conversations(event.conversations)
+
+    def _on_conversation_opened(self, event: ConversationOpened) -> None:
+        conversation = event.conversation
+        self._open_id = conversation.id
+        self._has_messages = bool(event.messages)
+        self._sidebar.set_open(conversation.id)
+        self._show_title(conversation.title)
+        self._chat.transcript.set_conversation(event.messages)
+        self._chat.composer.set_text(conversation.draft)
+        self._chat.status.set_waiting(False)
+        self._chat.status.clear_reply()
+        self._show_body()
+        self._look_whether_generating()
+
+    def _on_conversation_changed(self, event: ConversationChanged) -> None:
+        self._sidebar.change_conversation(event.conversation)
+        if event.conversation.id == self._open_id:
+            self._show_title(event.conversation.title)
+
+    def _show_title(self, title: str) -> None:
+        self._chat.header.set_title(title)
+        self._chat.window().setWindowTitle(f"{title} – Cutaway" if title else "Cutaway")
+
+    def _show_body(self) -> None:
+        """The transcript, or what to do first where there is none."""
+        state = self._desk.engine_state
+        if not self._has_messages:
+            if self._has_no_weights():
+                self._chat.empty.show_no_weights(state.sentence)
+            else:
+                self._chat.empty.show_new_chat(plain_name(state.weights_name))
+        self._chat.show_transcript(self._has_messages)
+
+    def _has_no_weights(self) -> bool:
+        state = self._desk.engine_state
+        return state.state == "stopped" and not self._desk.known_weights()
+
+    # --- messages -----------------------------------------------------------------------
+
+    def _on_path_changed(self, event: PathChanged) -> None:
+        if event.conversation_id == self._open_id:
+            self._has_messages = bool(event.messages)
+            self._chat.transcript.set_conversation(event.messages)
+            self._show_body()
+            self._look_whether_generating()
+
+    def _on_message_added(self, event: MessageAdded) -> None:
+        if event.message.conversation_id == self._open_id:
+            self._has_messages = True
+            self._chat.transcript.add_message(event.message)
+            self._show_body()
+        self._look_whether_generating()
+
+    def _on_message_changed(self, event: MessageChanged) -> None:
+        if event.message.conversation_id == self._open_id:
+            self._chat.transcript.change_message(event.message)
+        self._look_whether_generating()
+
+    def _on_text_arrived(self, event: TextArrived) -> None:
+        if event.conversation_id == self._open_id:
+            self._chat.transcript.append_text(event.message_id, event.text, event.part)
+
+    def _look_whether_generating(self) -> None:
+        is_generating = self._desk.is_generating
+        if is_generating != self._is_generating:
+            self._is_generating = is_generating
+            self._chat.composer.set_generating(is_generating)
+            self.generating_changed.emit(is_generating)
+
+    # --- status -------------------------------------------------------------------------
+
+    def _on_prefill_progressed(self, event: PrefillProgressed) -> None:
+        if event.conversation_id == self._open_id:
+            self._chat.status.set_prefill(event)
+            done, total = event.done_tokens, event.total_tokens
+            self._chat.transcript.set_progress(
+                event.message_id, f"Reading the prompt, {done:,} of {total:,} tokens"
+            )
+
+    def _on_send_queued(self, event: SendQueued) -> None:
+        if event.conversation_id == self._open_id:
+            self._chat.status.set_waiting(event.waiting)
+        self._look_whether_generating()
+
+    def _on_context_counted(self, event: ContextCounted) -> None:
+        self._chat.status.set_context(event.used, event.size)
+
+    def _on_status_figures(self, event: StatusFigures) -> None:
+        self._chat.status.set_figures(event)
+
+    # --- engine -------------------------------------------------------------------------
+
+    def _on_load_progressed(self, event: LoadProgressed) -> None:
+        self._chat.header.set_progress(event.fraction)
+
+    def _on_engine_state_changed(self, event: EngineStateChanged) -> None:
+        if event.loaded is not None:
+            self._last_path = event.loaded.path
+        self._chat.header.set_engine_state(event)
+        self._chat.status.set_engine_state(event)
+        notice = self._engine_notice(event)
+        if notice is None:
+            self._chat.banners.dismiss("engine")
+        else:
+            self._chat.banners.show_notice(notice)
+        if not self._has_messages:
+            self._show_body()
+        self._look_whether_generating()
+
+    def _engine_notice(self, event: EngineStateChanged) -> Notice | None:
+        """Why nothing answers, as long as that is so."""
+        has_failed = event.state in ("crashed", "stopped") and bool(event.sentence)
+        if not has_failed or (event.state == "stopped" and self._has_no_weights()):
+            return None
+        acts = [Act("Show log", self.log_requested.emit)]
+        if event.state == "crashed" and self._last_path:
+            acts.append(Act("Load again", lambda: self._desk.load_weights(self._last_path)))
+        else:
+            acts.append(Act("Choose weights…", self._chat.header.open_menu))
+        return Notice("engine", "error", event.sentence, event.evidence, tuple(acts))
+
+    # --- notices ------------------------------------------------------------------------
+
+    def undo_last(self) -> None:
+        """Take back the last act that can be taken back, once."""
+        if self._last_undo:
+            self._undo(self._last_undo)
+
+    def _undo(self, key: str) -> None:
+        if key == self._last_undo:
+            self._last_undo = ""
+        self._chat.toasts.dismiss(key)
+        self._desk.undo(key)
+
+    def _on_noticed(self, event: Noticed) -> None:
+        if self._is_said(event.sentence):
+            return
+        acts: tuple[Act, ...] = ()
+        if event.undo:
+            self._last_undo = event.undo
+            acts = (Act("Undo", lambda: self._undo(event.undo)),)
+        key = event.undo or event.sentence
+        self._chat.toasts.show_notice(Notice(key, event.level, event.sentence, acts=acts))
+
+    def _is_said(self, sentence: str) -> bool:
+        """Whether a banner or the empty chat says these words already."""
+        card = self._chat.banners.card("engine")
+        if card is not None and card.notice.sentence == sentence:
+            return True
+        state = self._desk.engine_state
+        return state.sentence == sentence and not self._has_messages and self._has_no_weights()
+
+    def _on_store_state_changed(self, event: StoreStateChanged) -> None:
+        if event.state == "ok" or not event.sentence:
+            self._chat.banners.dismiss("store")
+            return
+        level = "error" if event.state == "failed" else "warning"
+        self._chat.banners.show_notice(Notice("store", level, event.sentence))

@@ -1,0 +1,69 @@
+"""Remembers where the window stood and how wide the sidebar was.
+
+Settings come from the database after the first paint. Until then nothing is saved, so that
+the window's first place never overwrites the remembered one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QObject, QTimer
+from PySide6.QtWidgets import QMainWindow
+
+from ui.columns import Columns
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+
+SAVE_AFTER_MS = 700
+
+
+class WindowPlace(QObject):
+    def __init__(self, window: QMainWindow, columns: Columns, desk: Desk) -> None:
+        super().__init__(window)
+        self._window = window
+        self._columns = columns
+        self._desk = desk
+        self._is_restored = False
+        self._has_news = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(SAVE_AFTER_MS)
+        self._timer.timeout.connect(self.save)
+        columns.sidebar_moved.connect(self.note)
+        if desk.settings.window_geometry:
+            self._restore()
+
+    def follow(self) -> None:
+        """The settings are there: the first time, take the remembered place."""
+        if not self._is_restored:
+            self._restore()
+
+    def note(self) -> None:
+        """The window was moved or resized: save it when that has come to rest."""
+        if self._is_restored:
+            self._has_news = True
+            self._timer.start()
+
+    def save(self) -> None:
+        self._timer.stop()
+        if not self._has_news:
+            return
+        self._has_news = False
+        geometry = bytes(self._window.saveGeometry().toHex().data()).decode()
+        self._set("window_geometry", geometry)
+        self._set("sidebar_visible", self._columns.is_sidebar_wanted)
+        self._set("sidebar_width", self._columns.sidebar_width_px)
+
+    def _set(self, name: str, value: object) -> None:
+        if getattr(self._desk.settings, name) != value:
+            self._desk.set_setting(name, value)
+
+    def _restore(self) -> None:
+        settings = self._desk.settings
+        geometry = QByteArray.fromHex(settings.window_geometry.encode())
+        if not geometry.isEmpty():
+            self._window.restoreGeometry(geometry)
+        self._columns.restore(settings.sidebar_visible, settings.sidebar_width)
+        self._is_restored = True

@@ -57,9 +57,10 @@ class Measurer:
         depth, weight = self._depth, self._weight
         best = scores.max()
         np.subtract(scores, best, out=depth)
-        np.maximum(depth, _FLOOR, out=depth)
+        if depth.min() < _FLOOR:
+            np.maximum(depth, _FLOOR, out=depth)
         np.exp(depth, out=weight)
-        total = float(weight.sum(dtype=np.float64))
+        total = float(weight.sum())
         log_total = math.log(total)
         mean_depth = float(np.dot(weight, depth)) / total
         ids = self._best(scores, depth, min(k, len(depth)))

@@ -10,7 +10,7 @@ import json
 import sys
 import zlib
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,30 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _COUNT_NAMES = frozenset(f.name for f in fields(MessageCounts))
 _NO_COUNTS = MessageCounts()
+_ROLES: dict[Any, Role] = {role.value: role for role in Role}
+_STATES: dict[Any, MessageState] = {
+    state.value: state for state in MessageState if state is not MessageState.UNREADABLE
+}
+_decode = json.JSONDecoder().decode
+
+MESSAGE_COLUMNS = (
+    "id",
+    "role",
+    "state",
+    "created_us",
+    "is_pinned",
+    "stop_reason",
+    "error",
+    "seed",
+    "weights_name",
+    "weights_hash",
+    "settings",
+    "counts",
+    "content",
+    "reasoning",
+    "token_ids",
+)
+"""What a message is read from; the rendered prompt, which may be large, only on its own."""
 
 T = TypeVar("T")
 
@@ -129,32 +153,58 @@ def conversation_from(row: Row[Any]) -> Conversation:
 
 
 def message_from(
-    row: Row[Any],
+    values: Sequence[Any],
     conversation_id: str,
     parent_id: str | None,
     sibling_index: int,
     sibling_count: int,
+    rendered_prompt: bytes | None = None,
 ) -> Message:
-    """A record of a row; `rendered_prompt` is None where the row does not carry it."""
+    """A record of the columns in `MESSAGE_COLUMNS`, in that order (more may follow).
+
+    A chat may have 10,000 of them, so values are taken by position, and what is as it
+    should be takes the short way.
+    """
+    (
+        message_id,
+        role,
+        state,
+        created_us,
+        is_pinned,
+        stop_reason,
+        error,
+        seed,
+        weights_name,
+        weights_hash,
+        settings,
+        counts,
+        content,
+        reasoning,
+        token_ids,
+    ) = values[: len(MESSAGE_COLUMNS)]
+    known_role = _ROLES.get(role)
+    known_state = _STATES.get(state)
+    if known_role is None or content is None:
+        known_state = None
     return Message(
-        id=_text(row.id),
+        id=_text(message_id),
         conversation_id=conversation_id,
         parent_id=parent_id,
-        role=_known(Role, row.role, Role.ASSISTANT),
-        content=_text(row.content),
-        created_at=from_us(row.created_us),
-        state=_state(row),
-        reasoning=_text(row.reasoning),
-        token_ids=_ids_from(row.token_ids),
-        is_pinned=bool(row.is_pinned),
-        stop_reason=_text_or_none(row.stop_reason),
-        error=_text_or_none(row.error),
-        seed=row.seed if isinstance(row.seed, int) else None,
-        settings=_object(row.settings),
-        weights_name=_text_or_none(row.weights_name),
-        weights_hash=_text_or_none(row.weights_hash),
-        rendered_prompt=_prompt_from(getattr(row, "rendered_prompt", None)),
-        counts=_counts(row.counts),
+        role=known_role or Role.ASSISTANT,
+        content=content if type(content) is str else _text(content),
+        created_at=from_us(created_us),
+        state=known_state or MessageState.UNREADABLE,
+        reasoning=reasoning if type(reasoning) is str else _text(reasoning),
+        token_ids=None if token_ids is None else _ids_from(token_ids),
+        is_pinned=bool(is_pinned),
+        stop_reason=None if stop_reason is None else _text(stop_reason),
+        error=None if error is None else _text(error),
+        seed=seed if type(seed) is int else None,
+        settings={} if settings is None else _object(settings),
+        weights_name=None if weights_name is None else _text(weights_name),
+        weights_hash=None if weights_hash is None else _text(weights_hash),
+        rendered_prompt=_prompt_from(rendered_prompt),
+        counts=_NO_COUNTS if counts is None else _counts(counts),
         sibling_index=sibling_index,
         sibling_count=sibling_count,
     )
@@ -192,19 +242,11 @@ def _known(kind: type[T], value: Any, default: T) -> T:
         return default
 
 
-def _state(row: Row[Any]) -> MessageState:
-    if row.content is None:
-        return MessageState.UNREADABLE
-    if row.role not in Role.__members__.values():
-        return MessageState.UNREADABLE
-    return _known(MessageState, row.state, MessageState.UNREADABLE)
-
-
 def _object(text: Any) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        value = json.loads(text)
+        value = _decode(text)
     except (ValueError, TypeError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

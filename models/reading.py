@@ -14,12 +14,12 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select, text
 
 from models.errors import NotFoundError
-from models.mapping import conversation_from, message_from, weights_from
+from models.mapping import MESSAGE_COLUMNS, conversation_from, message_from, weights_from
 from models.records import Conversation, Message, Weights
 from models.tables import ConversationRow, MessageRow, SettingRow, TokenTraceRow, WeightsRow
 
 _PATH = text(
-    """
+    f"""
     WITH RECURSIVE path(row_id, parent_row_id, height) AS (
         SELECT row_id, parent_row_id, 0 FROM message WHERE row_id = :leaf
         UNION ALL
@@ -27,13 +27,12 @@ _PATH = text(
         FROM path JOIN message AS m ON m.row_id = path.parent_row_id
         LIMIT :bound
     )
-    SELECT m.row_id, m.id, m.parent_row_id, m.role, m.state, m.created_us, m.is_pinned,
-        m.stop_reason, m.error, m.seed, m.weights_name, m.weights_hash, m.settings, m.counts,
-        m.content, m.reasoning, m.token_ids, path.height,
+    SELECT {", ".join(f"m.{name}" for name in MESSAGE_COLUMNS)},
+        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
+            AND s.parent_row_id IS m.parent_row_id AND s.row_id < m.row_id) AS sibling_index,
         (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
             AND s.parent_row_id IS m.parent_row_id) AS sibling_count,
-        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
-            AND s.parent_row_id IS m.parent_row_id AND s.row_id < m.row_id) AS sibling_index
+        path.height
     FROM path JOIN message AS m ON m.row_id = path.row_id
     """
 )
@@ -51,11 +50,7 @@ _LEAF_BELOW = text(
     """
 )
 
-_IN_PATH = [
-    getattr(MessageRow, column.name)
-    for column in MessageRow.__table__.columns
-    if column.name != "rendered_prompt"
-]
+_COLUMNS = [MessageRow.__table__.columns[name] for name in MESSAGE_COLUMNS]
 
 # --- conversations ----------------------------------------------------------------------------
 
@@ -122,7 +117,7 @@ def load_path(connection: Connection, conversation_id: str, leaf_id: str) -> tup
 def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
     row = message_row(connection, message_id)
     versions = connection.execute(
-        select(*_IN_PATH)
+        select(*_COLUMNS)
         .where(
             MessageRow.conversation_row_id == row.conversation_row_id,
             MessageRow.parent_row_id.is_not_distinct_from(row.parent_row_id),
@@ -145,14 +140,14 @@ def leaf_below(connection: Connection, message_id: str) -> str:
 
 
 def load_message(connection: Connection, message_id: str) -> Message:
-    row = connection.execute(
-        select(*MessageRow.__table__.columns).where(MessageRow.id == message_id)
-    ).one_or_none()
-    if row is None:
-        raise NotFoundError("This message is not in the database.")
+    row = message_row(connection, message_id)
+    values = connection.execute(
+        select(*_COLUMNS, MessageRow.rendered_prompt).where(MessageRow.row_id == row.row_id)
+    ).one()
     conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
-    rows = _sibling_rows(connection, row)
-    return message_from(row, conversation_id, parent_id, rows.index(row.row_id), len(rows))
+    rows = _sibling_rows(connection, row.conversation_row_id, row.parent_row_id)
+    index = rows.index(row.row_id)
+    return message_from(values, conversation_id, parent_id, index, len(rows), values[-1])
 
 
 def message_row(connection: Connection, message_id: str) -> Row[int, int, int | None]:
@@ -184,17 +179,16 @@ def _path(
     bound = connection.scalar(select(func.count()).select_from(MessageRow))
     rows = connection.execute(_PATH, {"leaf": leaf_row_id, "bound": bound}).all()
     # Sorted here: SQLite would copy every text into a temporary table to sort.
-    return _records_along(sorted(rows, key=lambda row: -row.height), conversation_id)
+    return _records_along(sorted(rows, key=lambda row: -row[-1]), conversation_id)
 
 
-def _records_along(rows: Sequence[Row[Any]], conversation_id: str) -> tuple[Message, ...]:
+def _records_along(rows: Sequence[Sequence[Any]], conversation_id: str) -> tuple[Message, ...]:
     """Each row's parent is the one before it."""
     messages: list[Message] = []
     parent_id: str | None = None
     for row in rows:
-        messages.append(
-            message_from(row, conversation_id, parent_id, row.sibling_index, row.sibling_count)
-        )
+        sibling_index, sibling_count, _height = row[-3:]
+        messages.append(message_from(row, conversation_id, parent_id, sibling_index, sibling_count))
         parent_id = messages[-1].id
     return tuple(messages)
 
@@ -210,13 +204,15 @@ def _names_of(
     return conversation_id or "", parent_id
 
 
-def _sibling_rows(connection: Connection, row: Row[Any]) -> Sequence[int]:
+def _sibling_rows(
+    connection: Connection, conversation_row_id: int, parent_row_id: int | None
+) -> Sequence[int]:
     return (
         connection.execute(
             select(MessageRow.row_id)
             .where(
-                MessageRow.conversation_row_id == row.conversation_row_id,
-                MessageRow.parent_row_id.is_not_distinct_from(row.parent_row_id),
+                MessageRow.conversation_row_id == conversation_row_id,
+                MessageRow.parent_row_id.is_not_distinct_from(parent_row_id),
             )
             .order_by(MessageRow.row_id)
         )

@@ -27,8 +27,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from models.backup_thread import BackupThread
 from models.records import Conversation, Message, SearchHit, StoreOpened, Weights
-from models.threads import BackupThread, ReaderThread, WriterThread
+from models.threads import ReaderThread, WriterThread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

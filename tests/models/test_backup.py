@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_records import START, a_conversation
 
-from models import backup, threads
+from models import backup, backup_thread
 from models.backup import Backup, back_up, is_due, is_sound, list_backups, surplus, thin
 from models.errors import StoreError
 from models.store import Store
@@ -166,7 +166,7 @@ def test_the_daily_backup_is_made_by_itself(
         return real(folder)
 
     monkeypatch.setattr(backup, "thin", thin_and_tell)
-    monkeypatch.setattr(threads, "_BACKUP_CHECK_S", 0.05)
+    monkeypatch.setattr(backup_thread, "_CHECK_EVERY_S", 0.05)
     open_store(backup_after_s=0.0)
     assert made.wait(20)
     time.sleep(0.3)  # some more checks: it is not due again

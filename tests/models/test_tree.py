@@ -173,4 +173,4 @@ def test_ten_thousand_messages_open_at_once(store: Store, execute: Callable[...,
     elapsed_s = time.perf_counter() - start
     assert [m.id for m in path] == [f"id{i}" for i in range(1, 10001)]
     assert store.leaf_below("id1").result() == "id10000"
-    assert elapsed_s < 2.0  # about 0.15 s on an idle machine
+    assert elapsed_s < 5.0  # a twentieth of it on an idle machine; a query per message takes longer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath
 
@@ -20,7 +22,13 @@ class CodeLayout:
 
     has_header: bool
 
-    def __init__(self, block: CodeBlock, styles: Styles, width: float) -> None:
+    def __init__(
+        self,
+        block: CodeBlock,
+        styles: Styles,
+        width: float,
+        colored: Sequence[Run] | None = None,
+    ) -> None:
         self._block = block
         self._styles = styles
         self._width = width
@@ -30,7 +38,9 @@ class CodeLayout:
         inner = max(styles.px(40), width - 2 * styles.px(PADDING))
         option = text_option(is_code=True)
         option.setTabStopDistance(styles.code_tab)
-        found = [self._format_run(run) for run in runs(block.code, block.language)]
+        if colored is None:
+            colored = list(runs(block.code, block.language))
+        found = [self._format_run(run) for run in colored]
         self._lines = TextLines(
             block.code, styles.code, inner, styles.code_step, runs=found, option=option
         )

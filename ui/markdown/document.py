@@ -76,10 +76,11 @@ class Document:
             self._unread.append(text)
             self._length += len(text)
 
-    def finish(self) -> None:
-        """No more text comes: whatever was held back is shown."""
-        self._is_open = False
-        self._unread.append("")
+    def set_open(self, is_open: bool) -> None:
+        """Whether more text is coming. When none is, whatever was held back is shown."""
+        if is_open != self._is_open:
+            self._is_open = is_open
+            self._unread.append("")
 
     def take_changes(self) -> int:
         """Read what was appended; the index of the first segment that is not the object that
@@ -124,7 +125,8 @@ class Document:
         known = len(self._closed)
         for line in lines:
             self._tail.feed(line.replace("\r", ""))
-        self._note_definitions(lines, known)
+        whole = lines if self._is_open else [*lines, self._partial]
+        self._note_definitions(whole, known)
         self._closed[known:] = _kept(self._shown[known:], self._closed[known:])
         end: list[Segment] = []
         tail = self._tail.copy(end.append)
@@ -182,7 +184,7 @@ def _kept(old: list[Segment], new: list[Segment]) -> list[Segment]:
     out = list(new)
     for i, (before, after) in enumerate(zip(old, new, strict=False)):
         if _is_same(before, after):
-            before.group, before.is_open = after.group, after.is_open
+            before.group, before.is_open, before.first = after.group, after.is_open, after.first
             out[i] = before
     return out
 

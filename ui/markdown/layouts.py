@@ -20,6 +20,7 @@ from ui.markdown.blocks import (
 from ui.markdown.code_layout import CodeLayout
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.document import Document
+from ui.markdown.highlight import Run, runs_of_part
 from ui.markdown.segments import CodeGroup, Segment, SegmentKind
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.table_layout import TableLayout
@@ -172,6 +173,7 @@ class SegmentLayout:
         is_first: bool = False,
     ) -> None:
         self.segment = segment
+        self._document = document
         self._styles = styles
         self._width = width
         self.placed: list[PlacedBlock] = []
@@ -252,12 +254,37 @@ class SegmentLayout:
         indent = sum(QUOTE_INDENT if c == "q" else LIST_INDENT for c in frame.nest)
         left = min(self._styles.px(indent), self._width * 0.6)
         width = max(self._styles.px(40), self._width - left)
-        layout = _layout(block, self._styles, width)
+        layout = self._layout(block, width)
         is_rtl = not isinstance(block, CodeBlock) and bool(is_right_to_left(layout.text))
         x = 0.0 if is_rtl else left
         rect = QRectF(x, y + space, width, layout.height)
         self.placed.append(PlacedBlock(layout, frame, rect, space, is_rtl))
         return rect.bottom()
+
+    def _layout(self, block: Block, width: float) -> BlockLayout:
+        styles = self._styles
+        if isinstance(block, TextBlock):
+            return TextLayout(block, styles, width)
+        if isinstance(block, CodeBlock):
+            return CodeLayout(block, styles, width, self._colored())
+        if isinstance(block, TableBlock):
+            return TableLayout(block, styles, width, self._first_table())
+        if isinstance(block, LiteralBlock):
+            return LiteralLayout(block, styles, width)
+        return RuleLayout(styles, width)
+
+    def _colored(self) -> list[Run] | None:
+        """The colours of this part of a long code block, where the whole has been coloured."""
+        segment = self.segment
+        if segment.group is None or segment.kind is not SegmentKind.CODE:
+            return None
+        return runs_of_part(segment.group, segment.line, segment.text.count("\n") + 1)
+
+    def _first_table(self) -> TableBlock | None:
+        if self.segment.first is None:
+            return None
+        blocks = self._document.blocks(self.segment.first)
+        return blocks[0] if blocks and isinstance(blocks[0], TableBlock) else None
 
     def _natural(self, placed: PlacedBlock) -> float:
         return self._width - placed.rect.width() + placed.layout.natural_width
@@ -309,15 +336,3 @@ class SegmentLayout:
 
 def _is_card(placed: PlacedBlock) -> bool:
     return isinstance(placed.layout, CodeLayout | TableLayout)
-
-
-def _layout(block: Block, styles: Styles, width: float) -> BlockLayout:
-    if isinstance(block, TextBlock):
-        return TextLayout(block, styles, width)
-    if isinstance(block, CodeBlock):
-        return CodeLayout(block, styles, width)
-    if isinstance(block, TableBlock):
-        return TableLayout(block, styles, width)
-    if isinstance(block, LiteralBlock):
-        return LiteralLayout(block, styles, width)
-    return RuleLayout(styles, width)

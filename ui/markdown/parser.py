@@ -147,7 +147,7 @@ class _Walk:
         self._table: _TableRead | None = None
 
     def blocks(self, source: str, number: int | None) -> list[Block]:
-        tokens = _markdown().parse(source, {"references": self._references})
+        tokens = _markdown().parse(source, {"references": dict(self._references)})
         for i, token in enumerate(tokens):
             self._take(token, tokens, i)
             if token.type == "ordered_list_open" and number is not None:

@@ -21,9 +21,9 @@ from enum import StrEnum
 
 from ui.markdown.blocks import Block
 
-MAX_CHARS = 4000
+MAX_CHARS = 3000
 MAX_CODE_LINES = 64
-MAX_TABLE_LINES = 34
+MAX_TABLE_LINES = 18
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$")
 _INNER_FENCE = re.compile(r"^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|>[ \t]?)*(`{3,}|~{3,})(.*)$")
@@ -53,12 +53,15 @@ class CodeGroup:
     """The parts of one fenced block: the unit of copying and highlighting.
 
     `is_broken`: a line was too long for one part, so the parts' lines are not the code's.
+    `runs` are the colours of the whole code, by line, once they were computed: parts that are
+    coloured alone do not know that they begin inside a string.
     """
 
     language: str = ""
     lines: list[str] = field(default_factory=list)
     is_closed: bool = False
     is_broken: bool = False
+    runs: list[list[tuple[int, int, str]]] | None = None
 
     @property
     def code(self) -> str:
@@ -71,7 +74,8 @@ class Segment:
     """A part of the source. `blocks` is filled when it is first looked at.
 
     `number` continues an ordered list whose earlier items are in other segments.
-    `head` holds the two head lines of a table that was cut; `is_joined`: no space above.
+    `head` holds the two head lines of a table that was cut, `first` its first part; `line` is
+    where a part of a code block begins. `is_joined`: no space above.
     """
 
     kind: SegmentKind
@@ -80,8 +84,10 @@ class Segment:
     is_joined: bool = False
     number: int | None = None
     head: str = ""
+    first: Segment | None = None
     group: CodeGroup | None = None
     part: int = 0
+    line: int = 0
     is_last_part: bool = True
     is_open: bool = False
     blocks: tuple[Block, ...] | None = None
@@ -127,6 +133,7 @@ class Tail:
         self.number: int | None = None
         self.last_item: tuple[int, str] | None = None
         self.head: list[str] = []
+        self.first: Segment | None = None
         self.group: CodeGroup | None = None
         self.part = 0
 
@@ -167,8 +174,10 @@ class Tail:
             is_joined=self.is_joined,
             number=self.number,
             head="\n".join(self.head) if kind is SegmentKind.TABLE and self.part else "",
+            first=self.first,
             group=self.group,
             part=self.part,
+            line=len(self.group.lines) - len(self.lines) if self.group else 0,
             is_open=is_open,
         )
         self._reset()
@@ -365,10 +374,19 @@ class Tail:
         self.is_joined = True
 
     def _cut_table(self) -> None:
-        head, part = self.head, self.part
+        head, part, emit = self.head, self.part, self.emit
+        parts = [self.first] if self.first is not None else []
+
+        def keep(segment: Segment) -> None:
+            parts.append(segment)
+            emit(segment)
+
+        self.emit = keep
         self.close()
+        self.emit = emit
         self._begin(SegmentKind.TABLE)
         self.head, self.part, self.is_joined = head, part + 1, True
+        self.first = parts[0]
 
     def _reset(self) -> None:
         self.is_tight = self.blanks == 0
@@ -381,6 +399,7 @@ class Tail:
         self.is_joined = False
         self.number = None
         self.head = []
+        self.first = None
         self.group = None
         self.part = 0
 
@@ -414,7 +433,7 @@ def _not_last(segment: Segment) -> Segment:
 
 def _pieces(line: str, size: int) -> list[str]:
     """Cut a very long line, at spaces where there are any."""
-    if len(line) <= 2 * size:
+    if len(line) <= size + size // 2:
         return [line]
     pieces = []
     start = 0

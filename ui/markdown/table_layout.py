@@ -34,12 +34,16 @@ class _Cell:
 class TableLayout:
     """`text` has a tab between cells and a line feed between rows."""
 
-    def __init__(self, block: TableBlock, styles: Styles, width: float) -> None:
+    def __init__(
+        self, block: TableBlock, styles: Styles, width: float, first: TableBlock | None = None
+    ) -> None:
         self._styles = styles
         self._aligns = block.aligns
         rows = [] if block.is_continuation else [block.header]
         rows += list(block.rows)
-        measured = [block.header, *block.rows]
+        # All parts of a long table are as wide as the first one wants to be.
+        model = first or block
+        measured = [model.header, *model.rows]
         self._widths = column_widths(measured, styles, width)
         self._width = sum(self._widths)
         self._cells: list[list[_Cell]] = []

@@ -12,8 +12,9 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
 from ui.markdown.document import Document
+from ui.markdown.highlight import needs_group_highlight
 from ui.markdown.layouts import Action, SegmentLayout
-from ui.markdown.segments import Segment, SegmentKind
+from ui.markdown.segments import CodeGroup, Segment, SegmentKind
 from ui.markdown.styles import Styles
 from ui.transcript.heights import Heights
 
@@ -119,6 +120,22 @@ class Body:
     def laid_out(self) -> int:
         """How many segments have a layout now."""
         return sum(box.layout is not None for box in self._boxes)
+
+    def groups(self) -> list[CodeGroup]:
+        """The code blocks with a layout that wait for the colours of the whole."""
+        found = {
+            id(box.segment.group): box.segment.group
+            for box in self._boxes
+            if box.layout is not None and box.segment.group is not None
+        }
+        return [group for group in found.values() if needs_group_highlight(group)]
+
+    def recolor(self, group: CodeGroup) -> None:
+        """Lay the parts of a code block out again, with the colours that its group has now."""
+        for i, box in enumerate(self._boxes):
+            if box.segment.group is group and box.layout is not None:
+                box.layout = None
+                self._lay_out(i)
 
     # Painting and hitting
 

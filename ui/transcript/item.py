@@ -81,6 +81,10 @@ class MessageItem:
     def reasoning(self) -> Body | None:
         return self._reasoning
 
+    def bodies(self) -> list[Body]:
+        """The texts that are shown."""
+        return [body for _section, body in self._bodies()]
+
     # Changing
 
     def set_message(self, message: Message) -> None:
@@ -261,13 +265,13 @@ class MessageItem:
 
     def _grown(self, body: Body, text: str, is_plain: bool) -> Body:
         """The body for a text that is mostly the one it shows already."""
-        source = body.document.source
+        document = body.document
+        source = document.source
         if text.startswith(source):
-            body.document.append(text[len(source) :])
-        elif not (self.is_streaming and source.startswith(text)):
+            document.append(text[len(source) :])
+        elif not (self.is_streaming and document.is_open and source.startswith(text)):
             return self._new_body(text, body.styles, body.width, is_plain=is_plain)
-        if body.document.is_open and not self.is_streaming:
-            body.document.finish()
+        document.set_open(self.is_streaming)
         if body.is_read:
             body.read()
         return body

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from models.records import Message, Role
 from ui.markdown.styles import Styles
+from ui.transcript.body import Body
 from ui.transcript.heights import Heights
 from ui.transcript.item import MessageItem
 
@@ -66,6 +67,14 @@ class Rows:
     def items_made(self) -> int:
         """How many messages have an item now."""
         return len(self._items)
+
+    def bodies(self, top: float, bottom: float) -> list[Body]:
+        """The texts between two heights."""
+        if not self._messages:
+            return []
+        shown = range(self.at(top), self.at(bottom) + 1)
+        items = [self._items[index] for index in shown if index in self._items]
+        return [body for item in items for body in item.bodies()]
 
     # Changing
 

@@ -35,6 +35,7 @@ from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
 from ui.theme import Theme
 from ui.transcript.anchor import Anchor
+from ui.transcript.coloring import Coloring
 from ui.transcript.item import Look
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.pointer import Pointer
@@ -84,6 +85,7 @@ class TranscriptView(QAbstractScrollArea):
         self.repaints = 0
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
+        self._coloring = Coloring(self, self._on_colored)
         self.keyboard = Keyboard(self)
         self.pointer = Pointer(self)
         self._news = self._news_button()
@@ -103,6 +105,8 @@ class TranscriptView(QAbstractScrollArea):
         if not (was_same and self._anchor.move_to(top_id)):
             self._sticks = True
         self._show_news(False)
+        if messages:
+            self._coloring.warm_up()
         self._settle()
         self.viewport().update()
 
@@ -112,6 +116,7 @@ class TranscriptView(QAbstractScrollArea):
             self.change_message(message)
             return
         self.rows.append(message)
+        self._coloring.warm_up()
         if message.role is Role.USER:
             self.scroll_to_end()
         else:
@@ -280,6 +285,11 @@ class TranscriptView(QAbstractScrollArea):
         if self._sticks:
             self._anchor.take(self.scroll_top)
         self._place_news()
+        self._coloring.look_at(self.rows.bodies(self.scroll_top, self.scroll_top + height))
+
+    def _on_colored(self) -> None:
+        self._settle()
+        self.viewport().update()
 
     def _total(self) -> float:
         return self.rows.total + self.top_space + self._theme.px(BOTTOM_PX)
@@ -330,7 +340,8 @@ class TranscriptView(QAbstractScrollArea):
             self._show_news(True)
         self._grown.clear()
         self._settle()
-        self.viewport().repaint() if self.isVisible() else None
+        if self.isVisible():
+            self.viewport().repaint()
         cost_ms = (time.perf_counter() - started) * 1000
         self._timer.setInterval(round(max(FRAME_MS, COST_FACTOR * cost_ms)))
 

@@ -1,0 +1,157 @@
+"""What `ask` prints: the plain text of the answer, or one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Final, TextIO
+
+import msgspec
+
+from app.engine.pieces import Pieces, unpack
+from app.engine.protocol import (
+    Event,
+    Failed,
+    Hello,
+    Log,
+    Note,
+    Progress,
+    Queued,
+    Summary,
+    TextFlushed,
+    TokenArrived,
+    TokenTrace,
+)
+
+
+class AskOutput(ABC):
+    """Takes the events of one answer, in order. `pieces` names alternatives, once known."""
+
+    def __init__(self) -> None:
+        self.pieces: Pieces | None = None
+
+    @abstractmethod
+    def event(self, event: Event) -> None:
+        """Something happened that does not end the request."""
+
+    @abstractmethod
+    def summary(self, summary: Summary) -> None:
+        """The answer is complete, or was stopped."""
+
+    @abstractmethod
+    def failed(self, failed: Failed) -> None:
+        """It failed; the sentence itself goes to stderr elsewhere."""
+
+
+class PlainText(AskOutput):
+    """The answer on stdout as it arrives; reasoning and notes on stderr."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
+        super().__init__()
+        self._stdout = stdout
+        self._stderr = stderr
+        self._line_is_open: dict[str, bool] = {}
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, TokenArrived | TextFlushed) and event.text:
+            self._write(event.part, event.text)
+        elif isinstance(event, Note):
+            self._end_line("reasoning")
+            print(event.sentence, file=self._stderr)
+
+    def summary(self, summary: Summary) -> None:
+        self._end_line("reasoning")
+        self._end_line("content")
+
+    def failed(self, failed: Failed) -> None:
+        self._end_line("reasoning")
+        self._end_line("content")
+
+    def _write(self, part: str, text: str) -> None:
+        if part == "content":
+            self._end_line("reasoning")
+        stream = self._stdout if part == "content" else self._stderr
+        stream.write(text)
+        stream.flush()
+        self._line_is_open[part] = not text.endswith("\n")
+
+    def _end_line(self, part: str) -> None:
+        if self._line_is_open.pop(part, False):
+            stream = self._stdout if part == "content" else self._stderr
+            stream.write("\n")
+            stream.flush()
+
+
+_NAMES: Final = {
+    Hello: "hello",
+    Progress: "progress",
+    Queued: "queued",
+    Note: "note",
+    TextFlushed: "text_flushed",
+}
+
+
+class JsonLines(AskOutput):
+    """One object per line, each with its `event`. Probabilities are before samplers, at
+    temperature 1. A token's `text` is its own bytes as text; `shown` is what it added to the
+    answer (held back for stop strings and half characters): all `shown` together, with
+    `text_flushed`, are the answer."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        super().__init__()
+        self._stdout = stdout
+        encoding = (getattr(stdout, "encoding", None) or "ascii").lower().replace("-", "")
+        self._ascii = encoding != "utf8"
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, TokenArrived):
+            self._print("token", self._token(event))
+        elif not isinstance(event, Log) and type(event) in _NAMES:
+            fields = msgspec.to_builtins(event)
+            self._print(_NAMES[type(event)], {k: v for k, v in fields.items() if k not in _INNER})
+
+    def summary(self, summary: Summary) -> None:
+        fields = msgspec.to_builtins(summary)
+        self._print("summary", {k: v for k, v in fields.items() if k not in _INNER})
+
+    def failed(self, failed: Failed) -> None:
+        self._print("failed", {"kind": failed.kind, "sentence": failed.sentence})
+
+    def _token(self, event: TokenArrived) -> dict[str, Any]:
+        token = event.token
+        return {
+            "index": token.index,
+            "token_id": token.token_id,
+            "bytes": token.piece.hex(),
+            "text": token.piece.decode("utf-8", "replace"),
+            "shown": event.text,
+            "part": event.part,
+            "probability": math.exp(token.logprob),
+            "rank": token.rank,
+            "entropy": token.entropy,
+            "alternatives": self._alternatives(token),
+            "stages": [
+                {"stage": s.stage, "left": s.left, "probability": s.probability}
+                for s in token.stages
+            ],
+            "ms": token.ms,
+            "context_used": event.context_used,
+        }
+
+    def _alternatives(self, token: TokenTrace) -> list[list[Any]]:
+        ids = unpack(token.alternative_ids)
+        logprobs = unpack(token.alternative_logprobs)
+        pieces = self.pieces
+        return [
+            [int(i), pieces.text(int(i)) if pieces else "", math.exp(logprob)]
+            for i, logprob in zip(ids, logprobs, strict=False)
+        ]
+
+    def _print(self, name: str, fields: dict[str, Any]) -> None:
+        line = json.dumps({"event": name, **fields}, ensure_ascii=self._ascii)
+        self._stdout.write(line + "\n")
+        self._stdout.flush()
+
+
+_INNER: Final = ("@", "id")

@@ -1,0 +1,317 @@
+"""`main.py ask`: one answer on stdout, without a window.
+
+It uses the same client, supervisor and engine as the window, takes no lock and writes
+nothing. Errors are one sentence on stderr and an exit code that is not 0, never a traceback:
+
+    0 answered · 1 failed · 2 wrong arguments · 130 stopped by Ctrl-C · 141 nobody reads stdout
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from app.ask_output import AskOutput, JsonLines, PlainText
+from app.chat.settings import SettingRefused, Settings, changed
+from app.engine.client import child_command
+from app.engine.pieces import Pieces
+from app.engine.protocol import (
+    ChatMessage,
+    ChatPrompt,
+    Failed,
+    Finished,
+    Generate,
+    LoadOptions,
+    Prompt,
+    ReadVocabulary,
+    Stopped,
+    Summary,
+    TextPrompt,
+    Vocabulary,
+    clean_text,
+)
+from app.engine.supervisor import Engine, EngineEvent, StateChanged
+
+FAILED: Final = 1
+WRONG_ARGUMENTS: Final = 2
+INTERRUPTED: Final = 130
+NOBODY_READS: Final = 141
+
+_ALTERNATIVES: Final = 8
+
+_NO_WEIGHTS: Final = (
+    "No weights are installed. Name a GGUF file with --gguf FILE, or run “make run” once: it "
+    "installs the included SmolLM2 135M."
+)
+
+_SETTING_OF: Final = {
+    "system": "system_prompt",
+    "seed": "seed",
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "repeat_penalty": "repeat_penalty",
+    "max_tokens": "max_tokens",
+    "stop": "stop_strings",
+    "threads": "n_threads",
+    "ctx": "n_ctx",
+}
+
+
+class AskError(Exception):
+    """Ends the program: a sentence for the user, and the exit code."""
+
+    def __init__(self, sentence: str, code: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.code = code
+
+
+def main(argv: Sequence[str]) -> int:
+    """Answer and return the exit code."""
+    _make_streams_safe()
+    try:
+        return _run(_parse(argv))
+    except AskError as error:
+        print(error.sentence, file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return NOBODY_READS
+
+
+# --- arguments --------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        sentence = message[:1].upper() + message[1:].rstrip(".")
+        raise AskError(f"{sentence}. See main.py ask --help.", WRONG_ARGUMENTS)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog="main.py ask", description="Answer one message, without a window.")
+    add = parser.add_argument
+    add("text", help="the message; - reads it from stdin")
+    add("--gguf", metavar="FILE", help="weights to use (default: the included ones)")
+    add("--system", metavar="S", help="system prompt")
+    add("--seed", type=int, metavar="N", help="for the same answer again")
+    add("--temperature", type=float, metavar="T", help="0 always takes the best token")
+    add("--top-k", type=int, metavar="K", help="keep the K best candidates (0: all)")
+    add("--top-p", type=float, metavar="P", help="keep the smallest set that reaches P (1: off)")
+    add("--min-p", type=float, metavar="P", help="keep what has P times the best one's (0: off)")
+    add("--repeat-penalty", type=float, metavar="R", help="1: off")
+    add("--max-tokens", type=int, metavar="N", help="0: until the context is full")
+    add("--stop", action="append", metavar="S", help="end before this text (may be repeated)")
+    add("--threads", type=int, metavar="N", help="0: chosen by the engine")
+    add("--ctx", type=int, metavar="N", help="size of the context in tokens (0: automatic)")
+    add("--raw", action="store_true", help="continue the text as it is, without a chat template")
+    add("--settings", metavar="FILE", help="JSON object of settings; other options go before it")
+    add("--json", action="store_true", help="one JSON object per line, with every token")
+    add("--offline", action="store_true", help="open no connection (ask never does)")
+    add("--data-dir", metavar="DIR", help="accepted for uniformity; ask stores nothing")
+    add("--scripted", metavar="FILE", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """The defaults, then the settings file, then the options."""
+    values: dict[str, object] = {}
+    if options.settings is not None:
+        values |= _read_settings(Path(options.settings))
+    for option, name in _SETTING_OF.items():
+        given = getattr(options, option)
+        if given is not None:
+            values[name] = given
+    settings = Settings()
+    for name, value in values.items():
+        try:
+            settings = changed(settings, name, value)
+        except SettingRefused as refused:
+            raise AskError(str(refused), WRONG_ARGUMENTS) from refused
+    return settings
+
+
+def _read_settings(path: Path) -> dict[str, object]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AskError(f"The settings file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise AskError(f"The settings file {path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise AskError(f"The settings file {path} must hold one JSON object.")
+    return values
+
+
+def _weights(options: argparse.Namespace) -> str:
+    """Path of the weights. Raises AskError if there are none."""
+    if options.scripted is not None:
+        return str(options.scripted)
+    if options.gguf is not None:
+        path = Path(options.gguf).expanduser()
+        if not path.exists():
+            raise AskError(f"There is no file {path}. Check the path given with --gguf.")
+        return str(path.resolve())
+    from app.gguf import starter
+
+    found = starter.find()
+    if found is None:
+        raise AskError(_NO_WEIGHTS)
+    return str(found.path)
+
+
+def _prompt(options: argparse.Namespace, settings: Settings) -> Prompt:
+    text = _stdin_text() if options.text == "-" else _argument_text(options.text)
+    if options.raw:
+        if options.system:
+            raise AskError("--raw knows no system prompt. Leave out --system.", WRONG_ARGUMENTS)
+        if not text:
+            raise AskError("There is no text to continue.", WRONG_ARGUMENTS)
+        return TextPrompt(text)
+    if not text.strip():
+        raise AskError("There is nothing to answer: the text is empty.", WRONG_ARGUMENTS)
+    system = settings.system_prompt
+    messages = [ChatMessage("system", _argument_text(system))] if system else []
+    return ChatPrompt([*messages, ChatMessage("user", text)])
+
+
+def _argument_text(text: str) -> str:
+    """Bytes of an argument that are no UTF-8 arrive as surrogates; they become U+FFFD."""
+    return clean_text(text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass"))
+
+
+def _stdin_text() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+# --- the run ----------------------------------------------------------------------------------
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = _settings(options)
+    prompt = _prompt(options, settings)
+    weights = _weights(options)
+    command = child_command("engine")
+    if options.scripted is not None:
+        command = child_command("scripted", str(options.scripted))
+    output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
+    talk = _Talk(command, output)
+    try:
+        talk.load(weights, settings.load_options())
+        if options.json:
+            output.pieces = talk.read_pieces()
+        return talk.answer(_generate(prompt, settings, with_trace=options.json))
+    finally:
+        talk.close()
+
+
+def _generate(prompt: Prompt, settings: Settings, *, with_trace: bool) -> Generate:
+    return Generate(
+        id=0,
+        prompt=prompt,
+        sampling=settings.sampling(),
+        max_tokens=settings.max_tokens,
+        stop=list(settings.stop_strings),
+        conversation="ask",
+        alternatives=_ALTERNATIVES if with_trace else 0,
+        record_stages=with_trace,
+    )
+
+
+class _CtrlC:
+    """Put among the events by the user."""
+
+
+class _Talk:
+    """One engine, its events in a queue, and the user's Ctrl-C."""
+
+    def __init__(self, command: list[str], output: AskOutput) -> None:
+        self._output = output
+        # Only a SimpleQueue may be put into by a signal handler.
+        self._events: queue.SimpleQueue[EngineEvent | _CtrlC] = queue.SimpleQueue()
+        self._engine = Engine(command, self._events.put)
+        self._interrupts = 0
+        self._old_handler = signal.signal(signal.SIGINT, self._on_ctrl_c)
+
+    def load(self, path: str, options: LoadOptions) -> None:
+        """Raises AskError if the weights do not load."""
+        ending = self._follow(self._engine.load(path, options))
+        if isinstance(ending, Failed):
+            self._output.failed(ending)
+            raise AskError(ending.sentence)
+        if isinstance(ending, Stopped):
+            raise KeyboardInterrupt
+
+    def read_pieces(self) -> Pieces | None:
+        ending = self._follow(self._engine.request(ReadVocabulary(0)))
+        if isinstance(ending, Finished) and isinstance(ending.result, Vocabulary):
+            return Pieces(ending.result)
+        return None
+
+    def answer(self, generate: Generate) -> int:
+        """Stream the reply; return the exit code. Raises AskError if it fails."""
+        ending = self._follow(self._engine.generate(generate))
+        summary = ending.partial if isinstance(ending, Failed) else ending.result
+        if isinstance(summary, Summary):
+            self._output.summary(summary)
+        if isinstance(ending, Failed):
+            self._output.failed(ending)
+            raise AskError(ending.sentence)
+        return INTERRUPTED if isinstance(ending, Stopped) else 0
+
+    def close(self) -> None:
+        self._engine.close()
+        signal.signal(signal.SIGINT, self._old_handler)
+
+    def _on_ctrl_c(self, *_: object) -> None:
+        """The first one is an event among others, so that no line is cut in the middle; a
+        second one is not waited for."""
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise KeyboardInterrupt
+        self._events.put(_CtrlC())
+
+    def _follow(self, request_id: int) -> Finished | Stopped | Failed:
+        """Pass events to the output until the request ends; Ctrl-C stops it."""
+        if self._interrupts:
+            raise KeyboardInterrupt
+        while True:
+            event = self._events.get()
+            if isinstance(event, _CtrlC):
+                self._engine.stop(request_id)
+            elif isinstance(event, Finished | Stopped | Failed):
+                if event.id == request_id:
+                    return event
+            elif not isinstance(event, StateChanged):
+                self._output.event(event)
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+def _make_streams_safe() -> None:
+    """A console that cannot show a character shows "?" for it instead of ending us."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _forget_stdout() -> None:
+    """Python flushes stdout at exit; let that go nowhere instead of failing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

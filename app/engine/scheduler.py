@@ -241,8 +241,17 @@ class Scheduler:
         busy = [slot for slot in self._slots if slot.reply is not None]
         if not busy:
             return True
-        taken = sum(max(len(s.cells), len(s.reply.ids) if s.reply else 0) + _RESERVE for s in busy)
+        taken = sum(self._cells_wanted(slot) for slot in busy)
         return taken + len(request.prompt.ids) + 1 <= self._weights.n_ctx
+
+    def _cells_wanted(self, slot: Slot) -> int:
+        """What a busy slot holds, and what it may still write before others get in the way."""
+        reply = slot.reply
+        assert reply is not None
+        more = min(_RESERVE, self._weights.n_ctx // 8)
+        if reply.request.generate.max_tokens:
+            more = min(more, reply.request.generate.max_tokens)
+        return max(len(slot.cells), len(reply.ids)) + more
 
     def _begin(self, request: Request) -> Reply:
         chain = Chain(

@@ -30,10 +30,11 @@ def native_log() -> NativeLog:
 
 @pytest.fixture(scope="session")
 def starter(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
-    """The starter weights with a context of 1,024 tokens."""
+    """The starter weights with a context of 1,024 tokens. One thread: on a busy machine several
+    wait for each other and take ten times as long."""
     from native_session import load_quietly
 
-    weights = load_quietly(starter_gguf, native_log, n_ctx=1024, n_ubatch=64)
+    weights = load_quietly(starter_gguf, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
     yield weights
     weights.close()
 

@@ -6,6 +6,7 @@ room the least important figures go first.
 
 from __future__ import annotations
 
+from PySide6.QtCore import QSize
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
@@ -49,6 +50,7 @@ class StatusLine(QWidget):
 
     def _build(self) -> None:
         self._row = QHBoxLayout(self)
+        self._row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
         self._row.addWidget(self._caption)
         self._row.addWidget(self.meter)
         for name in FIGURES:
@@ -68,9 +70,11 @@ class StatusLine(QWidget):
             f"QProgressBar::chunk {{ background: {colors.accent};"
             f" border-radius: {px(5) // 2}px; }}"
         )
-        for name in FIGURES[1:]:
-            self._labels[name].setContentsMargins(px(GAP_PX - 8), 0, 0, 0)
         self._choose()
+
+    def minimumSizeHint(self) -> QSize:
+        """Figures leave; they never hold the window wide."""
+        return QSize(0, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -144,20 +148,26 @@ class StatusLine(QWidget):
         self.setAccessibleDescription(", ".join(text for text in texts.values() if text))
         self._choose()
 
+    def _text_width(self, name: str) -> int:
+        label = self._labels[name]
+        return label.sizeHint().width() - label.contentsMargins().left()
+
     def _choose(self) -> None:
         """Hide figures until the rest fits."""
         px = self._theme.px
         texts = self._shown_texts()
         shown = {name for name in FIGURES if texts[name]}
-        widths = {name: self._labels[name].sizeHint().width() + px(8) for name in shown}
+        widths = {name: self._text_width(name) + px(GAP_PX) for name in shown}
         head = self._caption.sizeHint().width() + px(METER_PX) + px(16)
-        room = self.contentsRect().width() - (head if "context" in shown else 0)
+        room = self.contentsRect().width() + px(GAP_PX) - (head if "context" in shown else 0)
         for name in LEAVE_FIRST:
             if sum(widths[each] for each in shown) <= room:
                 break
             shown.discard(name)
         for name in FIGURES:
             self._labels[name].setVisible(name in shown)
+            is_first = not shown or name == min(shown, key=FIGURES.index)
+            self._labels[name].setContentsMargins(0 if is_first else px(GAP_PX - 8), 0, 0, 0)
         has_context = "context" in shown
         self._caption.setVisible(has_context)
         self.meter.setVisible(has_context)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QWidget
 
 import main
@@ -77,32 +77,6 @@ class Person:
                 (r := self.reply()) and r.state == "streaming" and len(r.content) >= at_least and r
             )
         )
-
-
-class GapMeter(QObject):
-    """Measures how long the GUI's event loop did not come round, at its longest."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.longest_ms = 0.0
-        self.ticks = 0
-        self._since = QElapsedTimer()
-        self._timer = QTimer(self)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self._on_tick)
-
-    def __enter__(self) -> GapMeter:
-        self._since.start()
-        self._timer.start(2)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.stop()
-
-    def _on_tick(self) -> None:
-        self.ticks += 1
-        self.longest_ms = max(self.longest_ms, self._since.nsecsElapsed() / 1e6)
-        self._since.restart()
 
 
 @pytest.fixture

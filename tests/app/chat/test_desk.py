@@ -45,7 +45,7 @@ def test_a_message_is_answered_and_kept(make_room):
     assert kept.content == reply.content
     assert kept.state is MessageState.COMPLETE
     assert kept.counts == reply.counts
-    assert kept.settings["temperature"] == 0.8
+    assert kept.settings["temperature"] == room.desk.settings.temperature
     assert kept.weights_name == reply.weights_name != ""
 
 

@@ -11,6 +11,7 @@ from app.chat.settings import Settings
 from models.records import Conversation, Message, MessageState, Role
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+PLAIN = dataclasses.replace(Settings(), system_prompt="")
 CHAT = Conversation("c", "Title", NOON, NOON)
 
 
@@ -27,7 +28,7 @@ def test_system_prompt_of_the_conversation_goes_before_the_general_one() -> None
     own = dataclasses.replace(CHAT, system_prompt="own")
     assert roles_and_texts(chat_prompt(own, [], general, "w")) == [("system", "own")]
     assert roles_and_texts(chat_prompt(CHAT, [], general, "w")) == [("system", "general")]
-    assert roles_and_texts(chat_prompt(CHAT, [], Settings(), "w")) == []
+    assert roles_and_texts(chat_prompt(CHAT, [], PLAIN, "w")) == []
 
 
 def test_replies_without_text_and_unreadable_rows_stay_out() -> None:
@@ -37,14 +38,14 @@ def test_replies_without_text_and_unreadable_rows_stay_out() -> None:
         message(Role.USER, "two"),
         message(Role.ASSISTANT, "?", state=MessageState.UNREADABLE),
     ]
-    prompt = chat_prompt(CHAT, path, Settings(), "w", draft="three")
+    prompt = chat_prompt(CHAT, path, PLAIN, "w", draft="three")
     assert roles_and_texts(prompt) == [("user", "one"), ("user", "two"), ("user", "three")]
 
 
 def test_reply_goes_in_as_its_own_ids_only_for_the_weights_that_wrote_it() -> None:
     reply = message(Role.ASSISTANT, "Paris", token_ids=(1, 2), weights_name="w", reasoning="hm")
-    (own,) = chat_prompt(CHAT, [reply], Settings(), "w").messages
-    (foreign,) = chat_prompt(CHAT, [reply], Settings(), "other").messages
+    (own,) = chat_prompt(CHAT, [reply], PLAIN, "w").messages
+    (foreign,) = chat_prompt(CHAT, [reply], PLAIN, "other").messages
     assert (own.token_ids, own.reasoning, own.message_id) == ([1, 2], "hm", reply.id)
     assert foreign.token_ids is None
 

@@ -1,0 +1,111 @@
+"""The window never freezes: the longest gap in its event loop while the engine works.
+
+Another program on the machine can stretch a gap, but not shorten one: so each phase is
+measured several times and the median counts. The bound is the product's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer
+
+LONGEST_GAP_MS = 100
+TRIES = 3
+MARKDOWN = (
+    "## Heading\n\nSome **bold** text with `code`, and a list:\n\n- one\n- two\n\n"
+    "```python\ndef f(x):\n    return x + 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+)
+SCRIPT: dict[str, Any] = {
+    "load": {"ms": 800, "steps": 40},
+    "replies": [
+        {
+            "match": "prefill",
+            "prefill": {"tokens": 4000, "ms": 800, "chunks": 40},
+            "text": "Done.",
+        },
+        {"text": MARKDOWN * 50, "ms": 2},
+    ],
+}
+
+
+class GapMeter(QObject):
+    """Measures how long the GUI's event loop did not come round, at its longest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest_ms = 0.0
+        self.ticks = 0
+        self._since = QElapsedTimer()
+        self._timer = QTimer(self)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._on_tick)
+
+    def __enter__(self) -> GapMeter:
+        self._since.start()
+        self._timer.start(2)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.stop()
+
+    def _on_tick(self) -> None:
+        self.ticks += 1
+        self.longest_ms = max(self.longest_ms, self._since.nsecsElapsed() / 1e6)
+        self._since.restart()
+
+
+def median_gap_ms(phase: Callable[[], Any]) -> float:
+    gaps = []
+    for _ in range(TRIES):
+        with GapMeter() as meter:
+            phase()
+        assert meter.ticks > 50
+        gaps.append(meter.longest_ms)
+    print("gaps, ms:", [round(gap, 1) for gap in gaps])
+    return median(gaps)
+
+
+@pytest.fixture
+def person(open_window):
+    person = open_window(SCRIPT)
+    person.window.resize(1440, 900)
+    person.wait_ready()
+    return person
+
+
+def test_no_gap_while_loading(person):
+    desk = person.app.desk
+
+    def load() -> None:
+        desk.unload_weights()
+        person.wait(lambda: desk.engine_state.state == "stopped")
+        desk.load_weights(str(person.app.desk.known_weights()[0].path))
+        person.wait_ready()
+
+    assert median_gap_ms(load) < LONGEST_GAP_MS
+
+
+def test_no_gap_while_prefilling(person):
+    def prefill() -> None:
+        person.send("prefill this")
+        person.wait_ended()
+        person.window.new_chat()
+
+    assert median_gap_ms(prefill) < LONGEST_GAP_MS
+
+
+def test_no_gap_while_a_long_reply_streams(person):
+    view = person.window.chat.transcript
+
+    def stream() -> None:
+        before = view.repaints
+        person.send("stream")
+        assert len(person.wait_ended().content) > 7000
+        assert view.repaints - before > 10
+        person.window.new_chat()
+
+    assert median_gap_ms(stream) < LONGEST_GAP_MS

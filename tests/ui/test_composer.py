@@ -22,8 +22,8 @@ def composer(qtbot) -> Composer:
     made = Composer(Theme("light"))
     qtbot.addWidget(made)
     made.resize(700, 200)
-    made.show()
-    qtbot.waitExposed(made)
+    with qtbot.waitExposed(made):
+        made.show()
     made.focus()
     return made
 

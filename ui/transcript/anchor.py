@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF
-
+from ui.transcript.item import CONTENT, REASONING
 from ui.transcript.rows import Rows
 
 
 class Anchor:
-    """A height said as message, text, segment and rest, so that it survives re-layout."""
+    """A height said as message, text, segment and rest, so that it survives re-layout.
+
+    It is tied to the first segment in view whose height is known: what is only guessed will
+    change, and what people look at must not move when it does.
+    """
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -17,22 +20,17 @@ class Anchor:
         self._segment = 0
         self._rest = 0.0
 
-    def take(self, y: float) -> None:
-        """Remember a height of the rows."""
-        if not len(self._rows):
+    def take(self, y: float, height: float) -> None:
+        """Remember a height of the rows, with so much in view below it."""
+        rows = self._rows
+        if not len(rows):
             self._index, self._section, self._rest = 0, None, 0.0
             return
-        self._index = self._rows.at(y)
-        item = self._rows.item(self._index)
-        inside = y - self._rows.top(self._index)
-        section = item.spot_section(QPointF(0, inside))
-        rect = item.section_rect(section)
-        if not rect.top() <= inside < rect.bottom():
-            self._section, self._rest = None, inside
-            return
-        self._section = section
-        self._segment, top = item.body(section).segment_at(inside - rect.top())
-        self._rest = inside - rect.top() - top
+        first = rows.at(y)
+        for index in range(first, rows.at(y + height) + 1):
+            if rows.has_item(index) and self._take_segment(index, y, y + height):
+                return
+        self._index, self._section, self._rest = first, None, y - rows.top(first)
 
     def y(self) -> float:
         """Where the remembered height is now."""
@@ -56,3 +54,18 @@ class Anchor:
             return False
         self._index = index
         return True
+
+    def _take_segment(self, index: int, y: float, bottom: float) -> bool:
+        item = self._rows.item(index)
+        top = self._rows.top(index)
+        for section in (REASONING, CONTENT):
+            rect = item.section_rect(section)
+            if not rect.height():
+                continue
+            start = top + rect.top()
+            segment = item.body(section).first_known(y - start, bottom - start)
+            if segment is not None:
+                self._index, self._section, self._segment = index, section, segment
+                self._rest = y - start - item.body(section).top_of(segment)
+                return True
+        return False

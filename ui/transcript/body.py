@@ -189,10 +189,14 @@ class Body:
                 found.append(Action(rect, action.name, action.label, action.payload))
         return found
 
-    def segment_at(self, y: float) -> tuple[int, float]:
-        """The segment at a height, and where it begins: an anchor that survives re-layout."""
-        i = self._heights.at(y)
-        return i, self._heights.top(i) if self._boxes else 0.0
+    def first_known(self, top: float, bottom: float) -> int | None:
+        """The first segment between two heights that has a layout."""
+        if not self._boxes or bottom < 0 or top > self._heights.total:
+            return None
+        for i in range(self._heights.at(top), self._heights.at(bottom) + 1):
+            if self._boxes[i].layout is not None:
+                return i
+        return None
 
     def top_of(self, segment: int) -> float:
         return self._heights.top(min(segment, len(self._heights)))

@@ -153,6 +153,7 @@ class Keyboard:
             return
         self.current = index
         self._action = None
+        self.is_shown = view.hasFocus()
         top = view.item_origin(index).y()
         bottom = top + view.rows.height(index)
         height = view.viewport().height()

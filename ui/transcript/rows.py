@@ -63,6 +63,10 @@ class Rows:
             self._items[index] = item
         return item
 
+    def has_item(self, index: int) -> bool:
+        """Whether a message was in view lately."""
+        return index in self._items
+
     @property
     def items_made(self) -> int:
         """How many messages have an item now."""

@@ -172,6 +172,15 @@ class TranscriptView(QAbstractScrollArea):
         return self._sticks
 
     @property
+    def is_update_due(self) -> bool:
+        """Whether something arrived that is not on screen yet."""
+        return self._timer.isActive()
+
+    @property
+    def theme(self) -> Theme:
+        return self._theme
+
+    @property
     def styles(self) -> Styles:
         return self._styles
 
@@ -283,7 +292,7 @@ class TranscriptView(QAbstractScrollArea):
         self._is_settling = False
         self.rows.release(self.scroll_top, self.scroll_top + height)
         if self._sticks:
-            self._anchor.take(self.scroll_top)
+            self._anchor.take(self.scroll_top, self.viewport().height())
         self._place_news()
         self._coloring.look_at(self.rows.bodies(self.scroll_top, self.scroll_top + height))
 
@@ -305,7 +314,7 @@ class TranscriptView(QAbstractScrollArea):
             return
         bar = self.verticalScrollBar()
         self._sticks = bar.value() >= bar.maximum() - 2
-        self._anchor.take(self.scroll_top)
+        self._anchor.take(self.scroll_top, self.viewport().height())
         self._settle()
         if self._sticks:
             self._show_news(False)

@@ -1,0 +1,192 @@
+"""Laid-out blocks: wrapping, positions, tables that fit, colours of code, directions."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtWidgets import QApplication
+
+from ui.markdown.document import Document
+from ui.markdown.highlight import GroupHighlight, needs_group_highlight, runs, runs_of_part
+from ui.markdown.layouts import SegmentLayout, TextLayout
+from ui.markdown.styles import Styles
+from ui.markdown.table_layout import TableLayout
+from ui.markdown.text_layout import slice_utf16, utf16_length
+from ui.theme import Theme
+
+WIDTH = 400.0
+
+
+@pytest.fixture
+def styles(qapp: QApplication) -> Styles:
+    return Styles(Theme("light"))
+
+
+def laid_out(source: str, styles: Styles, width: float = WIDTH, **options: bool) -> SegmentLayout:
+    document = Document(source, **options)
+    return SegmentLayout(document, document.segments[0], styles, width, is_first=True)
+
+
+def painted(layout: SegmentLayout, styles: Styles, width: float = WIDTH) -> QImage:
+    image = QImage(int(width), max(1, int(layout.height)), QImage.Format.Format_RGB32)
+    image.fill(QColor(styles.colors.chat))
+    painter = QPainter(image)
+    layout.paint(painter, QPointF(0, 0), {}, QRectF(image.rect()))
+    painter.end()
+    return image
+
+
+def ink_columns(image: QImage, styles: Styles) -> tuple[int, int]:
+    """The first and last column that is not the plane's colour."""
+    plane = QColor(styles.colors.chat).rgb()
+    columns = [
+        x
+        for x in range(image.width())
+        if any(image.pixel(x, y) != plane for y in range(image.height()))
+    ]
+    return columns[0], columns[-1]
+
+
+@pytest.mark.parametrize(
+    "source", ["word " * 100, "x" * 3000, "漢字" * 1000, "- " + "x" * 500, "> " + "y" * 500]
+)
+def test_long_text_wraps_inside_its_width(styles: Styles, source: str) -> None:
+    layout = laid_out(source, styles)
+    assert layout.height > 3 * styles.line_step
+    assert layout.natural_width <= WIDTH + 1
+    assert ink_columns(painted(layout, styles), styles)[1] < WIDTH
+
+
+def test_line_height_is_that_of_a_book(styles: Styles) -> None:
+    assert laid_out("one\ntwo\nthree", styles).height == 3 * 23
+
+
+def test_positions_find_their_way_back(styles: Styles) -> None:
+    layout = laid_out("hello 😀 world and more words to wrap " * 5, styles)
+    text = layout.placed[0].layout.text
+    for y in (5, 30, 60):
+        for x in (0, 50, 200, 390):
+            block, position = layout.position_at(QPointF(x, y))
+            assert block == 0
+            assert 0 <= position <= utf16_length(text)
+    assert layout.position_at(QPointF(0, 0)) == (0, 0)
+    assert layout.position_at(QPointF(WIDTH, 10_000))[1] == utf16_length(text)
+
+
+def test_utf16_slices() -> None:
+    assert utf16_length("a😀b") == 4
+    assert slice_utf16("a😀b", 1, 3) == "😀"
+    assert slice_utf16("plain", 1, 3) == "la"
+
+
+def test_link_is_found_only_on_its_words(styles: Styles) -> None:
+    layout = laid_out("[link](https://x.test) and a long tail of words", styles)
+    text_layout = layout.placed[0].layout
+    assert isinstance(text_layout, TextLayout)
+    rect, target = text_layout.links()[0]
+    assert target == "https://x.test"
+    assert layout.link_at(rect.center()) == target
+    assert layout.link_at(QPointF(rect.right() + 40, rect.center().y())) == ""
+    assert [a.name for a in layout.actions()] == ["open_link"]
+
+
+def test_code_has_a_copy_action_with_the_exact_code(styles: Styles) -> None:
+    layout = laid_out("```py\nx = 1\n\n```\n", styles)
+    (action,) = layout.actions()
+    assert (action.name, action.payload) == ("copy_code", "x = 1\n\n")
+    nested = laid_out("- a\n  ```\n  y\n  ```", styles)
+    assert [a.payload for a in nested.actions()] == ["y\n"]
+
+
+def test_code_is_coloured(styles: Styles) -> None:
+    image = painted(laid_out("```python\nimport os  # why\n```", styles), styles)
+    colors = {image.pixelColor(x, y).name() for x in range(200) for y in range(image.height())}
+    assert styles.colors.code in colors
+    assert styles.colors.code_keyword in colors or len(colors) > 20
+
+
+def test_runs_are_lazy_and_exact() -> None:
+    found = list(runs("def f():\n    return 'a'  # b\n", "python"))
+    assert (0, 3, "code_keyword") in found
+    assert (4, 1, "code_name") in found
+    colors = [color for _start, _length, color in found]
+    assert "code_string" in colors
+    assert colors[-1] == "code_comment"
+    assert list(runs("anything", "no-such-language")) == []
+    assert list(runs("anything", "")) == []
+
+
+def test_group_is_coloured_across_its_parts() -> None:
+    """A docstring that is longer than a part stays a string in the next part."""
+    code = 'x = """\n' + "words in a string\n" * 150 + '"""\ny = 2'
+    document = Document(f"```python\n{code}\n```\n")
+    group = document.segments[0].group
+    assert group is not None
+    assert needs_group_highlight(group)
+    highlight = GroupHighlight(group)
+    while not highlight.step(0.0005):
+        pass
+    assert not needs_group_highlight(group)
+    second = document.segments[1]
+    colored = runs_of_part(group, second.line, second.text.count("\n") + 1)
+    assert colored is not None
+    assert {color for _s, _n, color in colored} == {"code_string"}
+    covered = sum(length for _s, length, _c in colored)
+    assert covered == len(second.text.replace("\n", ""))
+
+
+def test_table_shrinks_into_its_column(styles: Styles) -> None:
+    header = "| " + " | ".join(f"column {i}" for i in range(12)) + " |"
+    rule = "|" + "---|" * 12
+    row = "| " + " | ".join("some longer words" for _ in range(12)) + " |"
+    layout = laid_out(f"{header}\n{rule}\n{row}", styles)
+    assert layout.natural_width <= WIDTH + 1
+    narrow = laid_out("| a | b |\n|---|---|\n| 1 | 2 |", styles)
+    assert narrow.natural_width < 120
+
+
+def test_table_positions_and_links(styles: Styles) -> None:
+    layout = laid_out("| a | b |\n|---|---|\n| one | [x](https://x.test) |", styles)
+    placed = layout.placed[0]
+    assert isinstance(placed.layout, TableLayout)
+    assert placed.layout.text == "a\tb\none\tx"
+    right = QPointF(placed.layout.natural_width - 12, placed.rect.height() - 12)
+    assert layout.link_at(right) == "https://x.test"
+    assert layout.position_at(QPointF(0, placed.rect.height() - 12)) == (0, 4)
+
+
+def test_parts_of_a_table_share_their_columns(styles: Styles) -> None:
+    rows = "\n".join(f"| {i} | {'wide ' * (i % 7)} |" for i in range(60))
+    document = Document(f"| n | v |\n|---|---|\n{rows}")
+    widths = {
+        SegmentLayout(document, segment, styles, WIDTH).placed[0].layout.natural_width
+        for segment in document.segments
+    }
+    assert len(widths) == 1
+
+
+@pytest.mark.parametrize("source", ["שלום עולם", "😀 שלום world", "12 مرحبا", "- مرحبا", "> مرحبا"])
+def test_right_to_left_starts_at_the_right(styles: Styles, source: str) -> None:
+    left, right = ink_columns(painted(laid_out(source, styles), styles), styles)
+    assert left > WIDTH / 2
+    assert right > WIDTH - 40
+
+
+def test_left_to_right_starts_at_the_left(styles: Styles) -> None:
+    left, right = ink_columns(painted(laid_out("hello שלום", styles), styles), styles)
+    assert left < 5
+    assert right < WIDTH / 2
+
+
+def test_code_stays_left_to_right(styles: Styles) -> None:
+    layout = laid_out("```\nשלום = 1\n```", styles)
+    assert not layout.placed[0].is_rtl
+
+
+@pytest.mark.parametrize("zoom", [80, 150, 300])
+@pytest.mark.parametrize("source", ["# Head", "text", "- a", "```\nx\n```", "| a |\n|---|\n| b |"])
+def test_zoom_scales_heights(qapp: QApplication, zoom: int, source: str) -> None:
+    plain = laid_out(source, Styles(Theme("light", 100))).height
+    zoomed = laid_out(source, Styles(Theme("light", zoom))).height
+    assert zoomed == pytest.approx(plain * zoom / 100, rel=0.12)

@@ -1,0 +1,67 @@
+"""The words around a message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from models.records import Message, MessageCounts, MessageState, Role
+from ui.transcript.summary import (
+    ending_text,
+    figures_text,
+    spoken_text,
+    trouble_text,
+    version_text,
+)
+
+REPLY = Message("r", "c", None, Role.ASSISTANT, "Paris.", datetime.now(UTC))
+COUNTS = MessageCounts(
+    generated=40, tokens_per_s=52.44, first_token_s=0.312, reused=14, evaluated=1016
+)
+
+
+def test_figures() -> None:
+    message = replace(REPLY, counts=COUNTS, stop_reason="end_token")
+    assert figures_text(message) == (
+        "40 tokens · 52.4 tokens/s · first token 0.31 s · 14 reused, 1,016 evaluated"
+        " · ended by itself"
+    )
+
+
+def test_what_was_not_measured_is_not_shown() -> None:
+    assert figures_text(REPLY) == ""
+    assert figures_text(replace(REPLY, counts=MessageCounts(generated=1))) == "1 token"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("max_tokens", "reached the maximum length"),
+        ("stop_string", "met a stop string"),
+        ("context_full", "the context is full"),
+        ("something_new", "something new"),
+        (None, ""),
+    ],
+)
+def test_endings(reason: str | None, words: str) -> None:
+    assert ending_text(replace(REPLY, stop_reason=reason)) == words
+
+
+def test_stopped_by_the_user() -> None:
+    assert ending_text(replace(REPLY, state=MessageState.STOPPED)) == "stopped by you"
+
+
+def test_trouble() -> None:
+    assert trouble_text(REPLY) == ""
+    failed = replace(REPLY, state=MessageState.FAILED, error="The engine crashed.")
+    assert trouble_text(failed) == "The engine crashed."
+    for state in (MessageState.FAILED, MessageState.INTERRUPTED, MessageState.UNREADABLE):
+        assert trouble_text(replace(REPLY, state=state)).endswith(".")
+
+
+def test_versions_and_speech() -> None:
+    message = replace(REPLY, sibling_index=1, sibling_count=3)
+    assert version_text(message) == "2/3"
+    assert spoken_text(message) == "Reply: Paris.\nVersion 2 of 3."

@@ -216,7 +216,7 @@ class App:
         window: MainWindow,
         quit_after_s: float | None = None,
     ) -> None:
-        from ui.life import FirstPaint, close_after
+        from ui.life import FirstPaint, call_after
 
         self.application = application
         self.folder = folder
@@ -226,15 +226,20 @@ class App:
         self._is_closed = False
         self._first_paint = FirstPaint(window, desk.start)
         if quit_after_s is not None:
-            close_after(window, quit_after_s)
+            call_after(window, quit_after_s, self.end)
         window.show()
 
     def run(self) -> int:
         """Run the event loop until the window is closed or a signal asks for the end."""
         from ui.life import SignalWatcher
 
-        with SignalWatcher(self.window.close):
+        with SignalWatcher(self.end):
             return self.application.exec()
+
+    def end(self) -> None:
+        """End the event loop as closing the window does, also under an open dialog."""
+        self.window.close()
+        self.application.quit()
 
     def close(self) -> None:
         """Close the window, then the desk (engine, store), then let the folder go."""

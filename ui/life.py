@@ -91,6 +91,6 @@ class SignalWatcher:
             self._read_end.recv(4096)
 
 
-def close_after(window: QWidget, seconds: float) -> None:
-    """Close the window in an orderly way after some seconds (`--quit-after`)."""
-    QTimer.singleShot(round(seconds * 1000), window, lambda: window.close())
+def call_after(window: QWidget, seconds: float, action: Callable[[], None]) -> None:
+    """Call `action` after some seconds, if the window is still there (`--quit-after`)."""
+    QTimer.singleShot(round(seconds * 1000), window, action)

@@ -277,13 +277,17 @@ class Desk:
     # --- weights --------------------------------------------------------------------------------
 
     def load_weights(self, path: str) -> None:
-        self._loader.load(path)
+        if self._engine is None:
+            self._gguf = Path(path)  # not started yet: `start` loads it
+        else:
+            self._loader.load(path)
 
     def cancel_load(self) -> None:
         self._loader.cancel()
 
     def unload_weights(self) -> None:
-        self._loader.unload()
+        if self._engine is not None:
+            self._loader.unload()
 
     # --- settings -------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,16 +39,18 @@ class DataFolder:
         self._lock: FileLock | None = None
 
     def prepare(self) -> None:
-        """Make the folder, readable by its owner alone. Raises FolderRefused."""
+        """Make the folder, readable by its owner alone. Raises FolderRefused.
+
+        One that exists keeps its mode: it may hold other things, for other people.
+        """
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.path.is_dir():
+                self.path.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise FolderRefused(
                 f"The data folder “{self.path}” cannot be made ({error.strerror or error}). "
                 "Choose another one with --data-dir."
             ) from error
-        with contextlib.suppress(OSError):  # a folder of somebody else stays as it is
-            self.path.chmod(0o700)
 
     def take_lock(self) -> bool:
         """Whether this process is now the one that writes. Never waits."""

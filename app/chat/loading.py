@@ -23,6 +23,9 @@ from models.records import Weights
 MAX_LOG_LINES: Final = 400
 MAX_NAME_LENGTH: Final = 80
 PROGRESS_INTERVAL_S: Final = 0.05
+NO_TEXT_SENTENCE: Final = (
+    "The file's name holds characters that cannot be read. Rename the file and open it again."
+)
 
 
 class Loader:
@@ -127,6 +130,10 @@ class Loader:
 
     def load(self, path: str) -> None:
         """Load weights in place of those loaded now. Replies in the making are stopped."""
+        path = str(Path(path).absolute())
+        if not _is_text(path):
+            self._around.emit(Noticed("error", NO_TEXT_SENTENCE))
+            return
         self._path = path
         self._is_wanted = False
         self._load_id = self.engine.load(path, self._around.settings.load_options())
@@ -235,6 +242,15 @@ class Loader:
         self._known[weights.path] = weights
         if self._around.can_write:
             self._around.saved(self._around.store.upsert_weights(weights))
+
+
+def _is_text(path: str) -> bool:
+    """File names may hold bytes that are no text; they cannot travel in a frame."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _one_line(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -196,22 +195,6 @@ def start_program(data_dir: Path, script: Path, *arguments: str) -> subprocess.P
         text=True,
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
     )
-
-
-def saved_reply(data_dir: Path) -> tuple[str, str] | None:
-    """(state, content) of the last reply, read as another program would."""
-    for path in data_dir.glob("*.sqlite3"):
-        with sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) as base:
-            try:
-                row = base.execute(
-                    "SELECT state, content FROM message WHERE role = 'assistant'"
-                    " ORDER BY row_id DESC LIMIT 1"
-                ).fetchone()
-            except sqlite3.OperationalError:  # not made yet
-                row = None
-        base.close()
-        return row
-    return None
 
 
 @pytest.fixture

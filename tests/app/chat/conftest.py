@@ -37,6 +37,7 @@ class Room:
         self._script.write_text(json.dumps({"loop": True, **script}))
         command = child_command("scripted", str(self._script))
         read_only = options.pop("read_only", False)
+        busy_timeout_s = options.pop("busy_timeout_s", 3.0)
         options.setdefault("gguf", self._script)
         data_dir.mkdir(exist_ok=True)
         self.desk = Desk(
@@ -45,6 +46,7 @@ class Room:
                 read_only=read_only,
                 read_only_sentence="Another window writes." if read_only else "",
                 on_problem=on_problem,
+                busy_timeout_s=busy_timeout_s,
                 backup_after_s=None,
             ),
             engine_factory=lambda on_event: Engine(command, on_event),

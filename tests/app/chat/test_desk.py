@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import pytest
@@ -288,3 +289,23 @@ def test_closing_keeps_a_growing_reply_marked_as_interrupted(make_room):
     assert reply.state is MessageState.INTERRUPTED
     assert reply.content.startswith(text)
     assert reply.error
+
+
+def test_locked_database_delays_the_reply_and_loses_nothing(make_room):
+    room = make_room(busy_timeout_s=0.1).start_ready()
+    room.ask("Hello")
+    (path,) = room.data_dir.glob("db/*.sqlite3")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        assert room.desk.send("Are you there?")
+        room.until(lambda: room.desk.store_state.state == "unsaved")
+        assert room.desk.store_state.sentence
+        assert len(room.desk.messages) == 3, "nothing is asked before the message is on disk"
+        other.execute("ROLLBACK")
+        room.until(lambda: room.desk.store_state.state == "ok")
+        room.until(lambda: len(room.desk.messages) == 4)
+        room.until(room.ended_reply)
+    finally:
+        other.close()
+    assert [m.content for m in room.stored()][2] == "Are you there?"

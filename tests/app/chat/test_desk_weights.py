@@ -83,6 +83,22 @@ def test_loading_others_stops_the_reply_and_keeps_its_text(make_room, tmp_path: 
     )
 
 
+def test_file_dropped_before_the_start_is_loaded(make_room, tmp_path: Path):
+    early = tmp_path / "early.gguf"
+    early.write_bytes(b"GGUF")
+    room = make_room()
+    room.desk.load_weights(str(early))
+    room.start_ready()
+    assert room.desk.engine_state.weights_name == "early"
+
+
+def test_file_name_that_is_no_text_is_refused_in_words(make_room):
+    room = make_room().start_ready()
+    room.desk.load_weights("/tmp/weights-\udcff.gguf")
+    assert "Rename" in room.of(events.Noticed)[-1].sentence
+    assert room.desk.engine_state.state == "ready"
+
+
 def test_last_used_weights_load_at_the_next_start(make_room, tmp_path: Path):
     room = make_room().start_ready()
     other = tmp_path / "other.gguf"

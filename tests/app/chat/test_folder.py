@@ -18,6 +18,12 @@ def test_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
 
 
+def test_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+    DataFolder(tmp_path / "shared").prepare()
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o755
+
+
 def test_folder_that_cannot_be_made_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderRefused, match=r"--data-dir\.$"):

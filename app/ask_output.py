@@ -14,7 +14,9 @@ from app.engine.protocol import (
     Event,
     Failed,
     Hello,
+    Loaded,
     Log,
+    Message,
     Note,
     Progress,
     Queued,
@@ -36,6 +38,10 @@ class AskOutput(ABC):
         """Something happened that does not end the request."""
 
     @abstractmethod
+    def loaded(self, loaded: Loaded) -> None:
+        """The weights are in memory."""
+
+    @abstractmethod
     def summary(self, summary: Summary) -> None:
         """The answer is complete, or was stopped."""
 
@@ -52,6 +58,10 @@ class PlainText(AskOutput):
         self._stdout = stdout
         self._stderr = stderr
         self._line_is_open: dict[str, bool] = {}
+
+    def loaded(self, loaded: Loaded) -> None:
+        for note in loaded.notes:
+            print(note, file=self._stderr)
 
     def event(self, event: Event) -> None:
         if isinstance(event, TokenArrived | TextFlushed) and event.text:
@@ -108,12 +118,13 @@ class JsonLines(AskOutput):
         if isinstance(event, TokenArrived):
             self._print("token", self._token(event))
         elif not isinstance(event, Log) and type(event) in _NAMES:
-            fields = msgspec.to_builtins(event)
-            self._print(_NAMES[type(event)], {k: v for k, v in fields.items() if k not in _INNER})
+            self._print(_NAMES[type(event)], _fields(event))
+
+    def loaded(self, loaded: Loaded) -> None:
+        self._print("loaded", _fields(loaded))
 
     def summary(self, summary: Summary) -> None:
-        fields = msgspec.to_builtins(summary)
-        self._print("summary", {k: v for k, v in fields.items() if k not in _INNER})
+        self._print("summary", _fields(summary))
 
     def failed(self, failed: Failed) -> None:
         self._print("failed", {"kind": failed.kind, "sentence": failed.sentence})
@@ -152,6 +163,17 @@ class JsonLines(AskOutput):
         line = json.dumps({"event": name, **fields}, ensure_ascii=self._ascii)
         self._stdout.write(line + "\n")
         self._stdout.flush()
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    """A struct as plain values, without what belongs to the wire."""
+    return {k: _plain(v) for k, v in msgspec.to_builtins(message).items() if k not in _INNER}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if key != "@"}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 _INNER: Final = ("@", "id")

@@ -28,6 +28,7 @@ from app.engine.protocol import (
     Failed,
     Finished,
     Generate,
+    Loaded,
     LoadOptions,
     Prompt,
     ReadVocabulary,
@@ -254,6 +255,8 @@ class _Talk:
             raise AskError(ending.sentence)
         if isinstance(ending, Stopped):
             raise KeyboardInterrupt
+        if isinstance(ending.result, Loaded):
+            self._output.loaded(ending.result)
 
     def read_pieces(self) -> Pieces | None:
         ending = self._follow(self._engine.request(ReadVocabulary(0)))

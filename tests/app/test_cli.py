@@ -102,7 +102,7 @@ def test_json_holds_every_token_and_last_the_summary(
     names = [line["event"] for line in lines]
     assert names[0] == "hello"
     assert names[-1] == "summary"
-    assert {"progress", "note"} <= set(names)
+    assert {"progress", "loaded", "note"} <= set(names)
     first, second = (line for line in lines if line["event"] == "token")
     assert (first["bytes"], first["text"], first["shown"]) == ("f09f", "\ufffd", "")
     assert (second["bytes"], second["shown"]) == ("9982", "🙂")

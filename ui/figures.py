@@ -90,6 +90,22 @@ def device_text(loaded: Loaded) -> str:
     return f"{names} · {loaded.n_gpu_layers} of {loaded.n_layer} layers"
 
 
+def loaded_details(loaded: Loaded) -> str:
+    """What is in memory now, measured, line by line; then what the engine decided and why."""
+    where = device_text(loaded)
+    lines = [
+        f"{loaded.description} · {size_text(loaded.size_bytes)} · {loaded.n_layer} layers",
+        f"{loaded.n_ctx:,} tokens of context (trained with {loaded.n_ctx_train:,})",
+        f"{loaded.n_threads} threads · {where} · loaded in {seconds_text(loaded.load_s)}",
+    ]
+    parts = [
+        f"{part.what} on {part.device} {memory_text(part.size_bytes)}" for part in loaded.memory
+    ]
+    if parts:
+        lines.append("Memory: " + ", ".join(parts))
+    return "\n".join([*lines, *loaded.notes])
+
+
 def rate_text(tokens_per_s: float) -> str:
     """Tokens per second with about three figures."""
     digits = 1 if tokens_per_s < 100 else 0

@@ -182,6 +182,8 @@ class Following(QObject):
             self._chat.banners.dismiss("engine")
         else:
             self._chat.banners.show_notice(notice)
+            # The same words may have come as news a moment before.
+            self._chat.toasts.dismiss(notice.sentence)
         if not self._has_messages:
             self._show_body()
         self._look_whether_generating()
@@ -222,11 +224,13 @@ class Following(QObject):
         self._chat.toasts.show_notice(Notice(key, event.level, event.sentence, acts=acts))
 
     def _is_said(self, sentence: str) -> bool:
-        """Whether a banner or the empty chat says these words already."""
+        """Whether these words stand somewhere already: no news then."""
         card = self._chat.banners.card("engine")
         if card is not None and card.notice.sentence == sentence:
             return True
         state = self._desk.engine_state
+        if state.loaded is not None and sentence in state.loaded.notes:
+            return True  # the weights' own notes stand with them, in tooltip and settings
         return state.sentence == sentence and not self._has_messages and self._has_no_weights()
 
     def _on_store_state_changed(self, event: StoreStateChanged) -> None:

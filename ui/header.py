@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QVBoxLayout, QWi
 from app.chat.events import EngineStateChanged
 from models.records import Weights
 from ui.elided import ElidedButton, ElidedLabel
-from ui.figures import loaded_text, plain_name, size_text
+from ui.figures import loaded_details, loaded_text, plain_name, size_text
 from ui.icon_button import IconButton
 from ui.keys import with_key
 from ui.sidebar.sidebar import SIDEBAR_KEY
@@ -143,8 +143,9 @@ class Header(QWidget):
         self.weights_button.setAccessibleName(f"Weights: {text}")
         loaded = self._state.loaded
         self.weights_button.setToolTip(
-            f"{loaded.path}\n{loaded.description}" if loaded else "The weights that answer"
+            f"{loaded.path}\n{loaded_details(loaded)}" if loaded else "The weights that answer"
         )
+        self.weights_button.setAccessibleDescription(loaded_details(loaded) if loaded else "")
 
     def _weights_text(self) -> str:
         state, name = self._state.state, plain_name(self._state.weights_name)

@@ -460,6 +460,39 @@ def test_a_failed_load_says_why_once_and_leaves_the_chat_usable(
     assert desk.called("send") == [("and of Spain?",)]
 
 
+def test_news_of_a_failure_gives_way_to_its_banner(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    bridge.noticed.emit(Noticed("error", "Not a GGUF."))
+    assert len(window.chat.toasts.cards()) == 1
+    set_engine(desk, bridge, EngineStateChanged("stopped", "", None, "Not a GGUF."))
+    assert window.chat.toasts.cards() == []
+
+
+def test_notes_about_the_weights_stand_with_them_and_are_no_news(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    note = "All layers run on the processor: there is no graphics device to use."
+    set_engine(desk, bridge, EngineStateChanged("ready", SMOL, loaded(notes=[note])))
+    bridge.noticed.emit(Noticed("info", note))
+    assert window.chat.toasts.cards() == []
+    assert note in window.chat.header.weights_button.toolTip()
+
+
+def test_a_banner_shows_its_whole_sentence(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    words = "This file is no GGUF and here is what to do about it"
+    for count in range(1, 40):
+        sentence = f"{words}{' now' * count}."
+        set_engine(desk, bridge, EngineStateChanged("stopped", "", None, sentence, "evidence"))
+        QApplication.processEvents()
+        card = window.chat.banners.card("engine")
+        assert card is not None
+        label = card.sentence
+        assert label.height() >= label.heightForWidth(label.width()), sentence
+
+
 def test_the_log_is_one_click_from_a_failure(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:

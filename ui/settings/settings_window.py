@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import SettingsChanged
 from app.chat.settings import SettingRefused, Settings, checked
+from ui.figures import loaded_details
 from ui.log_view import LogView
 from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
 from ui.settings.rows import Page, SettingRow
@@ -76,11 +77,11 @@ class SettingsWindow(QWidget):
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
         bridge.settings_changed.connect(self._on_settings_changed)
         bridge.log_line_arrived.connect(lambda line: self.log_view.add_line(line.level, line.text))
-        bridge.engine_state_changed.connect(lambda _: self._offer_reload())
+        bridge.engine_state_changed.connect(lambda _: self._show_loaded())
         theme.changed.connect(self._fit)
         self.log_view.set_lines(desk.log_lines())
         self._show_values(frozenset(self._rows))
-        self._offer_reload()
+        self._show_loaded()
         self._fit()
         self.resize(self._fitting_size())
 
@@ -235,10 +236,23 @@ class SettingsWindow(QWidget):
                 NumberField(automatic=-1, **automatic),
             ),
         )
+        self.loaded_label = QLabel(self)
+        self.loaded_label.setObjectName("loaded_details")
+        self.loaded_label.setProperty("kind", "small")
+        self.loaded_label.setWordWrap(True)
+        self.loaded_label.setTextFormat(Qt.TextFormat.PlainText)
+        flags = Qt.TextInteractionFlag
+        self.loaded_label.setTextInteractionFlags(
+            flags.TextSelectableByMouse | flags.TextSelectableByKeyboard
+        )
+        self.loaded_label.setAccessibleName("The loaded weights")
         self.reload_button = self._button("Load again now", "reload_button")
         self.reload_button.clicked.connect(self._on_reload)
-        self.reload_words = "Changes count when weights are loaded the next time."
+        self.reload_words = (
+            "A number of threads counts at once, the rest when weights are loaded again."
+        )
         page.add_card(_beside(self.reload_words, self.reload_button, self))
+        page.add_card(QLabel("Loaded now", self), self.loaded_label)
         return page
 
     def _data(self) -> Page:
@@ -295,8 +309,10 @@ class SettingsWindow(QWidget):
         if loaded is not None:
             self._desk.load_weights(loaded.path)
 
-    def _offer_reload(self) -> None:
-        self.reload_button.setEnabled(self._desk.engine_state.loaded is not None)
+    def _show_loaded(self) -> None:
+        loaded = self._desk.engine_state.loaded
+        self.reload_button.setEnabled(loaded is not None)
+        self.loaded_label.setText(loaded_details(loaded) if loaded else "No weights.")
 
     def _on_open_folder(self) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._desk.data_dir)))

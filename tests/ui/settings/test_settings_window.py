@@ -147,6 +147,8 @@ def test_load_again_is_there_when_weights_are(
     assert not window.reload_button.isEnabled()
     desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded())
     bridge.engine_state_changed.emit(desk.engine_state)
+    assert "llama 134M Q4_1" in window.loaded_label.text()
+    assert "Memory: weights on CPU 97 MiB" in window.loaded_label.text()
     window.reload_button.click()
     assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
 

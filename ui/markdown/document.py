@@ -126,8 +126,8 @@ class Document:
         for line in lines:
             self._tail.feed(line.replace("\r", ""))
         whole = lines if self._is_open else [*lines, self._partial]
-        self._note_definitions(whole, known)
-        self._closed[known:] = _kept(self._shown[known:], self._closed[known:])
+        old = [] if self._note_definitions(whole, known) else self._shown
+        self._closed[known:] = _kept(old[known:], self._closed[known:])
         end: list[Segment] = []
         tail = self._tail.copy(end.append)
         if self._is_open:
@@ -135,7 +135,7 @@ class Document:
         elif self._partial:
             tail.feed(self._partial)
         tail.close(is_open=self._is_open)
-        self._shown = self._closed + _kept(self._shown[len(self._closed) :], end)
+        self._shown = self._closed + _kept(old[len(self._closed) :], end)
 
     def _feed_partial(self, tail: Tail) -> None:
         """Show the unfinished line, unless it may still turn into something else."""
@@ -150,15 +150,16 @@ class Document:
         if partial.strip() and not is_forming(partial):
             tail.feed(_with_closed_marks(partial))
 
-    def _note_definitions(self, lines: list[str], known: int) -> None:
+    def _note_definitions(self, lines: list[str], known: int) -> bool:
         """Later definitions reach earlier links: what may use them is parsed again."""
         found = [line for line in lines if is_definition(line)]
         if not found:
-            return
+            return False
         self._references = {**read_definitions(found), **self._references}
         for i, segment in enumerate(self._closed[:known]):
             if "[" in segment.text and segment.blocks is not None:
                 self._closed[i] = replace(segment, blocks=None)
+        return True
 
 
 def _is_table_head(tail: Tail) -> bool:

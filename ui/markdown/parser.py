@@ -281,44 +281,70 @@ def _spans(children: Sequence[Token]) -> tuple[Span, ...]:
 
 def _leaf(token: Token, style: Span) -> list[Span]:
     if token.type == "code_inline":
-        return [replace(style, text=token.content, is_code=True)]
+        return [_styled(style, token.content, is_code=True)]
     if token.type in ("softbreak", "hardbreak"):
-        return [replace(style, text="\n")]
+        return [_styled(style, "\n")]
     if token.type == "image":
         address = str(token.attrs.get("src", ""))
         href = address if is_openable(address) else ""
         label = f"image: {token.content} " if token.content else "image: "
         return [
-            replace(style, text=label, is_dim=True),
-            replace(style, text=address, href=href, is_dim=not href),
+            _styled(style, label, is_dim=True),
+            _styled(style, address, href=href, is_dim=not href),
         ]
     if not token.content:
         return []
     if style.href:
-        return [replace(style, text=token.content)]
+        return [_styled(style, token.content)]
     return _with_bare_links(token.content, style)
 
 
 def _with_bare_links(text: str, style: Span) -> list[Span]:
     if "://" not in text:
-        return [replace(style, text=text)]
+        return [_styled(style, text)]
     out = []
     start = 0
     for match in _BARE_LINK.finditer(text):
         if match.start() > start:
-            out.append(replace(style, text=text[start : match.start()]))
-        out.append(replace(style, text=match[0], href=match[0]))
+            out.append(_styled(style, text[start : match.start()]))
+        out.append(_styled(style, match[0], href=match[0]))
         start = match.end()
     if start < len(text):
-        out.append(replace(style, text=text[start:]))
+        out.append(_styled(style, text[start:]))
     return out
+
+
+def _styled(
+    style: Span, text: str, *, href: str | None = None, is_code: bool = False, is_dim: bool = False
+) -> Span:
+    """A run in a style. (dataclasses.replace would take most of a table's time.)"""
+    return Span(
+        text,
+        style.is_bold,
+        style.is_italic,
+        style.is_struck,
+        is_code,
+        is_dim,
+        style.href if href is None else href,
+    )
 
 
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
     out: list[Span] = []
     for span in spans:
-        if out and replace(out[-1], text=span.text) == span:
+        if out and _style_of(out[-1]) == _style_of(span):
             out[-1] = replace(span, text=out[-1].text + span.text)
         elif span.text:
             out.append(span)
     return tuple(out)
+
+
+def _style_of(span: Span) -> tuple[object, ...]:
+    return (
+        span.is_bold,
+        span.is_italic,
+        span.is_struck,
+        span.is_code,
+        span.is_dim,
+        span.href,
+    )

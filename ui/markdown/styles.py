@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextOption
@@ -14,6 +15,21 @@ from ui.theme import Colors, Theme
 LINE_HEIGHT = 1.55
 CODE_LINE_HEIGHT = 1.45
 CODE_PX = 13
+MAX_CELLS = 800
+"""Cells of tables whose layouts are kept; a view shows some hundred."""
+
+
+class Recent(dict[Any, Any]):
+    """A cache that forgets what came first once it is full."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= self._limit and key not in self:
+            del self[next(iter(self))]
+        super().__setitem__(key, value)
 
 
 class Styles:
@@ -31,6 +47,8 @@ class Styles:
         self.text = theme.font_text()
         # Fixed-pitch letters are wider and taller: a size below looks the same.
         self.code = theme.font_mono(CODE_PX)
+        self.cells = Recent(MAX_CELLS)
+        self.measures = Recent(MAX_CELLS)
         self._spans: dict[tuple[bool, ...], QTextCharFormat] = {}
         self._runs: dict[str, QTextCharFormat] = {}
 

@@ -102,17 +102,13 @@ class TableLayout:
 
     def _cell(self, spans: tuple[Span, ...], column: int, *, is_head: bool) -> _Cell:
         styles = self._styles
-        text, runs, links = span_runs(spans, styles, is_heading=is_head)
-        is_rtl = bool(is_right_to_left(text))
-        option = text_option(is_rtl=is_rtl)
         align = self._aligns[column] if column < len(self._aligns) else "left"
-        if align in _ALIGNS:
-            option.setAlignment(_ALIGNS[align] | Qt.AlignmentFlag.AlignAbsolute)
         width = max(1.0, self._widths[column] - 2 * styles.px(PAD_X))
-        font = styles.bold if is_head else styles.reply
-        lines = TextLines(
-            text.replace("\n", " "), font, width, styles.line_step, runs=runs, option=option
-        )
+        key = (spans, width, align, is_head)
+        if key not in styles.cells:
+            # A growing table is laid out at every repaint: its old cells are still right.
+            styles.cells[key] = _cell_lines(spans, styles, width, align, is_head)
+        lines, links = styles.cells[key]
         return _Cell(lines, links, 0, 0, 0)
 
     def _cell_at(self, point: QPointF) -> _Cell | None:
@@ -127,24 +123,32 @@ class TableLayout:
         return self._cells[row][-1] if self._cells[row] else None
 
 
+def _cell_lines(
+    spans: tuple[Span, ...], styles: Styles, width: float, align: str, is_head: bool
+) -> tuple[TextLines, list[tuple[int, int, str]]]:
+    text, runs, links = span_runs(spans, styles, is_heading=is_head)
+    option = text_option(is_rtl=bool(is_right_to_left(text)))
+    if align in _ALIGNS:
+        option.setAlignment(_ALIGNS[align] | Qt.AlignmentFlag.AlignAbsolute)
+    font = styles.bold if is_head else styles.reply
+    flat = text.replace("\n", " ")
+    return TextLines(flat, font, width, styles.line_step, runs=runs, option=option), links
+
+
 def column_widths(
     rows: list[tuple[tuple[Span, ...], ...]], styles: Styles, width: float
 ) -> list[float]:
     """Widths of the columns: as wide as they like where that fits, else the room that the
     longest words leave is shared out by what each column would like beyond them."""
     count = max((len(row) for row in rows), default=0)
-    plain, bold = QFontMetricsF(styles.reply), QFontMetricsF(styles.bold)
     pad = 2 * styles.px(PAD_X) + 2
     wanted = [pad] * count
     least = [pad] * count
     for i, row in enumerate(rows):
-        metrics = plain if i else bold
         for column, spans in enumerate(row):
-            text = "".join(span.text for span in spans)[:400]
-            scale = 1.1 if any(span.is_code or span.is_bold for span in spans) else 1.0
-            word = max(text.split(), key=len, default="")[:24]
-            wanted[column] = max(wanted[column], metrics.horizontalAdvance(text) * scale + pad)
-            least[column] = max(least[column], metrics.horizontalAdvance(word) * scale + pad)
+            whole, word = _measured(spans, styles, is_head=i == 0)
+            wanted[column] = max(wanted[column], whole + pad)
+            least[column] = max(least[column], word + pad)
     if sum(wanted) <= width:
         return wanted
     if sum(least) >= width:
@@ -152,6 +156,22 @@ def column_widths(
     spare = width - sum(least)
     more = [want - low for want, low in zip(wanted, least, strict=True)]
     return [low + spare * part / sum(more) for low, part in zip(least, more, strict=True)]
+
+
+def _measured(spans: tuple[Span, ...], styles: Styles, *, is_head: bool) -> tuple[float, float]:
+    """How wide a cell's text and its longest word are, measured once."""
+    key = (spans, is_head)
+    if key not in styles.measures:
+        metrics = QFontMetricsF(styles.bold if is_head else styles.reply)
+        text = "".join(span.text for span in spans)[:400]
+        scale = 1.1 if any(span.is_code or span.is_bold for span in spans) else 1.0
+        word = max(text.split(), key=len, default="")[:24]
+        styles.measures[key] = (
+            metrics.horizontalAdvance(text) * scale,
+            metrics.horizontalAdvance(word) * scale,
+        )
+    whole, longest = styles.measures[key]
+    return float(whole), float(longest)
 
 
 def _part_of(selection: tuple[int, int] | None, cell: _Cell) -> tuple[int, int] | None:

@@ -190,6 +190,11 @@ def test_work_is_linear() -> None:
     assert document.parsed_chars / reads < 2_500
 
 
+def test_definition_in_the_open_paragraph() -> None:
+    source = "``` ``` \n[r]: http://x"
+    assert blocks(grown(source, [1])) == blocks(Document(source))
+
+
 def test_nothing_is_read_before_it_is_asked_for() -> None:
     document = Document("text\n" * 100)
     assert document.parsed_segments == 0

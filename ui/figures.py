@@ -10,6 +10,8 @@ _QUANTISATION = re.compile(
     r"\b((?:I?Q|TQ|MXFP)\d\w*|BF16|F16|F32|F64)\b(?: - (Small|Medium|Large|Extra small))?"
 )
 INCLUDED = " (included)"
+ALLOCATIONS = {"kv": "KV cache", "compute": "compute buffers"}
+"""llama.cpp's short words for what it allocates, in ours."""
 
 
 def size_text(size_bytes: int) -> str:
@@ -99,7 +101,8 @@ def loaded_details(loaded: Loaded) -> str:
         f"{loaded.n_threads} threads · {where} · loaded in {seconds_text(loaded.load_s)}",
     ]
     parts = [
-        f"{part.what} on {part.device} {memory_text(part.size_bytes)}" for part in loaded.memory
+        f"{ALLOCATIONS.get(part.what, part.what)} on {part.device} {memory_text(part.size_bytes)}"
+        for part in loaded.memory
     ]
     if parts:
         lines.append("Memory: " + ", ".join(parts))

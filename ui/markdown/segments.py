@@ -205,7 +205,7 @@ class Tail:
     def _feed_math(self, line: str) -> None:
         if not line.strip():
             self.close()
-            self.blanks = 1
+            self.is_tight = False
             return
         self._add(line)
         if line.rstrip().endswith(("$$", "\\]")) or self.chars > MAX_CHARS:
@@ -231,7 +231,7 @@ class Tail:
         self.blanks += 1
         if self.kind is SegmentKind.TABLE:
             self.close()
-            self.blanks = 1
+            self.is_tight = False
         elif self.lines:
             self._add("")
         else:

@@ -80,6 +80,8 @@ def test_numbers_continue_across_segments() -> None:
 def test_tight_items_are_marked() -> None:
     segments = Document("- a\n- b\n\n- c").segments
     assert [s.is_tight for s in segments[1:]] == [True, False]
+    after_table = Document("| a |\n|---|\n| b |\n\n- c").segments[1]
+    assert not after_table.is_tight
 
 
 def test_fence_indent_is_taken_off() -> None:

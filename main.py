@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from PySide6.QtWidgets import QApplication
 
     from app.bridge import Bridge
@@ -97,6 +99,10 @@ def build(argv: list[str]) -> App:
 
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from ui.life import drop_import_hook
+
+    drop_import_hook()
+
     from ui.theme import Theme
     from ui.window import MainWindow
 
@@ -224,10 +230,18 @@ class App:
         self.desk = desk
         self.window = window
         self._is_closed = False
-        self._first_paint = FirstPaint(window, desk.start)
+        self._warming: Thread | None = None
+        self._first_paint = FirstPaint(window, self._start)
         if quit_after_s is not None:
             call_after(window, quit_after_s, self.end)
         window.show()
+
+    def _start(self) -> None:
+        """The window is painted and takes keys: now what is heavy may begin."""
+        from ui.life import warm_up
+
+        self._warming = warm_up()
+        self.desk.start()
 
     def run(self) -> int:
         """Run the event loop until the window is closed or a signal asks for the end."""
@@ -249,6 +263,8 @@ class App:
         self._first_paint.cancel()
         self.window.close()
         self.desk.shutdown()
+        if self._warming is not None:
+            self._warming.join()
         self.bridge.close()
         self.folder.release()
         self.window.deleteLater()

@@ -71,8 +71,10 @@ class EmptyState(QScrollArea):
 
     def show_new_chat(self, weights_name: str) -> None:
         self._title.setText("New chat")
-        who = weights_name or "The weights"
-        self._words.setText(f"{who} will answer, here on this machine.")
+        if weights_name:
+            self._words.setText(f"{weights_name} will answer, here on this machine.")
+        else:
+            self._words.setText("Choose weights above; they will answer, here on this machine.")
         self.open_button.hide()
 
     def _fit(self) -> None:

@@ -7,7 +7,7 @@ room the least important figures go first.
 from __future__ import annotations
 
 from PySide6.QtCore import QSize
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
 from app.chat.events import EngineStateChanged, PrefillProgressed, StatusFigures
@@ -73,8 +73,14 @@ class StatusLine(QWidget):
         self._choose()
 
     def minimumSizeHint(self) -> QSize:
-        """Figures leave; they never hold the window wide."""
-        return QSize(0, super().minimumSizeHint().height())
+        """Figures leave; they never hold the window wide. The line is as high without any, so
+        that the composer above stays where it is."""
+        margins = self.contentsMargins()
+        line = QFontMetrics(self._theme.font_small()).height()
+        return QSize(0, line + margins.top() + margins.bottom())
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), self.minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -117,6 +117,13 @@ def test_the_least_important_leave_first(status: StatusLine, qtbot: QtBot) -> No
     assert left == list(LEAVE_FIRST)
 
 
+def test_the_line_is_as_high_without_figures(status: StatusLine) -> None:
+    height = status.sizeHint().height()
+    status.set_engine_state(READY)
+    status.set_figures(FIGURES)
+    assert status.sizeHint().height() == height
+
+
 def test_more_than_the_window_holds_fills_the_meter(status: StatusLine) -> None:
     status.set_context(5000, 4096)
     assert meter(status).value() == 4096

@@ -1,0 +1,80 @@
+"""First paint, signals, and what is taken out of the way of the window's start."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+
+import pytest
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QWidget
+
+from ui import life
+from ui.life import FirstPaint, SignalWatcher, call_after, drop_import_hook, warm_up
+
+
+@pytest.fixture
+def window(qtbot):
+    window = QWidget()
+    qtbot.addWidget(window)
+    return window
+
+
+def test_action_waits_for_the_first_paint_and_comes_once(qtbot, window):
+    heard: list[bool] = []
+    FirstPaint(window, lambda: heard.append(window.isVisible()))
+    QCoreApplication.processEvents()
+    assert heard == []
+    window.show()
+    qtbot.waitUntil(lambda: heard == [True])
+    window.resize(300, 300)
+    window.repaint()
+    QCoreApplication.processEvents()
+    assert heard == [True]
+
+
+def test_window_that_is_never_painted_does_not_wait_for_ever(qtbot, window, monkeypatch):
+    monkeypatch.setattr(life, "LATEST_START_MS", 20)
+    heard: list[int] = []
+    FirstPaint(window, lambda: heard.append(1))
+    qtbot.waitUntil(lambda: heard == [1])
+
+
+def test_cancelled_start_never_comes(qtbot, window):
+    heard: list[int] = []
+    first_paint = FirstPaint(window, lambda: heard.append(1))
+    window.show()
+    first_paint.cancel()
+    qtbot.waitExposed(window)
+    QCoreApplication.processEvents()
+    assert heard == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_wakes_an_idle_event_loop(qtbot, number):
+    heard: list[int] = []
+    former = signal.getsignal(number)
+    with SignalWatcher(lambda: heard.append(1)):
+        os.kill(os.getpid(), number)
+        qtbot.waitUntil(lambda: heard == [1])
+    assert signal.getsignal(number) is former
+
+
+def test_action_after_some_time(qtbot, window):
+    heard: list[int] = []
+    call_after(window, 0.01, lambda: heard.append(1))
+    qtbot.waitUntil(lambda: heard == [1])
+
+
+def test_import_goes_without_the_hook_and_works(qapp, monkeypatch):
+    monkeypatch.setattr(builtins, "__import__", builtins.__import__)
+    drop_import_hook()
+    assert builtins.__import__ is builtins.__orig_import__
+    assert __import__("json").dumps([1]) == "[1]"
+
+
+def test_warming_up_ends_by_itself(qapp):
+    thread = warm_up()
+    thread.join(10)
+    assert not thread.is_alive()

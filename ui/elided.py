@@ -56,15 +56,15 @@ class ElidedButton(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
     def shown_text(self) -> str:
-        option = QStyleOptionButton()
-        self.initStyleOption(option)
-        element = QStyle.SubElement.SE_PushButtonContents
-        room = self.style().subElementRect(element, option, self).width()
+        room = self.width() - self._around()
         return self.fontMetrics().elidedText(self.text(), RIGHT, room)
 
     def minimumSizeHint(self) -> QSize:
-        around = super().sizeHint().width() - self.fontMetrics().horizontalAdvance(self.text())
-        return QSize(around + self.fontMetrics().horizontalAdvance("…"), 0)
+        return QSize(self._around() + self.fontMetrics().horizontalAdvance("…"), 0)
+
+    def _around(self) -> int:
+        """What padding and border take. (A style sheet's padding is in no sub-element.)"""
+        return self.sizeHint().width() - self.fontMetrics().horizontalAdvance(self.text())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QStylePainter(self)

@@ -56,7 +56,8 @@ class ElidedButton(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
     def shown_text(self) -> str:
-        room = self.width() - self._around()
+        # Text widths are fractions; a hint is rounded.
+        room = self.width() - self._around() + 1
         return self.fontMetrics().elidedText(self.text(), RIGHT, room)
 
     def minimumSizeHint(self) -> QSize:

@@ -1,7 +1,7 @@
 """`main.py bench`: what the app costs on this machine, as ratios against a bare loop.
 
 Both sides are programs of their own, started in turn: `main.py ask --json` with its whole
-trace, and `bench_loop.py`, which imports nothing of the app. Same weights, text, seed,
+trace, and `engine/bench_loop.py`, which imports nothing of the app. Same weights, text, seed,
 threads, context and number of tokens. The app's tokens are timed where they arrive, at the
 end of a pipe. Each figure is a median; each ratio is the median of the pairs' ratios, so that
 a machine that gets slower meanwhile does not favour one side.
@@ -46,7 +46,7 @@ SAMPLING: Final = (
     *("--temperature", "0.8", "--top-k", "40", "--top-p", "0.95"),
     *("--min-p", "0.05", "--repeat-penalty", "1"),
 )
-"""The chain that `bench_loop.py` has, whatever the app's defaults are."""
+"""The chain that `engine/bench_loop.py` has, whatever the app's defaults are."""
 
 
 class BenchError(Exception):
@@ -206,7 +206,13 @@ def run_app(gguf: str, tokens: int) -> tuple[Run, Conditions]:
 
 def run_bare(conditions: Conditions, tokens: int) -> Run:
     """One run of the bare loop under the app's conditions."""
-    command = [sys.executable, "-I", str(_ROOT / "app" / "bench_loop.py"), "--text", TEXT]
+    command = [
+        sys.executable,
+        "-I",
+        str(_ROOT / "app" / "engine" / "bench_loop.py"),
+        "--text",
+        TEXT,
+    ]
     for name in ("gguf", "threads", "ctx", "ubatch", "gpu_layers"):
         command += [f"--{name.replace('_', '-')}", str(getattr(conditions, name))]
     command += ["--seed", "1", "--tokens", str(max(2, tokens))]

@@ -27,88 +27,56 @@ import logging
 import queue
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from os import PathLike, fspath
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
-from app.engine.client import BrokenFrames, ChildProcess, ChildReport, Exited, StderrLine
-from app.engine.exits import Doing, describe_exit
 from app.engine.open_request import OpenRequest
+from app.engine.oversight import (
+    RESTART_BUDGET,
+    RESTART_WINDOW_S,
+    Ending,
+    EngineEvent,
+    EngineState,
+    Oversight,
+    Patience,
+    StateChanged,
+)
 from app.engine.protocol import (
-    PROTOCOL_VERSION,
     Choose,
     Command,
-    Done,
-    Event,
-    Failed,
-    Finished,
     Generate,
     Hello,
     Hold,
     Loaded,
     LoadOptions,
     LoadWeights,
-    Log,
-    ProtocolError,
     Resume,
     Shutdown,
     Stop,
-    Stopped,
     UnloadWeights,
 )
-from app.engine.timers import Timers
+
+__all__ = [
+    "RESTART_BUDGET",
+    "RESTART_WINDOW_S",
+    "Ending",
+    "Engine",
+    "EngineEvent",
+    "EngineState",
+    "StateChanged",
+]
 
 STOP_GRACE_S: Final = 2.0
 TERMINATE_GRACE_S: Final = 1.0
 PROGRESS_TIMEOUT_S: Final = 120.0
-RESTART_BUDGET: Final = 3
-RESTART_WINDOW_S: Final = 600.0
 _REMEMBERED_ENDINGS: Final = 64
-_EVIDENCE_LINES: Final = 40
 
 _log = logging.getLogger(__name__)
-
-
-class EngineState(StrEnum):
-    """stopped: no weights in memory. ready and busy: weights in memory. stopping: the child
-    is being ended. crashed: it ended by itself, or had to be ended."""
-
-    STOPPED = "stopped"
-    STARTING = "starting"
-    LOADING = "loading"
-    READY = "ready"
-    BUSY = "busy"
-    STOPPING = "stopping"
-    CRASHED = "crashed"
-
-
-@dataclass(frozen=True, slots=True)
-class StateChanged:
-    """The engine's state. In crashed, and in stopped after a failed load, `sentence` says why
-    (`reason_kind` is one of `Failed.kind`) and `evidence` holds the last lines of the log."""
-
-    state: EngineState
-    reason_kind: str = ""
-    sentence: str = ""
-    evidence: str = ""
-
-
-EngineEvent = Event | StateChanged
-Ending = Finished | Stopped | Failed
-
-
-@dataclass(slots=True)
-class _Farewell:
-    """Why the present child is being ended, and what follows its exit."""
-
-    then: Callable[[], None]
-    crashed: Failed | None = None
 
 
 class Engine:
@@ -127,65 +95,56 @@ class Engine:
         terminate_grace_s: float = TERMINATE_GRACE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._command = command
         self._on_event = on_event
-        self._env = env
-        self._progress_timeout_s = progress_timeout_s
-        self._stop_grace_s = stop_grace_s
-        self._terminate_grace_s = terminate_grace_s
         self._clock = clock
         self._ids = itertools.count(1)
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._log_lines: deque[str] = deque(maxlen=log_lines)
         self._start_lock = threading.Lock()
         self._owner: threading.Thread | None = None
         self._closed = False
         self._endings: OrderedDict[int, Ending] = OrderedDict()
         self._ended = threading.Condition()
-        # From here on: touched by the owner thread alone (others may read state and loaded).
-        self._state = EngineState.STOPPED
-        self._hello: Hello | None = None
-        self._loaded: Loaded | None = None
-        self._child: ChildProcess | None = None
-        self._farewell: _Farewell | None = None
-        self._crashed: Failed | None = None
-        self._open: dict[int, OpenRequest] = {}
-        self._waiting: list[OpenRequest] = []
-        self._load_id: int | None = None
-        self._wanted: LoadWeights | None = None
-        self._restarts: deque[float] = deque()
-        self._timers = Timers(clock)
-        self._last_sign = 0.0
+        self._oversight = Oversight(
+            command,
+            env,
+            log_lines=log_lines,
+            patience=Patience(progress_timeout_s, stop_grace_s, terminate_grace_s),
+            clock=clock,
+            post=self._inbox.put,
+            emit=self._emit,
+            finish=self._finish,
+            new_id=partial(next, self._ids),
+        )
 
     # --- what any thread may ask ------------------------------------------------------------
 
     @property
     def state(self) -> EngineState:
         """The state as of the last `StateChanged`."""
-        return self._state
+        return self._oversight.state
 
     @property
     def hello(self) -> Hello | None:
         """What the running child said of itself (devices, version), or None."""
-        return self._hello
+        return self._oversight.hello
 
     @property
     def loaded(self) -> Loaded | None:
         """The weights in memory, or None."""
-        return self._loaded
+        return self._oversight.loaded
 
     def log_tail(self) -> list[str]:
         """The last lines of llama.cpp's log and of the child's stderr, oldest first."""
-        return list(self._log_lines.copy())
+        return list(self._oversight.log_lines.copy())
 
     def start(self) -> None:
         """Start the child without weights, so that a later load begins sooner."""
-        self._post(self._start)
+        self._post(self._oversight.start)
 
     def load(self, path: str | PathLike[str], options: LoadOptions | None = None) -> int:
         """Load weights in place of those loaded now, if any. Ends in Finished(Loaded)."""
         command = LoadWeights(next(self._ids), fspath(path), options or LoadOptions())
-        self._post(partial(self._load, command))
+        self._post(partial(self._oversight.load, command))
         return command.id
 
     def unload(self) -> int:
@@ -202,22 +161,22 @@ class Engine:
             self.stop(command.target)
             return command.target
         if isinstance(command, Hold | Choose | Resume):
-            self._post(partial(self._steer, command))
+            self._post(partial(self._oversight.steer, command))
             return command.target
         if isinstance(command, Shutdown):
             raise TypeError("close() shuts the engine down")
         command = msgspec.structs.replace(command, id=next(self._ids))
         if isinstance(command, LoadWeights):
-            self._post(partial(self._load, command))
+            self._post(partial(self._oversight.load, command))
         elif isinstance(command, UnloadWeights):
-            self._post(partial(self._unload, command))
+            self._post(partial(self._oversight.unload, command))
         else:
-            self._post(partial(self._submit, OpenRequest(command, self._clock())))
+            self._post(partial(self._oversight.submit, OpenRequest(command, self._clock())))
         return command.id
 
     def stop(self, request_id: int) -> None:
         """Stop a reply or a load: at once if the child obeys, else by ending the child."""
-        self._post(partial(self._stop, request_id))
+        self._post(partial(self._oversight.stop, request_id))
 
     def wait_for(self, request_id: int, timeout: float) -> Ending:
         """Block until the request has ended and return its ending.
@@ -238,7 +197,7 @@ class Engine:
             owner = self._owner
         if owner is None:
             return
-        self._inbox.put(self._close)
+        self._inbox.put(partial(self._oversight.close, partial(self._inbox.put, None)))
         if threading.current_thread() is not owner:
             owner.join()
 
@@ -256,296 +215,20 @@ class Engine:
     def _run(self) -> None:
         while True:
             try:
-                step = self._inbox.get(timeout=self._seconds_to_next_timer())
+                step = self._inbox.get(timeout=self._oversight.seconds_to_next_timer())
             except queue.Empty:
-                self._run_timers()
+                self._oversight.run_timers()
                 continue
             if step is None:
                 return
             step()
-            self._run_timers()
+            self._oversight.run_timers()
 
     def _emit(self, event: EngineEvent) -> None:
         try:
             self._on_event(event)
         except Exception:  # noqa: BLE001 - a fault of the listener must not end the owner
             _log.exception("the engine's listener failed on %s", type(event).__name__)
-
-    def _settle(self, reason: Failed | None = None) -> None:
-        """Work out the state from what is; tell the listener if it changed."""
-        state = self._present_state()
-        if state is self._state and reason is None:
-            return
-        self._state = state
-        if reason is None:
-            self._emit(StateChanged(state))
-        else:
-            self._emit(StateChanged(state, reason.kind, reason.sentence, reason.evidence))
-
-    def _present_state(self) -> EngineState:
-        if self._farewell is not None:
-            return EngineState.STOPPING
-        if self._child is None:
-            return EngineState.CRASHED if self._crashed else EngineState.STOPPED
-        if self._hello is None:
-            return EngineState.STARTING
-        if self._load_id is not None:
-            return EngineState.LOADING
-        if self._loaded is None:
-            return EngineState.STOPPED
-        busy = any(isinstance(request.command, Generate) for request in self._open.values())
-        return EngineState.BUSY if busy else EngineState.READY
-
-    # --- timers -----------------------------------------------------------------------------
-
-    def _seconds_to_next_timer(self) -> float | None:
-        times = [at for at in (self._timers.next_at(), self._progress_due_at()) if at is not None]
-        return max(0.0, min(times) - self._clock()) if times else None
-
-    def _run_timers(self) -> None:
-        self._timers.run_due()
-        due_at = self._progress_due_at()
-        if due_at is not None and self._clock() >= due_at:
-            self._end_by_force(
-                "native_error",
-                f"The engine gave no sign of life for {self._progress_timeout_s:.0f} s and was "
-                "ended. What had arrived is kept; try again to load the weights anew.",
-            )
-
-    def _progress_due_at(self) -> float | None:
-        """When the child must have given its next sign of life, or None if it owes us none."""
-        if self._child is None or self._farewell is not None:
-            return None
-        if self._hello is None or any(not request.held for request in self._open.values()):
-            return self._last_sign + self._progress_timeout_s
-        return None
-
-    # --- commands ---------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        self._ensure_child()
-
-    def _load(self, command: LoadWeights) -> None:
-        self._restarts.clear()
-        self._wanted = command
-        if self._child is not None and (self._loaded or self._load_id or self._farewell):
-            self._end_open_requests_as_stopped()
-            self._end_child(partial(self._begin_load, command))
-        else:
-            self._begin_load(command)
-
-    def _begin_load(self, command: LoadWeights) -> None:
-        if self._wanted is not command:
-            return self._finish(Stopped(command.id, Done()))  # another load came meanwhile
-        request = OpenRequest(command, self._clock())
-        self._open[command.id] = request
-        if self._ensure_child():
-            self._load_id = command.id
-            self._send(request)
-            self._settle()
-        return None
-
-    def _unload(self, command: UnloadWeights) -> None:
-        self._wanted = None
-        self._crashed = None
-        self._end_open_requests_as_stopped()
-        self._end_child(lambda: self._finish(Finished(command.id, Done())))
-
-    def _submit(self, request: OpenRequest) -> None:
-        """Send a command that needs weights, hold it until they are there, or refuse it."""
-        if self._load_id is not None or (self._farewell and self._wanted):
-            self._waiting.append(request)
-        elif self._loaded is not None and self._farewell is None:
-            self._open[request.id] = request
-            self._send(request)
-            self._settle()
-        elif isinstance(request.command, Generate) and self._may_restart():
-            self._waiting.append(request)
-            self._reload()
-        else:
-            self._finish(self._not_loaded(request.id))
-
-    def _may_restart(self) -> bool:
-        now = self._clock()
-        while self._restarts and self._restarts[0] < now - RESTART_WINDOW_S:
-            self._restarts.popleft()
-        return (
-            self._crashed is not None
-            and self._wanted is not None
-            and len(self._restarts) < RESTART_BUDGET
-        )
-
-    def _reload(self) -> None:
-        """Start a child with the weights that were loaded when the last one died."""
-        assert self._wanted is not None
-        self._restarts.append(self._clock())
-        self._wanted = msgspec.structs.replace(self._wanted, id=next(self._ids))
-        self._begin_load(self._wanted)
-
-    def _not_loaded(self, request_id: int) -> Failed:
-        if self._wanted is not None and self._crashed is not None:
-            sentence = (
-                f"The engine ended {RESTART_BUDGET} times within ten minutes. "
-                "Load the weights again to go on, or choose others."
-            )
-        elif self._crashed is not None:
-            sentence = f"No weights are loaded. {self._crashed.sentence}"
-        else:
-            sentence = "No weights are loaded. Choose a GGUF file first."
-        return Failed(request_id, "not_loaded", sentence)
-
-    def _steer(self, command: Hold | Choose | Resume) -> None:
-        request = self._open.get(command.target)
-        if request is None or self._child is None or self._farewell is not None:
-            return
-        if not isinstance(command, Hold):
-            request.held = False
-            self._last_sign = self._clock()
-        self._child.send(command)
-
-    def _stop(self, request_id: int) -> None:
-        waiting = next((one for one in self._waiting if one.id == request_id), None)
-        if waiting is not None:
-            self._waiting.remove(waiting)
-            return self._finish(waiting.stopped(self._context_size()))
-        request = self._open.get(request_id)
-        if request is None or request.stopping or self._child is None or self._farewell:
-            return None
-        request.stopping = True
-        self._child.send(Stop(request_id))
-        is_load = request_id == self._load_id
-        climb = self._cancel_load_by_force if is_load else self._stop_by_force
-        return self._timers.arm(f"stop {request_id}", self._stop_grace_s, climb)
-
-    def _stop_by_force(self) -> None:
-        self._end_by_force(
-            "native_error",
-            "The engine did not answer Stop and was ended. "
-            "The weights load again with the next message.",
-        )
-
-    def _cancel_load_by_force(self) -> None:
-        self._wanted = None
-        self._end_open_requests_as_stopped()
-        self._farewell = _Farewell(self._settle)
-        self._terminate()
-        self._settle()
-
-    def _close(self) -> None:
-        self._wanted = None
-        self._end_open_requests_as_stopped()
-        self._end_child(lambda: self._inbox.put(None))
-
-    # --- the child --------------------------------------------------------------------------
-
-    def _ensure_child(self) -> bool:
-        """Start the child if there is none. On failure the open requests fail."""
-        if self._child is not None:
-            return True
-        self._crashed = None
-        self._last_sign = self._clock()
-        try:
-            self._child = ChildProcess(self._command, self._report, self._env)
-        except OSError as error:
-            self._fail_everything(
-                Failed(0, "internal", f"The engine could not be started: {error}.", str(error))
-            )
-            return False
-        self._settle()
-        return True
-
-    def _send(self, request: OpenRequest) -> None:
-        assert self._child is not None
-        if all(other.held or other is request for other in self._open.values()):
-            self._last_sign = self._clock()
-        try:
-            self._child.send(request.command)
-        except ProtocolError:
-            del self._open[request.id]
-            sentence = "This is too much text for one request. Send it in parts."
-            self._finish(Failed(request.id, "prompt_too_long", sentence))
-
-    def _report(self, child: ChildProcess, report: ChildReport) -> None:
-        """Called on the child's threads."""
-        self._inbox.put(partial(self._on_report, child, report))
-
-    def _on_report(self, child: ChildProcess, report: ChildReport) -> None:
-        if child is not self._child:
-            return
-        if isinstance(report, Exited):
-            self._on_exit(child, report.code)
-        elif isinstance(report, StderrLine):
-            self._log_lines.append(report.text)
-            self._emit(Log("warning", report.text))
-        elif isinstance(report, BrokenFrames):
-            self._log_lines.append(f"broken frames: {report.reason}")
-            if self._farewell is None:
-                self._end_by_force(
-                    "internal",
-                    "The engine sent something that does not fit and was ended. "
-                    "What had arrived is kept; try again.",
-                )
-        else:
-            self._last_sign = self._clock()
-            self._on_event_of_child(cast("Event", report))
-
-    def _on_event_of_child(self, event: Event) -> None:
-        if isinstance(event, Hello):
-            self._on_hello(event)
-        elif isinstance(event, Log):
-            self._log_lines.append(event.text)
-            self._emit(event)
-        elif (request := self._open.get(event.id)) is None:
-            return  # of a request that has already ended
-        elif isinstance(event, Finished | Stopped | Failed):
-            self._on_ending(request, event)
-        else:
-            request.note(event)
-            self._emit(event)
-
-    def _on_hello(self, hello: Hello) -> None:
-        self._hello = hello
-        self._emit(hello)
-        if hello.protocol != PROTOCOL_VERSION:
-            return self._end_by_force(
-                "internal",
-                "The engine and the window are of different versions. Install Cutaway again.",
-            )
-        return self._settle()
-
-    def _on_ending(self, request: OpenRequest, ending: Ending) -> None:
-        self._timers.disarm(f"stop {request.id}")
-        del self._open[request.id]
-        if request.id != self._load_id:
-            self._finish(ending)
-            return self._settle()
-        self._load_id = None
-        if isinstance(ending, Finished) and isinstance(ending.result, Loaded):
-            self._loaded = ending.result
-            self._finish(ending)
-            self._settle()
-            return self._send_waiting()
-        return self._on_load_without_weights(ending)
-
-    def _on_load_without_weights(self, ending: Ending) -> None:
-        """Failed or cancelled: end the child too, so that what it had allocated returns."""
-        self._wanted = None
-        self._finish(ending)
-        failed = ending if isinstance(ending, Failed) else None
-        sentence = failed.sentence if failed else "Loading was cancelled."
-        for request in self._take_waiting():
-            self._finish(Failed(request.id, "not_loaded", f"No weights are loaded. {sentence}"))
-        self._end_child(lambda: self._settle(failed))
-
-    def _send_waiting(self) -> None:
-        for request in self._take_waiting():
-            self._submit(request)
-
-    def _take_waiting(self) -> list[OpenRequest]:
-        waiting, self._waiting = self._waiting, []
-        return waiting
-
-    # --- endings ----------------------------------------------------------------------------
 
     def _finish(self, ending: Ending) -> None:
         """Tell the listener how a request ended, then whoever waits for it."""
@@ -555,100 +238,3 @@ class Engine:
             if len(self._endings) > _REMEMBERED_ENDINGS:
                 self._endings.popitem(last=False)
             self._ended.notify_all()
-
-    def _end_open_requests_as_stopped(self) -> None:
-        requests = [*self._open.values(), *self._take_waiting()]
-        self._open.clear()
-        self._load_id = None
-        for request in requests:
-            self._timers.disarm(f"stop {request.id}")
-            self._finish(request.stopped(self._context_size()))
-
-    def _end_child(self, then: Callable[[], None]) -> None:
-        """Ask the child to end, climb the ladder if it does not; afterwards `then` is called.
-
-        A second call while the child is ending adds to what follows.
-        """
-        if self._child is None:
-            self._settle()
-            return then()
-        if self._farewell is not None:
-            first = self._farewell.then
-            self._farewell.then = partial(_in_turn, first, then)
-            return None
-        self._farewell = _Farewell(then)
-        self._child.send(Shutdown())
-        self._child.close_stdin()
-        self._timers.arm("ladder", self._stop_grace_s, self._terminate)
-        return self._settle()
-
-    def _end_by_force(self, kind: str, sentence: str) -> None:
-        """End a child that does not answer or does not make sense; open requests fail."""
-        if self._child is None or self._farewell is not None:
-            return
-        reason = Failed(0, kind, sentence, self._evidence())
-        self._farewell = _Farewell(lambda: None, crashed=reason)
-        self._terminate()
-        self._settle()
-
-    def _terminate(self) -> None:
-        if self._child is not None:
-            self._child.terminate()
-            self._timers.arm("ladder", self._terminate_grace_s, self._child.kill)
-
-    def _on_exit(self, child: ChildProcess, code: int) -> None:
-        farewell, was_loading = self._farewell, self._load_id is not None
-        late = [] if was_loading else self._take_waiting()
-        doing = self._doing()
-        self._timers.clear()
-        child.join()
-        self._child = self._farewell = None
-        self._hello = self._loaded = None
-        if farewell is not None and farewell.crashed is None:
-            self._waiting.extend(late)
-            self._settle()
-            return farewell.then()
-        if farewell is not None and farewell.crashed is not None:
-            reason = farewell.crashed
-        else:
-            report = describe_exit(code, doing, self.log_tail()[-_EVIDENCE_LINES:])
-            reason = Failed(0, report.kind, report.sentence, self._evidence())
-        if was_loading:
-            self._wanted = None
-        self._fail_everything(reason)
-        if farewell is not None:
-            farewell.then()
-        for request in late:  # they came while the child was being ended
-            self._submit(request)
-        return None
-
-    def _fail_everything(self, reason: Failed) -> None:
-        """The child is gone: end what was open, then say that it crashed."""
-        requests = [*self._open.values(), *self._take_waiting()]
-        size = self._context_size()
-        self._open.clear()
-        self._load_id = None
-        self._crashed = reason
-        for request in requests:
-            self._finish(
-                request.stopped(size) if request.stopping else request.failed(reason, size)
-            )
-        self._settle(reason)
-
-    def _doing(self) -> Doing:
-        if self._hello is None:
-            return "starting"
-        if self._load_id is not None:
-            return "loading"
-        return "answering" if self._open else "idle"
-
-    def _context_size(self) -> int:
-        return self._loaded.n_ctx if self._loaded else 0
-
-    def _evidence(self) -> str:
-        return "\n".join(self.log_tail()[-_EVIDENCE_LINES:])
-
-
-def _in_turn(*steps: Callable[[], None]) -> None:
-    for step in steps:
-        step()

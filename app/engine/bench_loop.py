@@ -5,7 +5,7 @@ dist), nothing recorded, no text made. The last line on stdout is
 one JSON object. Tokens per second are counted as the app and llama-bench do: the time from
 the first token to the last one, divided into the tokens after the first.
 
-    python -I app/bench_loop.py --gguf FILE --text TEXT --tokens 128 --threads 2
+    python -I app/engine/bench_loop.py --gguf FILE --text TEXT --tokens 128 --threads 2
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> int:
     vocabulary = llama.llama_model_get_vocab(weights)
     chain = _make_chain(llama.llama_vocab_n_tokens(vocabulary), options.seed)
     figures = _run(context, chain, vocabulary, options)
-    print(json.dumps({"load_s": load_s, **figures}))
+    sys.stdout.write(json.dumps({"load_s": load_s, **figures}) + "\n")
     return 0
 
 

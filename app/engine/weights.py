@@ -130,7 +130,8 @@ def load(
             raise
         report = read_load(lines)
     notes = [*placement.notes, *_graphics_notes()]
-    loaded = _describe(model, context, header, options, report, notes, started)
+    per_token = sum(sizes.kv_bytes_per_token)
+    loaded = _describe(model, context, header, options, report, per_token, notes, started)
     return Weights(model, context, loaded, abort)
 
 
@@ -409,6 +410,7 @@ def _describe(
     header: Header,
     options: LoadOptions,
     report: LoadReport,
+    kv_bytes_per_token: int,
     notes: list[str],
     started: float,
 ) -> Loaded:
@@ -440,7 +442,16 @@ def _describe(
         add_bos=vocabulary.add_bos,
         eog_ids=vocabulary.eog_ids,
         memory=report.memory,
-        kv_bytes_per_token=report.kv_bytes // n_ctx,
+        kv_bytes_per_token=_per_token(report.kv_bytes, n_ctx, kv_bytes_per_token),
         load_s=time.perf_counter() - started,
         notes=notes,
     )
+
+
+def _per_token(measured_bytes: int, n_ctx: int, by_arithmetic: int) -> int:
+    """Bytes of cache per token: measured. The log rounds to 0.01 MiB, so where the arithmetic on
+    the header says the same within that, its exact number is taken."""
+    rounding = 64 * 0.01 * 1024 * 1024
+    if abs(by_arithmetic * n_ctx - measured_bytes) <= rounding:
+        return by_arithmetic
+    return measured_bytes // n_ctx

@@ -160,8 +160,9 @@ class JsonLines(AskOutput):
         ]
 
     def _print(self, name: str, fields: dict[str, Any]) -> None:
-        line = json.dumps({"event": name, **fields}, ensure_ascii=self._ascii)
-        self._stdout.write(line + "\n")
+        line = {"event": name, **fields}
+        text = json.dumps(line) if self._ascii else msgspec.json.encode(line).decode()
+        self._stdout.write(text + "\n")
         self._stdout.flush()
 
 

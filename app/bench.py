@@ -178,11 +178,12 @@ def run_app(gguf: str, tokens: int) -> tuple[Run, Conditions]:
     loaded: dict[str, Any] = {}
     summary: dict[str, Any] = {}
     for line, at in _lines_of(command):
-        if line.startswith('{"event": "token"'):
+        event = line.split('"', 4)[3]
+        if event == "token":
             arrivals.append(at)
-        elif line.startswith('{"event": "loaded"'):
+        elif event == "loaded":
             loaded = json.loads(line)
-        elif line.startswith('{"event": "summary"'):
+        elif event == "summary":
             summary = json.loads(line)
     if len(arrivals) < 2 or not loaded or not summary:
         raise BenchError("The app answered too little to be measured. Try other weights.")

@@ -38,7 +38,7 @@ from app.engine.protocol import (
     Vocabulary,
     clean_text,
 )
-from app.engine.supervisor import Engine, EngineEvent, StateChanged
+from app.engine.supervisor import Ending, Engine, EngineEvent, StateChanged
 
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
@@ -233,17 +233,26 @@ def _generate(prompt: Prompt, settings: Settings, *, with_trace: bool) -> Genera
 
 
 class _CtrlC:
-    """Put among the events by the user."""
+    """Put among the endings by the user."""
+
+
+class _NobodyReads:
+    """Put among the endings when stdout is closed at the other end."""
 
 
 class _Talk:
-    """One engine, its events in a queue, and the user's Ctrl-C."""
+    """One engine, its endings in a queue, and the user's Ctrl-C.
+
+    What arrives is printed on the engine's thread, in order: one thread less to wake for each
+    token, on a machine whose cores are busy with the next one.
+    """
 
     def __init__(self, command: list[str], output: AskOutput) -> None:
         self._output = output
+        self._is_read = True
         # Only a SimpleQueue may be put into by a signal handler.
-        self._events: queue.SimpleQueue[EngineEvent | _CtrlC] = queue.SimpleQueue()
-        self._engine = Engine(command, self._events.put)
+        self._endings: queue.SimpleQueue[Ending | _CtrlC | _NobodyReads] = queue.SimpleQueue()
+        self._engine = Engine(command, self._on_event)
         self._interrupts = 0
         self._old_handler = signal.signal(signal.SIGINT, self._on_ctrl_c)
 
@@ -280,26 +289,36 @@ class _Talk:
         signal.signal(signal.SIGINT, self._old_handler)
 
     def _on_ctrl_c(self, *_: object) -> None:
-        """The first one is an event among others, so that no line is cut in the middle; a
-        second one is not waited for."""
+        """The first one stops the request, which then ends in order, so that no line is cut
+        in the middle; a second one is not waited for."""
         self._interrupts += 1
         if self._interrupts > 1:
             raise KeyboardInterrupt
-        self._events.put(_CtrlC())
+        self._endings.put(_CtrlC())
 
-    def _follow(self, request_id: int) -> Finished | Stopped | Failed:
-        """Pass events to the output until the request ends; Ctrl-C stops it."""
+    def _on_event(self, event: EngineEvent) -> None:
+        """Called on the engine's thread."""
+        if isinstance(event, Finished | Stopped | Failed):
+            self._endings.put(event)
+        elif self._is_read and not isinstance(event, StateChanged):
+            try:
+                self._output.event(event)
+            except OSError:
+                self._is_read = False
+                self._endings.put(_NobodyReads())
+
+    def _follow(self, request_id: int) -> Ending:
+        """Wait until the request ends; Ctrl-C stops it."""
         if self._interrupts:
             raise KeyboardInterrupt
         while True:
-            event = self._events.get()
-            if isinstance(event, _CtrlC):
+            ending = self._endings.get()
+            if isinstance(ending, _CtrlC):
                 self._engine.stop(request_id)
-            elif isinstance(event, Finished | Stopped | Failed):
-                if event.id == request_id:
-                    return event
-            elif not isinstance(event, StateChanged):
-                self._output.event(event)
+            elif isinstance(ending, _NobodyReads):
+                raise BrokenPipeError
+            elif ending.id == request_id:
+                return ending
 
 
 # --- streams ----------------------------------------------------------------------------------

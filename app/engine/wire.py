@@ -13,6 +13,7 @@ one struct of `protocol.py`. What must hold:
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import signal
 import struct
@@ -21,6 +22,7 @@ import threading
 from typing import BinaryIO, Final, TypeVar
 
 import msgspec
+import msgspec.inspect
 
 from app.engine.protocol import (
     MAX_FRAME_BYTES,
@@ -128,15 +130,32 @@ def _decode(decoder: msgspec.msgpack.Decoder[M], payload: bytes) -> M:
 
 
 def _check_arrays(value: object) -> None:
-    """Check every Array inside a struct. Lists of plain numbers or bytes are not walked."""
+    """Check every Array inside a struct. What cannot hold one is not looked at: this runs for
+    each token, and the time comes from the engine's cores."""
     if isinstance(value, Array):
         value.check()
     elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
+        for name in _fields_with_arrays(type(value)):
             _check_arrays(getattr(value, name))
-    elif isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
+    elif isinstance(value, list):
         for item in value:
             _check_arrays(item)
+
+
+@functools.cache
+def _fields_with_arrays(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Names of the fields of a struct type that hold an Array, at any depth."""
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return tuple(field.name for field in info.fields if _holds_array(field.type))
+
+
+def _holds_array(info: msgspec.inspect.Type) -> bool:
+    if isinstance(info, msgspec.inspect.StructType):
+        return info.cls is Array or bool(_fields_with_arrays(info.cls))
+    if isinstance(info, msgspec.inspect.UnionType):
+        return any(_holds_array(part) for part in info.types)
+    return isinstance(info, msgspec.inspect.ListType) and _holds_array(info.item_type)
 
 
 def _without_surrogates(value: T) -> T:

@@ -60,8 +60,7 @@ class PlainText(AskOutput):
         self._line_is_open: dict[str, bool] = {}
 
     def loaded(self, loaded: Loaded) -> None:
-        for note in loaded.notes:
-            print(note, file=self._stderr)
+        """What was decided at loading is no part of the answer; --json tells it."""
 
     def event(self, event: Event) -> None:
         if isinstance(event, TokenArrived | TextFlushed) and event.text:

@@ -89,7 +89,7 @@ class Penalties(Stage, frozen=True, tag=True):
 
 
 class TopK(Stage, frozen=True, tag=True):
-    """Keep the k most probable candidates (0 or less: all)."""
+    """Keep the k most probable candidates (0 or -1: all)."""
 
     k: int = 40
 
@@ -109,7 +109,7 @@ class MinP(Stage, frozen=True, tag=True):
 
 
 class Temperature(Stage, frozen=True, tag=True):
-    """Divide the logits by t; 0 or less keeps only the best candidate."""
+    """Divide the logits by t; 0 keeps only the best candidate."""
 
     t: float = 0.8
 

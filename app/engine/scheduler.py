@@ -33,6 +33,7 @@ from app.engine.admission import (
 )
 from app.engine.chain import Chain, NoCandidate
 from app.engine.native import Batch, Candidates, NativeError, NativeLog, llama, scores_of
+from app.engine.pace import Pace
 from app.engine.protocol import (
     Event,
     Failed,
@@ -58,14 +59,10 @@ from app.engine.text import Piece
 from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights
 
-MAX_STEP_S: Final = 0.150
-"""Nobody who is being written to waits longer than this for the next token."""
-
 MAX_IDLE_CELLS: Final = 512
 """Cells that idle slots may keep while others work: each one slows every step a little."""
 
 _RESERVE: Final = 256
-_FIRST_CHUNK: Final = 8
 _ABORTED: Final = 2
 _NO_ROOM: Final = 1
 
@@ -101,7 +98,7 @@ class Scheduler:
         self._candidates = Candidates(weights.vocabulary.n_vocab)
         self._lock = threading.Lock()
         self._in_flight: frozenset[int] = frozenset()
-        self._rows_per_s = 0.0
+        self._pace = Pace(weights.n_ubatch, can_abort=weights.loaded.n_gpu_layers == 0)
 
     # --- from the thread that owns the context --------------------------------------------
 
@@ -152,7 +149,7 @@ class Scheduler:
             self._in_flight = frozenset()
             self._weights.abort.clear()
         if code == 0:
-            self._measure_speed(elapsed)
+            self._pace.measure(self._batch.size, elapsed)
             self._land(rows)
         else:
             self._crash(rows, code)
@@ -379,7 +376,7 @@ class Scheduler:
                     self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
                     continue
                 rows.append(_Row(slot, reply, [reply.next_token], wants_scores=True))
-        room = min(self._batch.room - len(rows), self._chunk(bool(rows)))
+        room = min(self._batch.room - len(rows), self._pace.chunk(somebody_writes=bool(rows)))
         room = min(room, self._free_cells() - len(rows))
         reading = [s for s in self._slots if s.reply is not None and s.reply.phase is Phase.READING]
         for slot in sorted(reading, key=lambda s: s.reply.started if s.reply else 0.0):
@@ -403,32 +400,6 @@ class Scheduler:
         for slot in self._slots:
             if slot.is_idle and len(slot.cells):
                 slot.cells.clear()
-
-    def _chunk(self, somebody_writes: bool) -> int:
-        """Prompt tokens for the next step.
-
-        Alone on a processor it is the whole ubatch: Stop can abort it, and the same prompt is
-        always cut the same way. Beside a writer, or on a device (which cannot be aborted), a
-        step must stay under MAX_STEP_S by the speed measured so far.
-        """
-        if not somebody_writes and self._weights.loaded.n_gpu_layers == 0:
-            return self._batch.capacity
-        if not self._rows_per_s:
-            return _FIRST_CHUNK
-        fitting = max(int(self._rows_per_s * MAX_STEP_S * 0.8), 1)
-        if somebody_writes:
-            return fitting
-        chunk = self._batch.capacity
-        while chunk > fitting and chunk > _FIRST_CHUNK:
-            chunk //= 2
-        return chunk
-
-    def _measure_speed(self, elapsed: float) -> None:
-        """Rows per second of steps that read, smoothed; the writers' share counts against it."""
-        if self._batch.size < _FIRST_CHUNK or elapsed <= 0:
-            return
-        speed = self._batch.size / elapsed
-        self._rows_per_s = speed if not self._rows_per_s else 0.7 * self._rows_per_s + 0.3 * speed
 
     def _take_off(self, rows: list[_Row]) -> bool:
         """Announce the batch to `stop`; False if one of its requests was stopped meanwhile."""

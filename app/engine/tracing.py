@@ -22,7 +22,18 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from app.engine.protocol import Array, Event, Held, StageEffect, TokenArrived, TokenTrace
+from app.engine.protocol import (
+    Array,
+    Event,
+    Failed,
+    Finished,
+    Held,
+    Log,
+    StageEffect,
+    Stopped,
+    TokenArrived,
+    TokenTrace,
+)
 
 Scores = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -30,6 +41,8 @@ _FLOOR: Final = np.float32(-120.0)
 """exp of it is 0 in float32: scores of −inf count as nothing instead of giving 0 · −inf."""
 
 _ENOUGH: Final = 4
+
+_NOT_SENT: Final = "The engine could not hand over its answer. Try again with less at once."
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +233,22 @@ class Outbox:
     def _run(self) -> None:
         try:
             while (item := self._queue.get()) is not None:
-                self._send(self._event(item))
+                self._send_one(item)
         except (OSError, ValueError):  # the pipe is closed: the window is gone
             self._broken.set()
             self._on_broken()
+
+    def _send_one(self, item: Event | TokenRecord) -> None:
+        """What cannot be made or sent must not silence the rest; its request still ends."""
+        try:
+            self._send(self._event(item))
+        except (OSError, ValueError):
+            raise
+        except Exception as error:  # noqa: BLE001 - reported as the ending of its request
+            if isinstance(item, Finished | Stopped):
+                self._send(Failed(item.id, "internal", _NOT_SENT, repr(error)))
+            else:
+                self._send(Log("error", f"{type(item).__name__} was not sent: {error!r}"))
 
     def _event(self, item: Event | TokenRecord) -> Event:
         if not isinstance(item, TokenRecord):

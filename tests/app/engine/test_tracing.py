@@ -8,7 +8,16 @@ import threading
 import numpy as np
 import pytest
 
-from app.engine.protocol import Event, Log, TokenArrived
+from app.engine.protocol import (
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Log,
+    Note,
+    ProtocolError,
+    TokenArrived,
+)
 from app.engine.tracing import Measurer, Outbox, Snapshot, TokenRecord, as_array, stage_effect
 
 
@@ -124,6 +133,24 @@ def test_outbox_without_a_reader_lets_go() -> None:
         outbox.put(record(index))
     assert broken.wait(5)
     outbox.close()
+
+
+def test_what_cannot_be_sent_ends_its_request_and_nothing_else() -> None:
+    sent: list[Event] = []
+
+    def send(event: Event) -> None:
+        if isinstance(event, Finished) or (isinstance(event, Note) and event.id == 3):
+            raise ProtocolError("too large")
+        sent.append(event)
+
+    outbox = Outbox(send, on_broken=lambda: None)
+    for event in (Finished(2, Done()), Note(3, "kind", "Sentence."), Note(4, "kind", "Sentence.")):
+        outbox.put(event)
+    outbox.close()
+    assert isinstance(sent[0], Failed)
+    assert (sent[0].id, sent[0].kind) == (2, "internal")
+    assert isinstance(sent[1], Log)
+    assert sent[2] == Note(4, "kind", "Sentence.")
 
 
 def test_outbox_is_bounded() -> None:

@@ -33,7 +33,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from models import backup, migrating, salvage, writing
+from models import backup, salvage, writing
 from models.connecting import (
     Mode,
     close,
@@ -43,6 +43,7 @@ from models.connecting import (
     open_raw,
 )
 from models.errors import StoreError
+from models.migrations import migrating
 from models.records import StoreOpened
 from models.tables import HEAD_REVISION
 from models.trouble import is_damage, passing_trouble

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import schema_file
 
-from models import migrating
 from models.connecting import close, connect_for_writing, connect_in_memory
+from models.migrations import migrating
 from models.records import MessageState
 from models.tables import HEAD_REVISION
 

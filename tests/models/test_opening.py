@@ -19,8 +19,9 @@ import pytest
 import schema_file
 from store_records import a_conversation, a_message
 
-from models import migrating, opening
+from models import opening
 from models.errors import StoreError
+from models.migrations import migrating
 from models.records import Message, MessageState, Role
 from models.store import Store
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from store_records import a_conversation, a_message
 
 from models.connecting import close, connect_in_memory
-from models.migrating import create_tables
+from models.migrations.migrating import create_tables
 from models.records import Conversation, MessageState, Role
 from models.search import find, snippet
 from models.search_index import create_search_index, cut, query_for

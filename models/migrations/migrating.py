@@ -15,7 +15,7 @@ from models.connecting import close, connect_for_writing
 from models.errors import StoreError
 from models.tables import HEAD_REVISION, Base
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent
 
 if TYPE_CHECKING:
     from alembic.config import Config

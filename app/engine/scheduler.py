@@ -55,16 +55,12 @@ from app.engine.slot import (
     Request,
     Slot,
 )
+from app.engine.space import CellSpace
 from app.engine.text import Piece
 from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights
 
-MAX_IDLE_CELLS: Final = 512
-"""Cells that idle slots may keep while others work: each one slows every step a little."""
-
-_RESERVE: Final = 256
 _ABORTED: Final = 2
-_NO_ROOM: Final = 1
 
 Emit = Callable[[Event | TokenRecord], None]
 Clock = Callable[[], float]
@@ -93,6 +89,7 @@ class Scheduler:
         self._log = log
         self._clock = clock
         self._slots = [Slot(Cells(weights.context, s)) for s in range(weights.n_slots)]
+        self._space = CellSpace(self._slots, weights.n_ctx)
         self._waiting: deque[Request] = deque()
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
         self._candidates = Candidates(weights.vocabulary.n_vocab)
@@ -208,8 +205,8 @@ class Scheduler:
         """Give waiting requests their slots, first come first served."""
         while self._waiting:
             request = self._waiting[0]
-            slot = self._best_slot(request)
-            if slot is None or not self._has_cells_for(request):
+            slot = self._space.best_slot(request)
+            if slot is None or not self._space.fits(request):
                 break
             reply = self._begin(request)
             with self._lock:  # so that `stop` finds the request in one place or the other
@@ -220,35 +217,6 @@ class Scheduler:
             if request.position != position:
                 request.position = position
                 self._emit(Queued(request.id, position))
-
-    def _best_slot(self, request: Request) -> Slot | None:
-        """The idle slot with the longest common prefix; of equals the one of this conversation,
-        then the one with the fewest cells, so that others keep theirs."""
-        idle = [slot for slot in self._slots if slot.is_idle]
-
-        def merit(slot: Slot) -> tuple[int, bool, int]:
-            common = slot.cells.common_prefix(request.prompt.ids)
-            same = bool(slot.conversation) and slot.conversation == request.generate.conversation
-            return common, same, -len(slot.cells)
-
-        return max(idle, key=merit, default=None)
-
-    def _has_cells_for(self, request: Request) -> bool:
-        """Whether the prompt fits beside what others will still write. Alone it always does."""
-        busy = [slot for slot in self._slots if slot.reply is not None]
-        if not busy:
-            return True
-        taken = sum(self._cells_wanted(slot) for slot in busy)
-        return taken + len(request.prompt.ids) + 1 <= self._weights.n_ctx
-
-    def _cells_wanted(self, slot: Slot) -> int:
-        """What a busy slot holds, and what it may still write before others get in the way."""
-        reply = slot.reply
-        assert reply is not None
-        more = min(_RESERVE, self._weights.n_ctx // 8)
-        if reply.request.generate.max_tokens:
-            more = min(more, reply.request.generate.max_tokens)
-        return max(len(slot.cells), len(reply.ids)) + more
 
     def _begin(self, request: Request) -> Reply:
         chain = Chain(
@@ -277,20 +245,8 @@ class Scheduler:
         elif not slot.cells.cut(keep):
             self._note(reply, "full_pass", CANNOT_CUT)
         reply.reused = len(slot.cells)
-        self._evict(slot)
+        self._space.thin_out()
         self._progress(slot, reply)
-
-    def _evict(self, newcomer: Slot) -> None:
-        """Let idle slots keep only a few cells, the ones used last."""
-        left = MAX_IDLE_CELLS
-        idle = [slot for slot in self._slots if slot.is_idle and slot is not newcomer]
-        for slot in sorted(idle, key=lambda s: -s.used_at):
-            if len(slot.cells) > left or self._free_cells() < 0:
-                slot.cells.clear()
-            left -= len(slot.cells)
-
-    def _free_cells(self) -> int:
-        return self._weights.n_ctx - sum(len(slot.cells) for slot in self._slots)
 
     # --- leaving --------------------------------------------------------------------------
 
@@ -370,15 +326,14 @@ class Scheduler:
         for slot in self._slots:
             reply = slot.reply
             if reply is not None and reply.phase is Phase.WRITING and reply.next_token is not None:
-                if self._free_cells() <= len(rows):
-                    self._evict_all_idle()
-                if self._free_cells() <= len(rows):
+                if self._space.make_room(len(rows) + 1) <= len(rows):
                     self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
                     continue
                 rows.append(_Row(slot, reply, [reply.next_token], wants_scores=True))
         room = min(self._batch.room - len(rows), self._pace.chunk(somebody_writes=bool(rows)))
-        room = min(room, self._free_cells() - len(rows))
         reading = [s for s in self._slots if s.reply is not None and s.reply.phase is Phase.READING]
+        if reading:
+            room = self._space.make_room(len(rows) + room) - len(rows)
         for slot in sorted(reading, key=lambda s: s.reply.started if s.reply else 0.0):
             reply = slot.reply
             assert reply is not None
@@ -395,11 +350,6 @@ class Scheduler:
                 want_scores=row.wants_scores,
             )
         return rows
-
-    def _evict_all_idle(self) -> None:
-        for slot in self._slots:
-            if slot.is_idle and len(slot.cells):
-                slot.cells.clear()
 
     def _take_off(self, rows: list[_Row]) -> bool:
         """Announce the batch to `stop`; False if one of its requests was stopped meanwhile."""
@@ -431,9 +381,6 @@ class Scheduler:
         if code == _ABORTED:
             return
         evidence = f"llama_decode returned {code}\n" + "\n".join(self._log.tail(6))
-        if code == _NO_ROOM and any(s.is_idle and len(s.cells) for s in self._slots):
-            self._evict_all_idle()
-            return
         for row in rows:
             if row.slot.reply is not row.reply:
                 continue

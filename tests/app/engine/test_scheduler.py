@@ -58,7 +58,9 @@ def tiny(tmp_path: Path, native_log: NativeLog) -> Iterator[TinySession]:
         }
         path = tmp_path / f"tiny{len(opened)}.gguf"
         tiny_llama(path, vocabulary=vocabulary, successors=successors or None)
-        opened.append(load_quietly(path, native_log, n_ctx=256, n_ubatch=32, n_threads=1, **options))
+        opened.append(
+            load_quietly(path, native_log, n_ctx=256, n_ubatch=32, n_threads=1, **options)
+        )
         return NativeSession(opened[-1], native_log)
 
     yield make
@@ -546,6 +548,35 @@ def test_prompts_that_do_not_fit_beside_each_other_take_turns(tiny: TinySession)
     session.run()
     assert [type(session.ending(r)) for r in (first, second)] == [Finished, Finished]
     assert any(isinstance(e, Queued) and e.id == second for e in session.events)
+
+
+def test_idle_cells_make_way_for_a_prompt_that_needs_them(tiny: TinySession) -> None:
+    session = tiny(LOOP)
+    a, b = word(session, "alpha"), word(session, " beta")
+    session.reply([a] * 150, max_tokens=2, conversation="one")
+    summary = session.reply([b] * 250, max_tokens=2, conversation="two")
+    assert (summary.text, summary.reused) == (" gamma delta", 0)
+    again = session.reply([a] * 150, max_tokens=2, conversation="one")
+    assert again.reused == 0
+
+
+def test_idle_cells_that_are_in_nobodys_way_are_kept(tiny: TinySession) -> None:
+    session = tiny(LOOP)
+    a, b = word(session, "alpha"), word(session, " beta")
+    session.reply([a] * 60, max_tokens=2, conversation="one")
+    session.reply([b] * 60, max_tokens=2, conversation="two")
+    assert session.reply([a] * 60, max_tokens=2, conversation="one").reused == 59
+    assert session.reply([b] * 60, max_tokens=2, conversation="two").reused == 59
+
+
+def test_writers_that_fill_the_cells_together_end_one_by_one(tiny: TinySession) -> None:
+    session = tiny(LOOP)
+    a = word(session, "alpha")
+    requests = [session.add([a] * 40) for _ in range(3)]
+    session.run()
+    endings = [session.ending(request).result for request in requests]
+    assert {ending.stop_reason for ending in endings} == {"context_full"}
+    assert max(ending.generated for ending in endings) > 100
 
 
 def test_unloading_ends_whatever_is_open(tiny: TinySession) -> None:

@@ -45,6 +45,8 @@ DEVICE_UBATCH: Final = 512
 MAX_OUTPUTS: Final = 16
 """Batch rows that may ask for scores at once; the compute buffer holds room for them."""
 
+_PROGRESS_EVERY_S: Final = 0.03
+
 _LOAD_MODES: Final = {(False, False): 0, (True, False): 1, (False, True): 2, (True, True): 3}
 _FLASH: Final = {"auto": -1, "off": 0, "on": 1}
 
@@ -286,14 +288,14 @@ def _load_model(
     for index, share in enumerate(placement.tensor_split()[: len(split)]):
         split[index] = share
     params.tensor_split = split
-    last_percent = -1
+    reported_at = float("-inf")
 
     def report(fraction: float, _: object) -> bool:
         # Called by C between tensors. False ends the load; an exception would not.
-        nonlocal last_percent
-        percent = int(fraction * 100)
-        if percent != last_percent:
-            last_percent = percent
+        nonlocal reported_at
+        now = time.perf_counter()
+        if now - reported_at >= _PROGRESS_EVERY_S or fraction >= 1.0:
+            reported_at = now
             on_progress(int(fraction * header.expected_bytes), header.expected_bytes)
         return not is_cancelled()
 

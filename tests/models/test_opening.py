@@ -110,7 +110,7 @@ def older(database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     database.parent.mkdir(parents=True)
     shutil.copyfile(schema_file.path_for("0001"), database)
     folder = tmp_path / "migrations"
-    shutil.copytree(Path(migrating.__file__).parent / "migrations", folder)
+    shutil.copytree(migrating.MIGRATIONS, folder)
     (folder / "versions" / "0002_made_up.py").write_text(
         "from alembic import op\n"
         "revision, down_revision = '0002', '0001'\n"

@@ -93,8 +93,9 @@ def _adjusted(segment: Segment, blocks: list[Block]) -> tuple[Block, ...]:
     if not blocks:
         return ()
     first = blocks[0]
-    if segment.kind is SegmentKind.LIST and segment.is_tight:
-        first = replace(first, frame=replace(first.frame, is_tight=True))
+    if segment.kind is SegmentKind.LIST:
+        # A tight list is tight inside; what stands above it decides about its first line.
+        first = replace(first, frame=replace(first.frame, is_tight=segment.is_tight))
     if isinstance(first, TableBlock) and segment.part:
         first = replace(first, is_continuation=True)
     return (first, *blocks[1:])

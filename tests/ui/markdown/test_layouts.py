@@ -62,6 +62,24 @@ def test_line_height_is_that_of_a_book(styles: Styles) -> None:
     assert laid_out("one\ntwo\nthree", styles).height == 3 * 23
 
 
+@pytest.mark.parametrize(
+    ("source", "space"),
+    [
+        ("words\n\n- a\n- b", 12),
+        ("> quoted\n\n- a\n- b", 12),
+        ("- a\n\n1. b", 12),
+        ("- a\n- b", 4),
+        ("words\n- a", 4),
+    ],
+)
+def test_a_list_stands_apart_from_what_is_above_it(
+    styles: Styles, source: str, space: float
+) -> None:
+    document = Document(source)
+    second = SegmentLayout(document, document.segments[1], styles, WIDTH)
+    assert second.placed[0].space_above == space
+
+
 def test_positions_find_their_way_back(styles: Styles) -> None:
     layout = laid_out("hello 😀 world and more words to wrap " * 5, styles)
     text = layout.placed[0].layout.text

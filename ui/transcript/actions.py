@@ -36,6 +36,7 @@ def paint_action(
     painter.setPen(Qt.PenStyle.NoPen)
     if action.name == "try_again":
         painter.setBrush(QColor(colors.hover if is_hovered else colors.card))
+        painter.setPen(QPen(QColor(colors.dim if colors.is_dark else colors.line), 1))
         painter.drawRoundedRect(rect, styles.px(8), styles.px(8))
         painter.setFont(styles.text)
         painter.setPen(QColor(colors.ink))

@@ -346,12 +346,11 @@ class MessageItem:
         versions = self._version_actions(row.right(), y) if self.message.sibling_count > 1 else []
         right = versions[0].rect.left() - px(4) if versions else row.right()
         copy = QRectF(right - side, y, side, side)
-        retry = copy.translated(-side - px(2), 0)
-        return [
-            Action(retry, "retry", "Try again", ""),
-            Action(copy, "copy_message", "Copy message", ""),
-            *versions,
-        ]
+        found = [Action(copy, "copy_message", "Copy message", ""), *versions]
+        if self._trouble_lines() is None:  # else the box above offers it
+            retry = copy.translated(-side - px(2), 0)
+            found.insert(0, Action(retry, "retry", "Try again", ""))
+        return found
 
     def _bubble_actions(self) -> list[Action]:
         """Copy at the bubble's left, versions in a row below where there are several."""
@@ -377,8 +376,10 @@ class MessageItem:
     # Inside: painting
 
     def _paint_current(self, painter: QPainter) -> None:
+        """A bar beside the text: left of a reply, right of what the user wrote."""
         px = self._styles.px
-        bar = QRectF(-px(14), 0, px(3), self._footer_rect().bottom())
+        left = self._width + px(11) if self.is_quoted else -px(14)
+        bar = QRectF(left, 0, px(3), self._footer_rect().bottom())
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self._styles.colors.accent))
         painter.drawRoundedRect(bar, px(1.5), px(1.5))

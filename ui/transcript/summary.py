@@ -27,9 +27,12 @@ _TROUBLES = {
 
 
 def ending_text(message: Message) -> str:
-    """Why a reply ended, in a few words; empty while it runs or where that is not known."""
+    """Why a reply ended, in a few words; empty while it runs, where that is not known, and
+    where a whole sentence says it (`trouble_text`)."""
     if message.state is MessageState.STOPPED:
         return _ENDINGS["stopped"]
+    if message.state in _TROUBLES:
+        return ""
     reason = message.stop_reason or ""
     return _ENDINGS.get(reason, reason.replace("_", " "))
 

@@ -429,9 +429,15 @@ class TranscriptView(QAbstractScrollArea):
     def _place_news(self) -> None:
         if self._news.isHidden():
             return
+        px = self._theme.px
+        # A radius of more than half the height would be no radius to Qt.
+        self._news.setStyleSheet(
+            f"QPushButton {{ border-radius: {px(30) // 2 - 1}px; padding: 0 {px(12)}px; }}"
+        )
+        self._news.setFixedHeight(px(30))
         self._news.adjustSize()
         area = self.viewport().geometry()
-        x = area.center().x() - self._news.width() // 2
+        x = round(self.column_x + self.rows.width / 2) - self._news.width() // 2
         self._news.move(x, area.bottom() - self._news.height() - self._theme.px(12))
         self._news.raise_()
 

@@ -53,6 +53,11 @@ def test_stopped_by_the_user() -> None:
     assert ending_text(replace(REPLY, state=MessageState.STOPPED)) == "stopped by you"
 
 
+def test_trouble_has_its_own_sentence() -> None:
+    failed = replace(REPLY, state=MessageState.FAILED, stop_reason="native_error")
+    assert ending_text(failed) == ""
+
+
 def test_trouble() -> None:
     assert trouble_text(REPLY) == ""
     failed = replace(REPLY, state=MessageState.FAILED, error="The engine crashed.")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtGui import QColor, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 
@@ -297,6 +297,10 @@ def test_try_again_on_a_failed_reply(qtbot, view: TranscriptView) -> None:
     with qtbot.waitSignal(view.retry_requested) as caught:
         click(view, 1, "try_again")
     assert caught.args == ["r1"]
+    # It is offered once: no second sign for the same in the row below.
+    top = view.scroll_top - view.rows.top(1)
+    names = [one.name for one in view.rows.item(1).actions(top, top + 500)]
+    assert names == ["try_again", "copy_message"]
 
 
 def test_versions(qtbot, view: TranscriptView) -> None:
@@ -491,6 +495,24 @@ def test_focus_is_visible(view: TranscriptView) -> None:
     view.setFocus(Qt.FocusReason.TabFocusReason)
     press(view, Qt.Key.Key_End)
     assert shot(view) != before
+
+
+def test_focus_stands_beside_the_text(view: TranscriptView) -> None:
+    """The bar is left of a reply and right of what the user wrote, where the bubble is."""
+    view.set_conversation(conversation(2))
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    accent = QColor(view.styles.colors.accent).rgb()
+    sides = []
+    for key in (Qt.Key.Key_Home, Qt.Key.Key_End):
+        press(view, key)
+        image = shot(view)
+        columns = [
+            x
+            for x in range(image.width())
+            if any(image.pixel(x, y) == accent for y in range(0, image.height(), 3))
+        ]
+        sides.append(columns[0] > view.width() / 2)
+    assert sides == [True, False]
 
 
 # Paths and themes

@@ -6,12 +6,13 @@ room the least important figures go first.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize
-from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
 from app.chat.events import EngineStateChanged, PrefillProgressed, StatusFigures
 from app.engine.protocol import Loaded
+from models.records import MessageCounts
 from ui.figures import device_text, memory_text, rate_text, seconds_text
 from ui.theme import Theme
 
@@ -21,6 +22,32 @@ GAP_PX = 20
 # In the order of the line. The last of `LEAVE_FIRST` stays longest.
 FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory")
 LEAVE_FIRST = ("memory", "device", "threads", "first_token", "tokens", "rate", "context")
+
+
+class ContextMeter(QProgressBar):
+    """A thin bar. A little is seen as a little, not as nothing."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def filled_px(self) -> float:
+        """How wide the filled part is."""
+        if self.value() <= 0:
+            return 0.0
+        return max(float(self.height()), self.width() * self.value() / max(1, self.maximum()))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        colors, bar, radius = self._theme.colors, QRectF(self.rect()), self.height() / 2
+        painter.setBrush(QColor(colors.line))
+        painter.drawRoundedRect(bar, radius, radius)
+        if self.value() > 0:
+            bar.setWidth(self.filled_px())
+            painter.setBrush(QColor(colors.accent))
+            painter.drawRoundedRect(bar, radius, radius)
 
 
 class StatusLine(QWidget):
@@ -33,7 +60,7 @@ class StatusLine(QWidget):
         self._waiting = ""
         self._texts = dict.fromkeys(FIGURES, "")
         self._caption = self._label("context")
-        self.meter = QProgressBar(self)
+        self.meter = ContextMeter(theme, self)
         self.meter.setObjectName("context_meter")
         self.meter.setAccessibleName("Context used")
         self.meter.setTextVisible(False)
@@ -64,12 +91,6 @@ class StatusLine(QWidget):
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(px(8))
         self.meter.setFixedSize(px(METER_PX), px(5))
-        colors = self._theme.colors
-        self.meter.setStyleSheet(
-            f"QProgressBar {{ background: {colors.line}; border-radius: {px(5) // 2}px; }}"
-            f"QProgressBar::chunk {{ background: {colors.accent};"
-            f" border-radius: {px(5) // 2}px; }}"
-        )
         self._choose()
 
     def minimumSizeHint(self) -> QSize:
@@ -108,6 +129,16 @@ class StatusLine(QWidget):
             self._texts["threads"] = _counted(figures.n_threads, "thread")
         self.set_context(figures.context_used, figures.context_size)
 
+    def set_counts(self, counts: MessageCounts) -> None:
+        """A reply has ended: the figures that the engine measured, as they stand under it."""
+        rate, first = counts.tokens_per_s, counts.first_token_s
+        self._texts["tokens"] = _counted(counts.generated, "token") if counts.generated else ""
+        self._texts["rate"] = rate_text(rate) if rate else ""
+        self._texts["first_token"] = (
+            f"first token {seconds_text(first)}" if first is not None else ""
+        )
+        self._show()
+
     def set_prefill(self, progress: PrefillProgressed) -> None:
         """The prompt is being read; the reply has no figures yet."""
         done, total = progress.done_tokens, progress.total_tokens
@@ -128,8 +159,9 @@ class StatusLine(QWidget):
         self._show()
 
     def set_waiting(self, is_waiting: bool) -> None:
-        """A message waits for the weights."""
-        self._waiting = "Sends as soon as the weights are loaded" if is_waiting else ""
+        """A message waits: for the weights, or for the reply that they are busy with."""
+        words = "Waits for its turn" if self._loaded else "Sends as soon as the weights are loaded"
+        self._waiting = words if is_waiting else ""
         self._show()
 
     def clear_reply(self) -> None:

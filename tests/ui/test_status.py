@@ -127,3 +127,14 @@ def test_the_line_is_as_high_without_figures(status: StatusLine) -> None:
 def test_more_than_the_window_holds_fills_the_meter(status: StatusLine) -> None:
     status.set_context(5000, 4096)
     assert meter(status).value() == 4096
+
+
+def test_a_little_is_seen_as_a_little(status: StatusLine) -> None:
+    bar = status.meter
+    status.set_context(1, 131_072)
+    assert bar.value() == 1
+    assert bar.filled_px() == bar.height()
+    status.set_context(65_536, 131_072)
+    assert bar.filled_px() == bar.width() / 2
+    status.set_context(0, 4096)
+    assert bar.filled_px() == 0

@@ -26,6 +26,8 @@ from app.chat.events import (
     StoreStateChanged,
     TextArrived,
 )
+from app.chat.replies import NO_WEIGHTS_SENTENCE
+from models.records import MessageState
 from ui.chat_column import ChatColumn
 from ui.figures import plain_name
 from ui.notices import Act, Notice
@@ -34,6 +36,11 @@ from ui.sidebar.sidebar import Sidebar
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+
+
+NOT_RUNNING = "The engine is not running. It starts again with your next message."
+TRASHED = "trash "
+"""The undo key of a chat in the trash begins so; its id follows."""
 
 
 class Following(QObject):
@@ -76,7 +83,14 @@ class Following(QObject):
     # --- conversations ------------------------------------------------------------------
 
     def _on_conversations_changed(self, event: ConversationsChanged) -> None:
+        """A chat that is back in the list, however it came there, has nothing left to undo."""
         self._sidebar.set_conversations(event.conversations)
+        listed = {f"{TRASHED}{each.id}" for each in event.conversations}
+        for card in self._chat.toasts.cards():
+            if card.notice.key in listed:
+                self._chat.toasts.dismiss(card.notice.key)
+        if self._last_undo in listed:
+            self._last_undo = ""
 
     def _on_conversation_opened(self, event: ConversationOpened) -> None:
         conversation = event.conversation
@@ -131,8 +145,12 @@ class Following(QObject):
         self._look_whether_generating()
 
     def _on_message_changed(self, event: MessageChanged) -> None:
-        if event.message.conversation_id == self._open_id:
-            self._chat.transcript.change_message(event.message)
+        message = event.message
+        if message.conversation_id == self._open_id:
+            self._chat.transcript.change_message(message)
+            is_last = bool(self._desk.messages) and self._desk.messages[-1].id == message.id
+            if is_last and message.state is not MessageState.STREAMING:
+                self._chat.status.set_counts(message.counts)
         self._look_whether_generating()
 
     def _on_text_arrived(self, event: TextArrived) -> None:
@@ -175,6 +193,8 @@ class Following(QObject):
     def _on_engine_state_changed(self, event: EngineStateChanged) -> None:
         if event.loaded is not None:
             self._last_path = event.loaded.path
+        if event.state not in ("stopped", "crashed"):
+            self._chat.toasts.dismiss(NO_WEIGHTS_SENTENCE)  # what it asks for is being done
         self._chat.header.set_engine_state(event)
         self._chat.status.set_engine_state(event)
         notice = self._engine_notice(event)
@@ -198,7 +218,11 @@ class Following(QObject):
             acts.append(Act("Load again", lambda: self._desk.load_weights(self._last_path)))
         else:
             acts.append(Act("Choose weights…", self._chat.header.open_menu))
-        return Notice("engine", "error", event.sentence, event.evidence, tuple(acts))
+        level, sentence = "error", event.sentence
+        if self._desk.messages and self._desk.messages[-1].error == sentence:
+            # The whole sentence stands under the reply that it cut off.
+            level, sentence = "warning", NOT_RUNNING
+        return Notice("engine", level, sentence, event.evidence, tuple(acts))
 
     # --- notices ------------------------------------------------------------------------
 
@@ -225,10 +249,9 @@ class Following(QObject):
 
     def _is_said(self, sentence: str) -> bool:
         """Whether these words stand somewhere already: no news then."""
-        card = self._chat.banners.card("engine")
-        if card is not None and card.notice.sentence == sentence:
-            return True
         state = self._desk.engine_state
+        if self._chat.banners.card("engine") is not None and state.sentence == sentence:
+            return True
         if state.loaded is not None and sentence in state.loaded.notes:
             return True  # the weights' own notes stand with them, in tooltip and settings
         return state.sentence == sentence and not self._has_messages and self._has_no_weights()

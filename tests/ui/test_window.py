@@ -43,9 +43,11 @@ from app.chat.events import (
     TextArrived,
     TrashListed,
 )
-from models.records import MessageState, Role, Weights
+from app.chat.replies import NO_WEIGHTS_SENTENCE
+from models.records import MessageCounts, MessageState, Role, Weights
 from ui.composer import Composer
 from ui.dialogs import may_open
+from ui.following import NOT_RUNNING
 from ui.theme import Theme
 from ui.window import MainWindow
 
@@ -247,6 +249,18 @@ def test_delete_in_the_list_trashes_and_undo_brings_it_back(
     assert window.chat.toasts.cards() == []
 
 
+def test_a_chat_that_came_back_another_way_cannot_be_undone(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    for number in (1, 2):
+        bridge.noticed.emit(Noticed("info", f"Chat {number} is in the trash.", f"trash c{number}"))
+    bridge.conversations_changed.emit(ConversationsChanged(CHATS[1:]))
+    assert [card.notice.key for card in window.chat.toasts.cards()] == ["trash c1"]
+    window.sidebar.view.setFocus()
+    press(window, Key.Key_Z, CONTROL)
+    assert desk.called("undo") == []
+
+
 def test_the_undo_key_in_the_list_takes_back_the_last_act_once(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
@@ -410,11 +424,53 @@ def test_figures_reach_the_status_line(window: MainWindow, bridge: FakeBridge) -
     assert status.text("tokens") == "reading the prompt, 1 / 2"
 
 
-def test_a_queued_message_is_said_until_it_goes(window: MainWindow, bridge: FakeBridge) -> None:
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [(EngineStateChanged("loading", SMOL), "as soon as"), (READY, "Waits for its turn")],
+)
+def test_a_queued_message_is_said_until_it_goes(
+    window: MainWindow,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    state: EngineStateChanged,
+    words: str,
+) -> None:
+    set_engine(desk, bridge, state)
     bridge.send_queued.emit(SendQueued("c1", True))
-    assert "as soon as" in window.chat.status.accessibleDescription()
+    assert words in window.chat.status.accessibleDescription()
     bridge.send_queued.emit(SendQueued("c1", False))
-    assert "as soon as" not in window.chat.status.accessibleDescription()
+    assert words not in window.chat.status.accessibleDescription()
+
+
+def test_a_reply_that_ended_has_the_same_figures_everywhere(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    bridge.status_figures.emit(StatusFigures(40, 52.4, 1.46, 90, 4096, 2))
+    counts = MessageCounts(generated=40, tokens_per_s=53.1, first_token_s=0.02)
+    desk.messages = (QUESTION, replace(REPLY, counts=counts))
+    bridge.message_changed.emit(MessageChanged(desk.messages[1]))
+    status = window.chat.status
+    shown = [status.text(name) for name in ("tokens", "rate", "first_token")]
+    assert shown == ["40 tokens", "53.1 tokens/s", "first token 0.02 s"]
+
+
+def test_an_earlier_reply_does_not_speak_for_the_last(
+    window: MainWindow, bridge: FakeBridge
+) -> None:
+    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 90, 4096, 2))
+    counts = MessageCounts(generated=7, tokens_per_s=1.0)
+    bridge.message_changed.emit(MessageChanged(replace(QUESTION, counts=counts)))
+    assert window.chat.status.text("tokens") == "40 tokens"
+
+
+def test_the_call_for_weights_goes_when_they_come(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    set_engine(desk, bridge, EngineStateChanged("stopped"))
+    bridge.noticed.emit(Noticed("warning", NO_WEIGHTS_SENTENCE))
+    assert len(window.chat.toasts.cards()) == 1
+    set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
+    assert window.chat.toasts.cards() == []
 
 
 # --- the engine -----------------------------------------------------------------------------
@@ -444,6 +500,22 @@ def test_a_crash_is_said_with_its_evidence_and_can_be_mended(
     assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     assert window.chat.banners.card("engine") is None
+
+
+def test_a_crash_that_cut_a_reply_off_is_told_once(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    sentence = "The engine crashed (SIGSEGV)."
+    failed = replace(REPLY, state=MessageState.INTERRUPTED, error=sentence)
+    desk.messages = (QUESTION, failed)
+    bridge.message_changed.emit(MessageChanged(failed))
+    set_engine(desk, bridge, EngineStateChanged("crashed", SMOL, None, sentence, "ggml: x"))
+    bridge.noticed.emit(Noticed("error", sentence))
+    card = window.chat.banners.card("engine")
+    assert card is not None
+    assert card.sentence.text() == NOT_RUNNING
+    assert card.evidence is not None
+    assert window.chat.toasts.cards() == []
 
 
 def test_a_failed_load_says_why_once_and_leaves_the_chat_usable(

@@ -266,7 +266,7 @@ class Composer(QWidget):
             #send_button {{ background: {c.accent}; color: {c.on_accent}; }}
             #send_button:hover {{ background: {c.accent_hover}; }}
             #send_button:disabled {{ background: {c.hover}; color: {c.dim}; }}
-            #stop_button {{ background: {c.ink}; color: {c.chat}; }}
+            #stop_button {{ background: {c.accent_tone}; color: {c.accent}; }}
             #send_button:focus {{ border-color: {c.ink}; }}
             #stop_button:focus {{ border-color: {c.accent}; }}
             """

@@ -63,6 +63,7 @@ def _buttons(theme: Theme) -> str:
     QPushButton:checked, QToolButton:checked {{ background: {c.accent_tone}; }}
     QPushButton:focus, QToolButton:focus {{ border: 1px solid {c.accent}; outline: none; }}
     QPushButton:disabled, QToolButton:disabled {{ color: {c.dim}; background: {c.side}; }}
+    QFileDialog QToolButton {{ padding: {theme.px(4)}px; }}
     QToolButton::menu-indicator, QPushButton::menu-indicator {{ image: none; width: 0px; }}
     *[kind="primary"] {{
         background: {c.accent}; color: {c.on_accent}; border: 1px solid {c.accent};
@@ -84,9 +85,11 @@ def _buttons(theme: Theme) -> str:
 
 def _fields(theme: Theme) -> str:
     c = theme.colors
+    # Fields stand on cards: in the dark only a deeper plane tells them apart.
+    field = c.chat if c.is_dark else c.card
     return f"""
     QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{
-        background: {c.card}; color: {c.ink}; border: 1px solid {c.line};
+        background: {field}; color: {c.ink}; border: 1px solid {c.line};
         border-radius: {theme.px(8)}px; padding: {theme.px(5)}px {theme.px(8)}px;
         selection-background-color: {c.selection}; selection-color: {c.ink};
         placeholder-text-color: {c.dim};
@@ -143,10 +146,11 @@ def _menus(theme: Theme) -> str:
     QMenu::separator {{ height: 1px; background: {c.line}; margin: {theme.px(4)}px; }}
     QTabWidget::pane {{ border: none; }}
     QTabBar::tab {{
-        background: transparent; color: {c.dim}; border: none;
+        background: transparent; color: {c.dim}; border: 1px solid transparent;
         border-radius: {theme.px(8)}px; padding: {theme.px(6)}px {theme.px(12)}px;
     }}
-    QTabBar::tab:selected {{ background: {c.card}; color: {c.ink}; }}
+    QTabBar::tab:selected {{ background: {c.hover if c.is_dark else c.card}; color: {c.ink}; }}
+    QTabBar::tab:focus:selected {{ border: 1px solid {c.accent}; }}
     QTabBar::tab:hover {{ color: {c.ink}; }}"""
 
 

@@ -51,7 +51,7 @@ def describe(first: bytes) -> str:
 
 def advice(description: str) -> str:
     """What to do next about a file of this description."""
-    return _ADVICE.get(description, "Choose a file that ends in .gguf, or download it again.")
+    return _ADVICE.get(description, "Choose another file, or download it again.")
 
 
 def _is_text(first: bytes) -> bool:

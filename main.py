@@ -140,6 +140,7 @@ class Options(argparse.Namespace):
 def parse(argv: list[str]) -> Options:
     """The arguments, with defaults filled in. Bad ones end the program with a sentence."""
     from app.chat.folder import default_data_dir
+    from app.paths import is_file, typed_path
 
     parser = OneSentenceParser(
         prog="main.py",
@@ -149,7 +150,7 @@ def parse(argv: list[str]) -> Options:
     )
     parser.add_argument(
         "--data-dir",
-        type=Path,
+        type=folder_argument,
         default=default_data_dir(),
         metavar="DIR",
         help="where everything is kept",
@@ -165,10 +166,18 @@ def parse(argv: list[str]) -> Options:
         path = getattr(options, name)
         if path is None:
             continue
-        if not path.expanduser().is_file():
+        path = typed_path(path)
+        if not is_file(path):
             parser.error(f"There is no file “{path}” for --{name}. Check the path.")
-        setattr(options, name, path.expanduser().absolute())
+        setattr(options, name, path)
     return options
+
+
+def folder_argument(text: str) -> Path:
+    """A folder's path. An empty one (`--data-dir "$UNSET"`) would mean the present folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("a folder is expected")
+    return Path(text)
 
 
 class OneSentenceParser(argparse.ArgumentParser):

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from app.paths import is_file, typed_path
+
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
 INTERRUPTED: Final = 130
@@ -119,8 +121,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _gguf(options: argparse.Namespace) -> str:
     if options.gguf is not None:
-        path = Path(options.gguf).expanduser()
-        if not path.is_file():
+        path = typed_path(options.gguf)
+        if not is_file(path):
             raise BenchError(f"There is no file {path}. Check the path given with --gguf.")
         return str(path.resolve())
     from app.gguf import starter

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from app.paths import typed_path
+
 if TYPE_CHECKING:
     from filelock import FileLock
 
@@ -35,7 +37,7 @@ class DataFolder:
     """One data folder; `take_lock` decides whether this process may write in it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.expanduser().absolute()
+        self.path = typed_path(path)
         self._lock: FileLock | None = None
 
     def prepare(self) -> None:

@@ -30,6 +30,13 @@ def test_folder_that_cannot_be_made_is_refused_in_words(tmp_path: Path) -> None:
         DataFolder(tmp_path / "file" / "data").prepare()
 
 
+def test_a_name_that_nobody_has_is_a_plain_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert DataFolder(Path("~no-such-user/x")).path == tmp_path / "~no-such-user" / "x"
+
+
 def test_one_instance_writes_the_second_reads(tmp_path: Path) -> None:
     first, second = DataFolder(tmp_path), DataFolder(tmp_path)
     assert first.take_lock()

@@ -24,7 +24,7 @@ WITHOUT_WEIGHTS = (
 
 
 class EmptyState(QScrollArea):
-    """Two faces: no weights are known (`open_file_requested`), or an empty chat waits."""
+    """No weights are known (`open_file_requested`), or an empty chat waits for a message."""
 
     open_file_requested = Signal()
 
@@ -75,6 +75,11 @@ class EmptyState(QScrollArea):
             self._words.setText("It answers here, on this machine.")
         else:
             self._words.setText("Choose weights above; they will answer, here on this machine.")
+        self.open_button.hide()
+
+    def show_loading(self, weights_name: str) -> None:
+        self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
+        self._words.setText("The weights are being loaded. You can write meanwhile.")
         self.open_button.hide()
 
     def _fit(self) -> None:

@@ -30,6 +30,7 @@ from app.chat.replies import NO_WEIGHTS_SENTENCE
 from models.records import MessageState
 from ui.chat_column import ChatColumn
 from ui.figures import plain_name
+from ui.header import LOADING
 from ui.notices import Act, Notice
 from ui.sidebar.sidebar import Sidebar
 
@@ -76,7 +77,8 @@ class Following(QObject):
     def read_desk(self) -> None:
         """Take over what was there before anybody listened."""
         desk = self._desk
-        self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
+        if desk.conversations:  # none yet is not the same as none: the list comes later
+            self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
         self._on_conversation_opened(ConversationOpened(desk.conversation, tuple(desk.messages)))
         self._on_engine_state_changed(desk.engine_state)
 
@@ -120,6 +122,8 @@ class Following(QObject):
         if not self._has_messages:
             if self._has_no_weights():
                 self._chat.empty.show_no_weights(state.sentence)
+            elif state.state in LOADING:
+                self._chat.empty.show_loading(plain_name(state.weights_name))
             else:
                 self._chat.empty.show_new_chat(plain_name(state.weights_name))
         self._chat.show_transcript(self._has_messages)

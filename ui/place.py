@@ -42,13 +42,13 @@ class WindowPlace(QObject):
 
     def note(self) -> None:
         """The window was moved or resized: save it when that has come to rest."""
+        self._has_news = True
         if self._is_restored:
-            self._has_news = True
             self._timer.start()
 
     def save(self) -> None:
         self._timer.stop()
-        if not self._has_news:
+        if not (self._has_news and self._is_restored):
             return
         self._has_news = False
         geometry = bytes(self._window.saveGeometry().toHex().data()).decode()
@@ -65,5 +65,8 @@ class WindowPlace(QObject):
         geometry = QByteArray.fromHex(settings.window_geometry.encode())
         if not geometry.isEmpty():
             self._window.restoreGeometry(geometry)
+            self._has_news = False
+        elif self._has_news:
+            self._timer.start()  # nothing to restore: where it was put meanwhile counts
         self._columns.restore(settings.sidebar_visible, settings.sidebar_width)
         self._is_restored = True

@@ -594,6 +594,26 @@ def test_without_weights_the_first_step_is_said(
     dialog.close()
 
 
+def test_while_weights_load_the_empty_chat_says_so(
+    open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    window = open_window()
+    set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
+    assert window.chat.empty._title.text() == "Ask SmolLM2 135M"
+    assert "loaded" in window.chat.empty._words.text()
+    set_engine(desk, bridge, READY)
+    assert "on this machine" in window.chat.empty._words.text()
+
+
+def test_before_the_list_is_there_nothing_is_said_about_it(
+    open_window: OpenWindow, bridge: FakeBridge
+) -> None:
+    window = open_window()
+    assert window.sidebar._empty.text() == ""
+    bridge.conversations_changed.emit(ConversationsChanged(()))
+    assert window.sidebar._empty.text() == "Your chats will stand here."
+
+
 def test_the_stores_state_stays_until_it_is_well(window: MainWindow, bridge: FakeBridge) -> None:
     bridge.store_state_changed.emit(StoreStateChanged("read_only", "Another window writes."))
     card = window.chat.banners.card("store")
@@ -714,6 +734,15 @@ def test_before_the_settings_are_there_no_place_is_saved(
     window.resize(1000, 700)
     window.close()
     assert desk.called("set_setting") == []
+
+
+def test_a_place_that_was_chosen_before_the_settings_came_is_remembered(
+    open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    window = open_window()
+    window.resize(1000, 700)
+    bridge.settings_changed.emit(SettingsChanged(frozenset()))
+    qtbot.waitUntil(lambda: bool(desk.settings.window_geometry), timeout=5000)
 
 
 def test_the_sidebars_width_is_remembered(

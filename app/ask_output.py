@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -67,7 +68,7 @@ class PlainText(AskOutput):
             self._write(event.part, event.text)
         elif isinstance(event, Note):
             self._end_line("reasoning")
-            print(event.sentence, file=self._stderr)
+            self._remark(event.sentence + "\n")
 
     def summary(self, summary: Summary) -> None:
         self._end_line("reasoning")
@@ -80,16 +81,25 @@ class PlainText(AskOutput):
     def _write(self, part: str, text: str) -> None:
         if part == "content":
             self._end_line("reasoning")
-        stream = self._stdout if part == "content" else self._stderr
-        stream.write(text)
-        stream.flush()
+        self._print(part, text)
         self._line_is_open[part] = not text.endswith("\n")
 
     def _end_line(self, part: str) -> None:
         if self._line_is_open.pop(part, False):
-            stream = self._stdout if part == "content" else self._stderr
-            stream.write("\n")
-            stream.flush()
+            self._print(part, "\n")
+
+    def _print(self, part: str, text: str) -> None:
+        if part == "content":
+            self._stdout.write(text)
+            self._stdout.flush()
+        else:
+            self._remark(text)
+
+    def _remark(self, text: str) -> None:
+        """What stands beside the answer; nobody need take it for the answer to go on."""
+        with contextlib.suppress(OSError):
+            self._stderr.write(text)
+            self._stderr.flush()
 
 
 _NAMES: Final = {

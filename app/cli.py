@@ -15,6 +15,7 @@ import queue
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -39,6 +40,7 @@ from app.engine.protocol import (
     clean_text,
 )
 from app.engine.supervisor import Ending, Engine, EngineEvent, StateChanged
+from app.paths import typed_path
 
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
@@ -46,6 +48,7 @@ INTERRUPTED: Final = 130
 NOBODY_READS: Final = 141
 
 _ALTERNATIVES: Final = 8
+_SHOWN_PATH: Final = 200
 
 _NO_WEIGHTS: Final = (
     "No weights are installed. Name a GGUF file with --gguf FILE, or run “make run” once: it "
@@ -78,8 +81,8 @@ class AskError(Exception):
 
 def main(argv: Sequence[str]) -> int:
     """Answer and return the exit code."""
-    _make_streams_safe()
     try:
+        _make_streams_safe()
         return _run(_parse(argv))
     except AskError as error:
         print(error.sentence, file=sys.stderr)
@@ -89,6 +92,13 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return NOBODY_READS
+    except OSError as error:
+        _forget_stdout()
+        print(
+            f"The answer cannot be written ({error.strerror}). Send it somewhere else.",
+            file=sys.stderr,
+        )
+        return FAILED
 
 
 # --- arguments --------------------------------------------------------------------------------
@@ -124,14 +134,27 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--offline", action="store_true", help="open no connection (ask never does)")
     add("--data-dir", metavar="DIR", help="accepted for uniformity; ask stores nothing")
     add("--scripted", metavar="FILE", help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    options.text = _argument_text(options.text)
+    options.system = None if options.system is None else _argument_text(options.system)
+    options.stop = None if options.stop is None else [_argument_text(s) for s in options.stop]
+    return options
+
+
+def _argument_text(text: str) -> str:
+    """What was typed, also where the locale cannot say it: arguments are bytes, and here they
+    are UTF-8. Bytes that are none become U+FFFD."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # half a character, typed on Windows
+        return clean_text(text)
 
 
 def _settings(options: argparse.Namespace) -> Settings:
     """The defaults, then the settings file, then the options."""
     values: dict[str, object] = {}
     if options.settings is not None:
-        values |= _read_settings(Path(options.settings))
+        values |= _read_settings(Path(_named_file(options.settings, "--settings")))
     for option, name in _SETTING_OF.items():
         given = getattr(options, option)
         if given is not None:
@@ -150,7 +173,7 @@ def _read_settings(path: Path) -> dict[str, object]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise AskError(f"The settings file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AskError(f"The settings file {path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise AskError(f"The settings file {path} must hold one JSON object.")
@@ -160,12 +183,9 @@ def _read_settings(path: Path) -> dict[str, object]:
 def _weights(options: argparse.Namespace) -> str:
     """Path of the weights. Raises AskError if there are none."""
     if options.scripted is not None:
-        return str(options.scripted)
+        return _named_file(options.scripted, "--scripted")
     if options.gguf is not None:
-        path = Path(options.gguf).expanduser()
-        if not path.exists():
-            raise AskError(f"There is no file {path}. Check the path given with --gguf.")
-        return str(path.resolve())
+        return _named_file(options.gguf, "--gguf")
     from app.gguf import starter
 
     found = starter.find()
@@ -174,8 +194,23 @@ def _weights(options: argparse.Namespace) -> str:
     return str(found.path)
 
 
+def _named_file(name: str, option: str) -> str:
+    """The absolute path of what is there; links stay, since files in parts are known by name."""
+    if not name:
+        raise AskError(f"The argument of {option} is empty. Name a file.", WRONG_ARGUMENTS)
+    path = typed_path(name)
+    try:
+        path.stat()
+    except OSError as error:
+        shown = str(path) if len(str(path)) <= _SHOWN_PATH else f"{str(path)[:_SHOWN_PATH]}…"
+        raise AskError(
+            f"There is no file “{shown}”. Check the path given with {option}."
+        ) from error
+    return str(path)
+
+
 def _prompt(options: argparse.Namespace, settings: Settings) -> Prompt:
-    text = _stdin_text() if options.text == "-" else _argument_text(options.text)
+    text = _stdin_text() if options.text == "-" else options.text
     if options.raw:
         if options.system:
             raise AskError("--raw knows no system prompt. Leave out --system.", WRONG_ARGUMENTS)
@@ -185,17 +220,15 @@ def _prompt(options: argparse.Namespace, settings: Settings) -> Prompt:
     if not text.strip():
         raise AskError("There is nothing to answer: the text is empty.", WRONG_ARGUMENTS)
     system = settings.system_prompt
-    messages = [ChatMessage("system", _argument_text(system))] if system else []
+    messages = [ChatMessage("system", clean_text(system))] if system else []
     return ChatPrompt([*messages, ChatMessage("user", text)])
 
 
-def _argument_text(text: str) -> str:
-    """Bytes of an argument that are no UTF-8 arrive as surrogates; they become U+FFFD."""
-    return clean_text(text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass"))
-
-
 def _stdin_text() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    except OSError as error:
+        raise AskError(f"The text cannot be read from stdin: {error.strerror}.") from error
 
 
 # --- the run ----------------------------------------------------------------------------------
@@ -236,8 +269,11 @@ class _CtrlC:
     """Put among the endings by the user."""
 
 
-class _NobodyReads:
-    """Put among the endings when stdout is closed at the other end."""
+@dataclass(frozen=True)
+class _CannotPrint:
+    """Put among the endings when stdout takes nothing more."""
+
+    error: OSError
 
 
 class _Talk:
@@ -251,7 +287,7 @@ class _Talk:
         self._output = output
         self._is_read = True
         # Only a SimpleQueue may be put into by a signal handler.
-        self._endings: queue.SimpleQueue[Ending | _CtrlC | _NobodyReads] = queue.SimpleQueue()
+        self._endings: queue.SimpleQueue[Ending | _CtrlC | _CannotPrint] = queue.SimpleQueue()
         self._engine = Engine(command, self._on_event)
         self._interrupts = 0
         self._old_handler = signal.signal(signal.SIGINT, self._on_ctrl_c)
@@ -303,9 +339,9 @@ class _Talk:
         elif self._is_read and not isinstance(event, StateChanged):
             try:
                 self._output.event(event)
-            except OSError:
+            except OSError as error:
                 self._is_read = False
-                self._endings.put(_NobodyReads())
+                self._endings.put(_CannotPrint(error))
 
     def _follow(self, request_id: int) -> Ending:
         """Wait until the request ends; Ctrl-C stops it."""
@@ -315,8 +351,8 @@ class _Talk:
             ending = self._endings.get()
             if isinstance(ending, _CtrlC):
                 self._engine.stop(request_id)
-            elif isinstance(ending, _NobodyReads):
-                raise BrokenPipeError
+            elif isinstance(ending, _CannotPrint):
+                raise ending.error
             elif ending.id == request_id:
                 return ending
 
@@ -325,11 +361,18 @@ class _Talk:
 
 
 def _make_streams_safe() -> None:
-    """A console that cannot show a character shows "?" for it instead of ending us."""
+    """A console that cannot show a character shows "?" for it instead of ending us; a stream
+    that the caller closed leads nowhere. Raises AskError where the answer would go there."""
+    is_told = sys.stdout is not None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if not is_told:
+        raise AskError("There is nowhere to write the answer: stdout is closed.")
 
 
 def _forget_stdout() -> None:

@@ -205,9 +205,13 @@ class LoadOptions(Message, frozen=True, tag=True):
 
 
 class LoadWeights(Message, frozen=True, tag=True):
+    """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
+    need not be UTF-8, and what is not, no text on the wire can hold."""
+
     id: int
     path: str
     options: LoadOptions = msgspec.field(default_factory=LoadOptions)
+    path_bytes: bytes = b""
 
 
 class UnloadWeights(Message, frozen=True, tag=True):

@@ -266,7 +266,7 @@ class Serving:
             self._unload()
             try:
                 weights = load(
-                    command.path,
+                    os.fsdecode(command.path_bytes) if command.path_bytes else command.path,
                     command.options,
                     log=self._log,
                     on_progress=lambda done, total: self._outbox.put(

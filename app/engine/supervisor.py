@@ -30,7 +30,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike, fsencode, fspath
 from typing import Final
 
 import msgspec
@@ -59,6 +59,7 @@ from app.engine.protocol import (
     Shutdown,
     Stop,
     UnloadWeights,
+    clean_text,
 )
 
 __all__ = [
@@ -143,7 +144,9 @@ class Engine:
 
     def load(self, path: str | PathLike[str], options: LoadOptions | None = None) -> int:
         """Load weights in place of those loaded now, if any. Ends in Finished(Loaded)."""
-        command = LoadWeights(next(self._ids), fspath(path), options or LoadOptions())
+        name = fspath(path)
+        raw = b"" if clean_text(name) == name else fsencode(name)
+        command = LoadWeights(next(self._ids), name, options or LoadOptions(), raw)
         self._post(partial(self._oversight.load, command))
         return command.id
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from gguf_writer import bpe_vocabulary, tiny_llama
 
 from app import cli
 
@@ -178,6 +179,12 @@ def _one_sentence(err: str, *words: str) -> None:
         (["x", "--seed", "4294967295"], 2, ["seed"]),
         (["x", "--gguf", "/does/not/exist.gguf"], 1, ["/does/not/exist.gguf"]),
         (["x", "--settings", "/does/not/exist.json"], 1, ["/does/not/exist.json"]),
+        (["x", "--gguf", "y" * 5000], 1, ["no file", "--gguf"]),
+        (["x", "--gguf", "~nobody-has-this-name/x.gguf"], 1, ["no file", "--gguf"]),
+        (["x", "--gguf", ""], 2, ["empty", "--gguf"]),
+        (["x", "--settings", ""], 2, ["empty", "--settings"]),
+        (["x", "--settings", "y" * 5000], 1, ["no file", "--settings"]),
+        (["x", "--scripted", "/does/not/exist.json"], 1, ["no file", "--scripted"]),
         (["", "--gguf", __file__], 2, ["empty"]),
         (["", "--raw", "--gguf", __file__], 2, ["no text"]),
         (["x", "--raw", "--system", "S", "--gguf", __file__], 2, ["--system"]),
@@ -193,7 +200,15 @@ def test_wrong_arguments(
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("{", "not JSON"), ("[1]", "object"), ('{"colour": 1}', "colour")]
+    ("content", "words"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[1]", "object"),
+        ('{"colour": 1}', "colour"),
+        ('{"temperature": NaN}', "temperature"),
+        ('{"seed": 1e400}', "seed"),
+    ],
 )
 def test_a_settings_file_that_does_not_fit(
     content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -290,6 +305,55 @@ def test_an_argument_that_is_no_utf8(script: Any) -> None:
     assert done.stdout == b"Seen\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the C locale and /dev are POSIX")
+def test_text_is_utf8_whatever_the_locale_says(script: Any) -> None:
+    """B18: in the C locale Python takes each byte of an argument for a lone surrogate."""
+    path = script({"match": "Grüße 🙂", "text": "Seen"}, {"text": "Not seen"})
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with _start("Grüße 🙂", "--stop", "—", "--scripted", path, env=env) as process:
+        assert process.communicate(timeout=30) == (b"Seen\n", b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the shell and /dev are POSIX")
+@pytest.mark.parametrize(
+    ("redirection", "code", "out", "words"),
+    [
+        (">&-", 1, b"", b"stdout is closed"),
+        ("2>&-", 0, b"Hi\n", b""),
+        ("<&-", 0, b"Hi\n", b""),
+        ("<&- >&- 2>&-", 1, b"", b""),
+        (">/dev/full", 1, b"", b"cannot be written"),
+        ("2>/dev/full", 0, b"Hi\n", b""),
+    ],
+)
+def test_streams_that_are_closed_or_full(
+    redirection: str, code: int, out: bytes, words: bytes, script: Any
+) -> None:
+    if "/dev/full" in redirection and not Path("/dev/full").exists():
+        redirection, code, out, words = "2>&-", 0, b"Hi\n", b""
+    path = script({"tokens": [{"text": "hm", "part": "reasoning"}, {"text": "Hi"}]})
+    command = f'exec "$@" {redirection}'
+    argv = [sys.executable, str(ROOT / "main.py"), "ask", "x", "--scripted", path]
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", *argv], capture_output=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (code, out), done.stderr
+    assert words in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.devnull opens both ways there")
+def test_a_text_that_cannot_be_read_from_stdin(script: Any) -> None:
+    for_writing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        with _start("-", "--scripted", script({"text": "Hi"}), stdin=for_writing) as process:
+            out, err = process.communicate(timeout=30)
+    finally:
+        os.close(for_writing)
+    assert (process.returncode, out) == (1, b"")
+    _one_sentence(err.decode(), "stdin")
+
+
 def test_nothing_is_written(script: Any, data_dir: Path, tmp_path: Path) -> None:
     path = script({"text": "Hi"})
     before = sorted(tmp_path.rglob("*"))
@@ -321,6 +385,18 @@ def test_paris_is_first(starter_gguf: Path, capsys: pytest.CaptureFixture[str]) 
     assert first["alternatives"][0][2] == pytest.approx(first["probability"], rel=1e-4)
     assert first["stages"]
     assert b"".join(bytes.fromhex(t["bytes"]) for t in tokens).decode() == lines[-1]["text"]
+
+
+@pytest.mark.weights
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
+def test_a_name_that_is_no_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """D09, D11: the name goes to the engine as the bytes that it is."""
+    vocabulary = bpe_vocabulary(["hello", " world"])
+    hello, world = vocabulary.id_of("hello"), vocabulary.id_of(" world")
+    path = tmp_path / os.fsdecode(b"bad\xff \xfe.gguf")
+    tiny_llama(path, vocabulary=vocabulary, successors={hello: world, world: vocabulary.eos_id})
+    assert _ask("hello", "--raw", "--threads", "1", "--gguf", str(path)) == 0
+    assert capsys.readouterr().out == " world\n"
 
 
 @pytest.mark.weights

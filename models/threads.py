@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -173,7 +173,7 @@ class WriterThread(threading.Thread):
         while (job := self._next()) is not None:
             self._do(job)
         self._readers_ended.wait()
-        self._disconnect()
+        self._merge_log()
         self.database.clean_up()
 
     def _open(self) -> Database:
@@ -272,6 +272,14 @@ class WriterThread(threading.Thread):
             self._changed.notify_all()
         if is_new:
             self._on_problem("unsaved" if sentence else "ok", sentence)
+
+    def _merge_log(self) -> None:
+        """End with a connection that can write, also where nothing was written: see `close`."""
+        assert self.database is not None
+        if self._connection is None and self.database.connect_writer is not None:
+            with suppress(Exception):  # in trouble: the next start merges it
+                self._connection = self.database.connect_writer()
+        self._disconnect()
 
     def _found_damage(self, error: StoreError) -> None:
         assert self.database is not None

@@ -12,6 +12,7 @@ what they show. What must hold:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,8 @@ from models.records import Conversation, Message, StoreOpened, Weights
 if TYPE_CHECKING:
     from models.store import Store
 
-STORE_CLOSE_TIMEOUT_S: Final = 5.0
+STORE_CLOSE_TIMEOUT_S: Final = 45.0
+"""Only changes that wait for a locked or full disk take so long, behind the closed window."""
 
 
 class OpenStore(Protocol):
@@ -54,6 +56,8 @@ class OpenStore(Protocol):
 
     def __call__(self, *, on_problem: Callable[[str, str], None]) -> Store: ...
 
+
+_log = logging.getLogger(__name__)
 
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
@@ -123,7 +127,9 @@ class Desk:
         if self._engine is not None:
             self._engine.close()
         if around.store is not None:
-            around.store.close(STORE_CLOSE_TIMEOUT_S)
+            lost = around.store.close(STORE_CLOSE_TIMEOUT_S)
+            if lost:
+                _log.warning("%d changes could not be saved: %s", lost, around.store_state.sentence)
 
     def _on_store_opened(self, opened: StoreOpened) -> None:
         around, store = self._around, self._around.store
@@ -165,7 +171,8 @@ class Desk:
             sentence = f"Some settings could not be read and are at their defaults: {names_read}."
             self._around.emit(Noticed("warning", sentence))
         self._around.emit(SettingsChanged(names))
-        first_look.write(self.data_dir, after)
+        if self._around.can_write:
+            first_look.write(self.data_dir, after)
 
     def _on_store_problem(self, state: str, sentence: str) -> None:
         """Called on a database thread."""

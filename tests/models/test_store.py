@@ -352,3 +352,14 @@ def test_a_folder_that_was_there_keeps_its_mode(tmp_path: Path, open_store) -> N
     open_store(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
     assert stat.S_IMODE((tmp_path / "db").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_an_orderly_close_leaves_one_file(open_store, database, is_changed):
+    open_store().close()
+    store = open_store()
+    store.list_conversations().result(10)
+    if is_changed:
+        store.set_setting("theme", "dark").result(10)
+    store.close()
+    assert [path.name for path in database.parent.iterdir()] == [database.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from typing import Any
 
 import pytest
@@ -309,3 +310,19 @@ def test_locked_database_delays_the_reply_and_loses_nothing(make_room):
     finally:
         other.close()
     assert [m.content for m in room.stored()][2] == "Are you there?"
+
+
+def test_closing_under_a_lock_waits_for_the_sent_message(make_room):
+    room = make_room(busy_timeout_s=0.1).start_ready()
+    room.ask("Hello")
+    (path,) = room.data_dir.glob("db/*.sqlite3")
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    assert room.desk.send("Do not forget me.")
+    free = threading.Timer(6.0, lambda: other.execute("ROLLBACK"))
+    free.start()
+    room.close()
+    free.join()
+    kept = other.execute("SELECT content FROM message ORDER BY row_id").fetchall()
+    other.close()
+    assert kept[2] == ("Do not forget me.",)

@@ -137,8 +137,11 @@ def test_trashing_the_open_chat_shows_its_neighbour_and_stops_its_reply(make_roo
 def test_second_window_reads_and_says_so(make_room):
     room = make_room().start_ready()
     room.ask("Hello")
+    first_look = next(room.data_dir.glob("first-look.json"))
+    first_look.unlink()
     second = make_room(read_only=True).start()
     second.until(lambda: second.desk.messages)
+    assert not first_look.exists()
 
     states = [event.state for event in second.of(events.StoreStateChanged)]
     assert states == ["read_only"]

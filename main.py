@@ -7,8 +7,8 @@ What must hold:
 * The window is painted and takes keys before anything but Qt is imported. The store, the
   engine and the last used weights start after the first paint (`Desk.start`).
 * Everything is wired here, in one visible place; nobody reaches for a global.
-* Whatever was started is closed in reverse order, within bounded time, also on SIGTERM
-  and SIGINT.
+* Whatever was started is closed in reverse order, within bounded time, also on SIGTERM,
+  SIGINT and SIGHUP.
 """
 
 from __future__ import annotations

@@ -15,6 +15,10 @@ from PySide6.QtCore import QEvent, QObject, QSocketNotifier, QTimer
 from PySide6.QtWidgets import QWidget
 
 LATEST_START_MS: Final = 3000
+ENDING: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""What asks a program to end: a key, the system, a terminal or session that goes away."""
 
 
 class FirstPaint(QObject):
@@ -52,7 +56,7 @@ class FirstPaint(QObject):
 
 
 class SignalWatcher:
-    """Inside `with`, SIGTERM and SIGINT call `action` on the GUI thread.
+    """Inside `with`, the signals of `ENDING` call `action` on the GUI thread.
 
     Python runs a signal's handler only between its own instructions, and an idle event loop
     runs none. So the C handler writes a byte into a socket whose other end wakes the loop.
@@ -69,7 +73,7 @@ class SignalWatcher:
         self._former_fd = signal.set_wakeup_fd(self._write_end.fileno(), warn_on_full_buffer=False)
         self._notifier = QSocketNotifier(self._read_end.fileno(), QSocketNotifier.Type.Read)
         self._notifier.activated.connect(self._drain)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             self._former[number] = signal.signal(number, self._on_signal)
         return self
 

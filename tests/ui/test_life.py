@@ -51,7 +51,7 @@ def test_cancelled_start_never_comes(qtbot, window):
     assert heard == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", life.ENDING)
 def test_signal_wakes_an_idle_event_loop(qtbot, number):
     heard: list[int] = []
     former = signal.getsignal(number)

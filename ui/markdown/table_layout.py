@@ -138,8 +138,9 @@ def _cell_lines(
 def column_widths(
     rows: list[tuple[tuple[Span, ...], ...]], styles: Styles, width: float
 ) -> list[float]:
-    """Widths of the columns: as wide as they like where that fits, else the room that the
-    longest words leave is shared out by what each column would like beyond them."""
+    """Widths of the columns: as wide as they like where that fits. Else the widest give way,
+    down to a common width, so that short columns stay on one line; no column becomes
+    narrower than its longest word while there is room for all of them."""
     count = max((len(row) for row in rows), default=0)
     pad = 2 * styles.px(PAD_X) + 2
     wanted = [pad] * count
@@ -153,9 +154,23 @@ def column_widths(
         return wanted
     if sum(least) >= width:
         return [width * part / sum(least) for part in least]
-    spare = width - sum(least)
-    more = [want - low for want, low in zip(wanted, least, strict=True)]
-    return [low + spare * part / sum(more) for low, part in zip(least, more, strict=True)]
+    return _levelled(wanted, least, width)
+
+
+def _levelled(wanted: list[float], least: list[float], width: float) -> list[float]:
+    """Cut the widest down to one level, so that all of them together are `width`.
+
+    The level is found by halving: the sum grows with it.
+
+    >>> [round(w) for w in _levelled([60, 300, 400], [20, 50, 50], 460)]
+    [60, 200, 200]
+    """
+    low, high = 0.0, max(wanted)
+    for _ in range(30):
+        level = (low + high) / 2
+        total = sum(max(a, min(b, level)) for a, b in zip(least, wanted, strict=True))
+        low, high = (level, high) if total <= width else (low, level)
+    return [max(a, min(b, low)) for a, b in zip(least, wanted, strict=True)]
 
 
 def _measured(spans: tuple[Span, ...], styles: Styles, *, is_head: bool) -> tuple[float, float]:

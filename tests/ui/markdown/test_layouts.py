@@ -164,6 +164,17 @@ def test_table_shrinks_into_its_column(styles: Styles) -> None:
     assert narrow.natural_width < 120
 
 
+def test_short_columns_stay_whole_while_wide_ones_give_way(styles: Styles) -> None:
+    long = "many words that would like a line of their own " * 3
+    layout = laid_out(f"| a | b | c |\n|---|---|---|\n| n log n | {long} | {long} |", styles)
+    table = layout.placed[0].layout
+    assert isinstance(table, TableLayout)
+    lines = [cell.lines.height / styles.line_step for cell in table._cells[1]]
+    assert lines[0] == 1
+    assert lines[1] == lines[2] > 3
+    assert table.natural_width <= WIDTH
+
+
 def test_table_positions_and_links(styles: Styles) -> None:
     layout = laid_out("| a | b |\n|---|---|\n| one | [x](https://x.test) |", styles)
     placed = layout.placed[0]

@@ -46,7 +46,7 @@ class ContextMeter:
         self._is_stale = False
         self._conversation_id = self._shelf.open.id
         prompt = chat_prompt(
-            self._shelf.open, path, self._around.settings, self._loader.weights_name, draft
+            self._shelf.open, path, self._around.settings, self._loader.weights_hash, draft
         )
         self._request_id = self._loader.engine.request(CountPrompt(id=0, prompt=prompt))
 

@@ -89,6 +89,11 @@ class Loader:
     def weights_name(self) -> str:
         return self.state.weights_name
 
+    @property
+    def weights_hash(self) -> str:
+        """What the weights are known again by; empty where that is not known."""
+        return self._last_loaded.fast_hash if self._last_loaded else ""
+
     def known_weights(self) -> list[Weights]:
         """The included ones and those used before, the last used first."""
         found = self.included
@@ -238,7 +243,13 @@ class Loader:
     def _record(self, name: str, loaded: Loaded) -> None:
         if not self._remember or self._around.store is None:
             return
-        weights = Weights(self._path, name, loaded.size_bytes, last_used_at=now())
+        weights = Weights(
+            self._path,
+            name,
+            loaded.size_bytes,
+            last_used_at=now(),
+            fast_hash=loaded.fast_hash or None,
+        )
         self._known[weights.path] = weights
         if self._around.can_write:
             self._around.saved(self._around.store.upsert_weights(weights))

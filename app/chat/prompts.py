@@ -4,7 +4,8 @@ What enters a prompt: the system prompt, then every message of the path that say
 something. A reply that holds no text (stopped before its first token, failed) is left
 out; what then stands side by side is merged by the engine for the prompt alone, and the
 stored conversation stays as it is. A reply goes in as the IDs that it was generated with,
-if the same weights wrote it: IDs of other weights mean other text.
+if the same weights wrote it, known by their `fast_hash` and not by their name: IDs of other
+weights mean other text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def chat_prompt(
     conversation: Conversation,
     path: Iterable[Message],
     settings: Settings,
-    weights_name: str,
+    weights_hash: str,
     draft: str = "",
 ) -> ChatPrompt:
     """The prompt for the reply that follows `path` (and `draft`, as one more user message)."""
@@ -28,19 +29,19 @@ def chat_prompt(
     system_prompt = conversation.system_prompt or settings.system_prompt
     if system_prompt.strip():
         messages.append(ChatMessage(role="system", content=system_prompt))
-    messages += [_chat_message(m, weights_name) for m in path if _says_something(m)]
+    messages += [_chat_message(m, weights_hash) for m in path if _says_something(m)]
     if draft.strip():
         messages.append(ChatMessage(role="user", content=draft))
     return ChatPrompt(messages=messages)
 
 
 def generate_request(
-    conversation: Conversation, path: Iterable[Message], settings: Settings, weights_name: str
+    conversation: Conversation, path: Iterable[Message], settings: Settings, weights_hash: str
 ) -> Generate:
     """The whole request; its id is filled in by the engine's client."""
     return Generate(
         id=0,
-        prompt=chat_prompt(conversation, path, settings, weights_name),
+        prompt=chat_prompt(conversation, path, settings, weights_hash),
         sampling=settings.sampling(),
         max_tokens=settings.max_tokens,
         stop=list(settings.stop_strings),
@@ -59,9 +60,10 @@ def _says_something(message: Message) -> bool:
     return bool(message.content) or message.role is not Role.ASSISTANT
 
 
-def _chat_message(message: Message, weights_name: str) -> ChatMessage:
-    is_own = message.role is Role.ASSISTANT and message.weights_name == weights_name
-    ids = list(message.token_ids) if is_own and message.token_ids else None
+def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
+    is_own = bool(weights_hash) and message.weights_hash == weights_hash
+    is_reply = message.role is Role.ASSISTANT
+    ids = list(message.token_ids) if is_reply and is_own and message.token_ids else None
     return ChatMessage(
         role=message.role.value,
         content=message.content,

@@ -199,6 +199,7 @@ class Replies:
             state=MessageState.STREAMING,
             settings=self._around.settings.as_recorded(),
             weights_name=self._loader.weights_name,
+            weights_hash=self._loader.weights_hash or None,
             sibling_index=waiting.version,
             sibling_count=waiting.version + 1,
         )
@@ -231,7 +232,7 @@ class Replies:
                 conversation,
                 waiting.path,
                 self._around.settings,
-                self._loader.weights_name,
+                self._loader.weights_hash,
             )
         )
         self._requests[reply.request_id] = reply

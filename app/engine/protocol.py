@@ -337,7 +337,10 @@ class MemoryPart(Message, frozen=True, tag=True):
 
 
 class Loaded(Message, frozen=True, tag=True):
-    """The weights as they now stand in memory: measured, not estimated."""
+    """The weights as they now stand in memory: measured, not estimated.
+
+    `fast_hash` is `app.gguf.fingerprint`'s; empty if the file could not be read again.
+    """
 
     path: str
     name: str
@@ -365,6 +368,7 @@ class Loaded(Message, frozen=True, tag=True):
     kv_bytes_per_token: int
     load_s: float
     notes: list[str]
+    fast_hash: str = ""
 
 
 class Summary(Message, frozen=True, tag=True):

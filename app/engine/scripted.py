@@ -237,6 +237,7 @@ class ScriptedEngine:
             "kv_bytes_per_token": 0,
             "load_s": self._script.load.ms / 1000,
             "notes": [],
+            "fast_hash": "scripted",
         }
         return msgspec.convert({"@": "Loaded", **made_up, **self._script.load.loaded}, Loaded)
 

@@ -33,6 +33,7 @@ from app.engine.placement import (
 )
 from app.engine.protocol import Device, Loaded, LoadOptions
 from app.engine.vocabulary import Vocabulary
+from app.gguf.fingerprint import fast_hash
 from app.gguf.header import Header, HeaderRefused, read_header
 
 N_SLOTS: Final = 4
@@ -447,7 +448,15 @@ def _describe(
         kv_bytes_per_token=_per_token(report.kv_bytes, n_ctx, kv_bytes_per_token),
         load_s=time.perf_counter() - started,
         notes=notes,
+        fast_hash=_fast_hash(header),
     )
+
+
+def _fast_hash(header: Header) -> str:
+    try:
+        return fast_hash(header)
+    except OSError:
+        return ""  # gone since it was loaded: nothing can be known again by it
 
 
 def _per_token(measured_bytes: int, n_ctx: int, by_arithmetic: int) -> int:

@@ -129,6 +129,16 @@ def test_without_any_weights_the_desk_says_how_to_get_some(make_room, monkeypatc
     room.until(lambda: room.of(events.SendQueued))
 
 
+def test_reply_and_weights_are_kept_with_the_hash_of_the_file(make_room):
+    room = make_room(
+        {"load": {"loaded": {"fast_hash": "abc"}}, "replies": [{"text": "Yes."}]}
+    ).start_ready()
+    room.ask("Hello")
+    assert room.stored()[-1].weights_hash == "abc"
+    known = room.desk._around.store.list_weights().result(10)
+    assert [weights.fast_hash for weights in known] == ["abc"]
+
+
 def test_script_is_not_remembered_as_weights(make_room):
     room = make_room(remember_weights=False).start_ready()
     assert [w.name for w in room.desk.known_weights()] == [starter.NAME]

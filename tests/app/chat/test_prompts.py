@@ -43,11 +43,13 @@ def test_replies_without_text_and_unreadable_rows_stay_out() -> None:
 
 
 def test_reply_goes_in_as_its_own_ids_only_for_the_weights_that_wrote_it() -> None:
-    reply = message(Role.ASSISTANT, "Paris", token_ids=(1, 2), weights_name="w", reasoning="hm")
+    reply = message(Role.ASSISTANT, "Paris", token_ids=(1, 2), weights_hash="w", reasoning="hm")
     (own,) = chat_prompt(CHAT, [reply], PLAIN, "w").messages
     (foreign,) = chat_prompt(CHAT, [reply], PLAIN, "other").messages
     assert (own.token_ids, own.reasoning, own.message_id) == ([1, 2], "hm", reply.id)
     assert foreign.token_ids is None
+    unknown = dataclasses.replace(reply, weights_hash="")
+    assert chat_prompt(CHAT, [unknown], PLAIN, "").messages[0].token_ids is None
 
 
 def test_request_carries_the_settings() -> None:

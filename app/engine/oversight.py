@@ -44,6 +44,8 @@ from app.engine.timers import Timers
 RESTART_BUDGET: Final = 3
 RESTART_WINDOW_S: Final = 600.0
 _EVIDENCE_LINES: Final = 40
+_LINE_CHARACTERS: Final = 4096
+_CANCELLED: Final = "Loading was cancelled. Load them again, or choose others."
 
 
 class EngineState(StrEnum):
@@ -279,8 +281,10 @@ class Oversight:
         if request is None or request.stopping or self._child is None or self._farewell:
             return None
         request.stopping = True
-        self._child.send(Stop(request_id))
         is_load = request_id == self._load_id
+        if is_load and self.hello is None:  # a child that only starts reads no commands yet
+            return self._cancel_load_by_force()
+        self._child.send(Stop(request_id))
         climb = self._cancel_load_by_force if is_load else self._stop_by_force
         return self._timers.arm(f"stop {request_id}", self._patience.stop_s, climb)
 
@@ -293,6 +297,7 @@ class Oversight:
 
     def _cancel_load_by_force(self) -> None:
         self._wanted = None
+        self._refuse_waiting(_CANCELLED)
         self._end_open_requests_as_stopped()
         self._farewell = _Farewell(self._settle)
         self._terminate()
@@ -343,8 +348,7 @@ class Oversight:
         if isinstance(report, Exited):
             self._on_exit(child, report.code)
         elif isinstance(report, StderrLine):
-            self.log_lines.append(report.text)
-            self._emit(Log("warning", report.text))
+            self._on_log(Log("warning", report.text))
         elif isinstance(report, BrokenFrames):
             self.log_lines.append(f"broken frames: {report.reason}")
             if self._farewell is None:
@@ -361,8 +365,7 @@ class Oversight:
         if isinstance(event, Hello):
             self._on_hello(event)
         elif isinstance(event, Log):
-            self.log_lines.append(event.text)
-            self._emit(event)
+            self._on_log(event)
         elif (request := self._open.get(event.id)) is None:
             return  # of a request that has already ended
         elif isinstance(event, Finished | Stopped | Failed):
@@ -380,6 +383,13 @@ class Oversight:
                 "The engine and the window are of different versions. Install Cutaway again.",
             )
         return self._settle()
+
+    def _on_log(self, log: Log) -> None:
+        """Keep and tell a line; no child can fill our memory with long ones."""
+        if len(log.text) > _LINE_CHARACTERS:
+            log = Log(log.level, log.text[:_LINE_CHARACTERS] + "…")
+        self.log_lines.append(log.text)
+        self._emit(log)
 
     def _on_ending(self, request: OpenRequest, ending: Ending) -> None:
         self._timers.disarm(f"stop {request.id}")
@@ -400,10 +410,13 @@ class Oversight:
         self._wanted = None
         self._finish(ending)
         failed = ending if isinstance(ending, Failed) else None
-        sentence = failed.sentence if failed else "Loading was cancelled."
+        self._refuse_waiting(failed.sentence if failed else _CANCELLED)
+        self._end_child(lambda: self._settle(failed))
+
+    def _refuse_waiting(self, sentence: str) -> None:
+        """The weights that these requests waited for do not come."""
         for request in self._take_waiting():
             self._finish(Failed(request.id, "not_loaded", f"No weights are loaded. {sentence}"))
-        self._end_child(lambda: self._settle(failed))
 
     def _send_waiting(self) -> None:
         for request in self._take_waiting():

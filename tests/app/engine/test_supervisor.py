@@ -258,6 +258,20 @@ def test_a_load_can_be_cancelled_and_leaves_no_child(talk: ScriptedTalk) -> None
     assert engine.loaded is None
 
 
+def test_a_load_is_cancelled_at_once_while_the_child_only_starts(talk: ScriptedTalk) -> None:
+    engine = talk.engine({"hello": {"ms": 60_000}})
+    load, message = engine.load("w.gguf"), engine.generate(ask())
+    talk.wait_for_state(EngineState.STARTING)
+    began = time.monotonic()
+    engine.stop(load)
+    assert isinstance(engine.wait_for(load, PATIENCE_S), Stopped)
+    assert time.monotonic() - began < 1
+    refused = engine.wait_for(message, PATIENCE_S)
+    assert isinstance(refused, Failed)
+    assert "cancelled" in refused.sentence
+    talk.wait_for_state(EngineState.STOPPED)
+
+
 def test_a_load_that_ignores_stop_is_ended(talk: ScriptedTalk) -> None:
     engine = talk.engine(
         {"load": {"ms": 1, "hang": "hard"}}, stop_grace_s=0.2, terminate_grace_s=0.2
@@ -536,6 +550,15 @@ def test_the_log_keeps_the_last_lines_only(talk: ScriptedTalk) -> None:
     engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, log_lines=10)
     engine.wait_for(engine.generate(ask()), PATIENCE_S)
     assert engine.log_tail() == [f"line {n}" for n in range(20, 30)]
+
+
+def test_a_line_of_the_log_is_cut(talk: ScriptedTalk) -> None:
+    """400 lines are kept; a child must not make them 64 MB each."""
+    tokens = [{"log": "x" * 100_000}, {"text": "x"}]
+    engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"tokens": tokens}]})
+    engine.wait_for(engine.generate(ask()), PATIENCE_S)
+    assert len(talk.of(Log)[0].text) < 5000
+    assert len(engine.log_tail()[0]) < 5000
 
 
 # --- closing ----------------------------------------------------------------------------------

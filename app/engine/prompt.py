@@ -129,7 +129,7 @@ def _build_chat(
         # The prompt that this reply was begun with, then the reply itself.
         continued = messages.pop()
     notes: list[PromptNote] = []
-    if template is None:
+    if template is None or not template.strip():
         notes.append(NO_TEMPLATE)
         rendering = _Rendering(vocabulary, None, render_plain)
     else:

@@ -72,7 +72,7 @@ class TemplateClient:
             try:
                 child.send(request)
             except ProtocolError as error:
-                sentence = "This conversation is too large for its chat template."
+                sentence = "This conversation is too large for its chat template. Shorten it."
                 raise TemplateFailed("too_large", sentence) from error
             reply = self._await_reply()
         if isinstance(reply, NotRendered):
@@ -106,7 +106,9 @@ class TemplateClient:
             except queue.Empty:
                 self._end_child()
                 seconds = f"{self._deadline_s:g} seconds"
-                sentence = f"The chat template did not finish within {seconds} and was ended."
+                sentence = (
+                    f"The chat template did not finish within {seconds}. Choose other weights."
+                )
                 raise TemplateFailed("timeout", sentence) from None
             if isinstance(report, TemplatesReady):
                 self._is_ready = True
@@ -118,7 +120,7 @@ class TemplateClient:
                 return report
             elif isinstance(report, Exited):
                 self._end_child()
-                sentence = "The chat template brought its process down. Choose another template."
+                sentence = "The chat template brought its process down. Choose other weights."
                 raise TemplateFailed("failed", sentence)
 
     def _end_child(self) -> None:

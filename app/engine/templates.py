@@ -41,6 +41,7 @@ from app.engine.template_messages import (
 MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024
 MAX_TEXT_CHARACTERS: Final = 12_000_000
 _NEEDLE: Final = "needle"
+_NEXT: Final = "Choose other weights: this file's own template is at fault."
 
 Clock = Callable[[], datetime]
 
@@ -72,7 +73,7 @@ def answer(request: RenderTemplate) -> Rendered | NotRendered:
     except TemplateFailed as failed:
         return NotRendered(failed.kind, failed.sentence, failed.line)
     except MemoryError:
-        sentence = "The chat template wanted more memory than it may have. Choose another template."
+        sentence = "The chat template wanted more memory than it may have. Choose other weights."
         return NotRendered("memory", sentence, 0)
     finally:
         _set_alarm(0)
@@ -98,7 +99,9 @@ def render(request: RenderTemplate, now: Clock = datetime.now) -> str:
     }
     text = _render(request.source, variables, now)
     if len(text) > MAX_TEXT_CHARACTERS:
-        raise TemplateFailed("too_large", "The chat template wrote more text than is allowed.")
+        raise TemplateFailed(
+            "too_large", "The chat template wrote more text than is allowed. Choose other weights."
+        )
     return text
 
 
@@ -150,10 +153,10 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
         return _compile(source, now).render(variables)
     except jinja2.TemplateSyntaxError as error:
         what = str(error.message).rstrip(".")
-        sentence = f"The chat template cannot be read: {what} (line {error.lineno})."
+        sentence = f"The chat template cannot be read: {what} (line {error.lineno}). {_NEXT}"
         raise TemplateFailed("bad_template", sentence, error.lineno) from error
     except _RaisedByTemplateError as error:
-        sentence = f"The chat template refuses this conversation: {str(error).rstrip('.')}."
+        sentence = f"The chat template refuses this conversation: {str(error).rstrip('.')}. {_NEXT}"
         raise TemplateFailed("raised", sentence, _line_of(error.__traceback__)) from error
     except MemoryError:
         raise
@@ -161,7 +164,7 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
         line = _line_of(error.__traceback__)
         what = re.sub(r"\s+", " ", str(error)).rstrip(".") or type(error).__name__
         at = f" (line {line})" if line else ""
-        sentence = f"The chat template went wrong: {what}{at}."
+        sentence = f"The chat template went wrong: {what}{at}. {_NEXT}"
         raise TemplateFailed("failed", sentence, line) from error
 
 

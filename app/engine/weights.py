@@ -361,9 +361,14 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
             f"“{name}” does not write token by token (it is an encoder-decoder or a diffusion "
             "file), which is not supported. Choose other language weights.",
         )
-    if llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model)) < 1:
+    vocabulary = llama.llama_model_get_vocab(model)
+    # A file without a tokeniser may still claim tokens; asking for one aborts.
+    is_none = llama.llama_vocab_type(vocabulary) == llama.LLAMA_VOCAB_TYPE_NONE
+    if is_none or llama.llama_vocab_n_tokens(vocabulary) < 1:
         raise LoadRefused(
-            "unsupported", f"“{name}” has no vocabulary, so it cannot read or write text."
+            "unsupported",
+            f"“{name}” has no vocabulary, so it cannot read or write text. "
+            "Choose language weights.",
         )
 
 

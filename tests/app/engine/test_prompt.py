@@ -350,8 +350,10 @@ def test_an_edited_reply_is_continued_as_text_without_control_tokens() -> None:
 # --- templates that want something else -------------------------------------------------------
 
 
-def test_without_a_template_a_plain_format_is_used_and_said() -> None:
-    built = _build([ChatMessage("system", "Be kind."), _user("Hi")], None)
+@pytest.mark.parametrize("template", [None, "", " \n"])
+def test_without_a_template_a_plain_format_is_used_and_said(template: str | None) -> None:
+    """A01. An empty template is none: it would say nothing of the conversation."""
+    built = _build([ChatMessage("system", "Be kind."), _user("Hi")], template)
     assert built.rendered == "Be kind.\n\nUser: Hi\n\nAssistant:"
     assert [note.kind for note in built.notes] == ["no_template"]
     assert render_plain("", [], add_generation_prompt=False) == ""

@@ -148,11 +148,13 @@ def test_content_that_fits_no_shape_is_a_readable_error() -> None:
 def test_an_error_is_a_sentence_with_its_line(
     source: str, kind: str, line: int, words: str
 ) -> None:
+    """A03: what jinja2 lacks is named, with the line."""
     with pytest.raises(TemplateFailed) as caught:
         _render(source)
     assert (caught.value.kind, caught.value.line) == (kind, line)
     assert words in caught.value.sentence
     assert "\n" not in caught.value.sentence
+    assert "Choose other weights" in caught.value.sentence
 
 
 def test_more_text_than_allowed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

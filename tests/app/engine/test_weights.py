@@ -252,6 +252,18 @@ def test_architectures_that_cannot_chat(
     assert architecture in refused.sentence
 
 
+@pytest.mark.parametrize("tokeniser", ["none", "no_vocab"])
+def test_weights_without_a_vocabulary(
+    tmp_path: Path, native_log: NativeLog, tokeniser: str
+) -> None:
+    """C13: such a file says how many tokens it has, but asking for one aborts."""
+    path = tmp_path / "mute.gguf"
+    tiny_llama(path, metadata={"tokenizer.ggml.model": tokeniser})
+    refused = refusal(path, native_log)
+    assert refused.kind == "unsupported"
+    assert "no vocabulary" in refused.sentence
+
+
 def test_unknown_tokeniser_is_named(tmp_path: Path, native_log: NativeLog) -> None:
     path = tmp_path / "other.gguf"
     tiny_llama(path, vocabulary=bpe_vocabulary(pre="never-heard-of"))

@@ -14,6 +14,7 @@ What must hold:
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,15 +39,25 @@ def main(argv: list[str]) -> int:
     """Run what the arguments ask for and return the exit code."""
     if argv and argv[0].startswith(CHILD):
         return run_child(argv[0].removeprefix(CHILD), argv[1:])
-    if argv and argv[0] == "ask":
+    if argv and argv[0] in ("ask", "bench"):
+        return run_without_window(argv[0], argv[1:])
+    return run_window(argv)
+
+
+def run_without_window(command: str, arguments: list[str]) -> int:
+    """`ask` or `bench`. Until they can answer Ctrl-C themselves it ends us without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    answer: Callable[[list[str]], int]
+    if command == "ask":
         from app import cli
 
-        return cli.main(argv[1:])
-    if argv and argv[0] == "bench":
+        answer = cli.main
+    else:
         from app import bench
 
-        return bench.main(argv[1:])
-    return run_window(argv)
+        answer = bench.main
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return answer(arguments)
 
 
 def run_child(kind: str, arguments: list[str]) -> int:
@@ -231,7 +242,7 @@ class App:
         window: MainWindow,
         quit_after_s: float | None = None,
     ) -> None:
-        from ui.life import FirstPaint, call_after
+        from ui.life import FirstPaint, QuietCollector, call_after
 
         self.application = application
         self.folder = folder
@@ -240,6 +251,7 @@ class App:
         self.window = window
         self._is_closed = False
         self._warming: Thread | None = None
+        self._collector = QuietCollector(lambda: desk.is_generating)
         self._first_paint = FirstPaint(window, self._start)
         if quit_after_s is not None:
             call_after(window, quit_after_s, self.end)
@@ -249,6 +261,7 @@ class App:
         """The window is painted and takes keys: now what is heavy may begin."""
         from ui.life import warm_up
 
+        self._collector.begin()
         self._warming = warm_up()
         self.desk.start()
 
@@ -272,6 +285,7 @@ class App:
         self._first_paint.cancel()
         self.window.close()
         self.desk.shutdown()
+        self._collector.end()
         if self._warming is not None:
             self._warming.join()
         self.bridge.close()

@@ -136,7 +136,8 @@ class JsonLines(AskOutput):
         self._print("summary", _fields(summary))
 
     def failed(self, failed: Failed) -> None:
-        self._print("failed", {"kind": failed.kind, "sentence": failed.sentence})
+        fields = {"kind": failed.kind, "sentence": failed.sentence, "evidence": failed.evidence}
+        self._print("failed", fields)
 
     def _token(self, event: TokenArrived) -> dict[str, Any]:
         token = event.token

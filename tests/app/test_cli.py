@@ -135,6 +135,7 @@ def test_a_failure_in_json_is_a_line_and_a_sentence(
     assert [line["event"] for line in lines[-2:]] == ["summary", "failed"]
     assert lines[-2]["text"] == "Hi"
     assert "SIGSEGV" in lines[-1]["sentence"]
+    assert "evidence" in lines[-1]
     assert err == lines[-1]["sentence"] + "\n"
 
 
@@ -269,6 +270,24 @@ def test_ctrl_c_stops_nicely(script: Any) -> None:
         assert process.stderr.read() == b""
     summary = json.loads(last)
     assert (summary["event"], summary["stop_reason"]) == ("summary", "stopped")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT of one process only exists on POSIX")
+def test_ctrl_c_before_there_is_anything_to_stop() -> None:
+    """From here to the end of the imports; before that only Python itself could be silent."""
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'app.cli': os.kill(os.getpid(), signal.SIGINT)\n"
+        "import main\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.exit(main.main(['ask', 'x']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGPIPE on Windows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import gc
 import signal
 import socket
 import threading
@@ -15,6 +16,10 @@ from PySide6.QtCore import QEvent, QObject, QSocketNotifier, QTimer
 from PySide6.QtWidgets import QWidget
 
 LATEST_START_MS: Final = 3000
+COLLECT_EVERY_MS: Final = 10_000
+COLLECTIONS_DUE, COLLECTIONS_OVERDUE = 30, 1000
+"""How many collections of the middle generation make a full one due."""
+NEVER: Final = 1_000_000_000
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -95,6 +100,38 @@ class SignalWatcher:
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._read_end.recv(4096)
+
+
+class QuietCollector:
+    """Python's garbage collector, kept from freezing the window.
+
+    A full collection looks at every object: 150 ms with a conversation of 10,000 messages
+    open, and one comes by itself just when such a conversation is read. Between `begin` and
+    `end` full collections are made only where `is_busy` says no; the small ones, of new
+    objects, go on as ever. What the start made is not looked at again.
+    """
+
+    def __init__(self, is_busy: Callable[[], bool]) -> None:
+        self._is_busy = is_busy
+        self._former = gc.get_threshold()
+        self._timer = QTimer()
+        self._timer.timeout.connect(self._look)
+
+    def begin(self) -> None:
+        gc.freeze()
+        gc.set_threshold(*self._former[:2], NEVER)
+        self._timer.start(COLLECT_EVERY_MS)
+
+    def end(self) -> None:
+        self._timer.stop()
+        gc.set_threshold(*self._former)
+        gc.unfreeze()
+
+    def _look(self) -> None:
+        """Collect if enough was made since the last time, whatever goes on if it was a lot."""
+        due = gc.get_count()[2]
+        if due >= COLLECTIONS_DUE and (not self._is_busy() or due >= COLLECTIONS_OVERDUE):
+            gc.collect()
 
 
 def drop_import_hook() -> None:

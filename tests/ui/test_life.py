@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import os
 import signal
 
@@ -65,6 +66,41 @@ def test_action_after_some_time(qtbot, window):
     heard: list[int] = []
     call_after(window, 0.01, lambda: heard.append(1))
     qtbot.waitUntil(lambda: heard == [1])
+
+
+@pytest.fixture
+def collections():
+    """The generations that were collected."""
+    seen: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            seen.append(info["generation"])
+
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_full_collections_come_only_in_quiet_moments(qtbot, monkeypatch, collections, is_busy):
+    monkeypatch.setattr(life, "COLLECT_EVERY_MS", 5)
+    asked: list[int] = []
+    former = gc.get_threshold()
+    collector = life.QuietCollector(lambda: asked.append(1) or is_busy)
+    gc.collect()
+    collector.begin()
+    try:
+        collections.clear()
+        kept = [[number] for number in range(700 * 10 * (life.COLLECTIONS_DUE + 10))]
+        assert set(collections) == {0, 1}
+        qtbot.waitUntil(lambda: bool(asked))
+        assert (2 in collections) is not is_busy
+    finally:
+        collector.end()
+    assert len(kept) > 0
+    assert gc.get_threshold() == former
+    assert gc.get_freeze_count() == 0
 
 
 def test_import_goes_without_the_hook_and_works(qapp, monkeypatch):

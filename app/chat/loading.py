@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property
@@ -14,6 +15,7 @@ from app.chat.events import (
     LogLineArrived,
     Noticed,
 )
+from app.chat.prompts import is_encodable
 from app.chat.surroundings import Surroundings, now
 from app.engine.protocol import Failed, Loaded, Log, Progress, SetThreads, Stopped
 from app.engine.supervisor import Engine, EngineState, StateChanged
@@ -99,7 +101,9 @@ class Loader:
         found = self.included
         known = dict(self._known)
         if found is not None and str(found.path) not in known:
-            known[str(found.path)] = Weights(str(found.path), found.name, found.path.stat().st_size)
+            with contextlib.suppress(OSError):  # it may be gone since the start
+                size = found.path.stat().st_size
+                known[str(found.path)] = Weights(str(found.path), found.name, size)
         return sorted(
             known.values(),
             key=lambda w: w.last_used_at.timestamp() if w.last_used_at else 0.0,
@@ -136,7 +140,7 @@ class Loader:
     def load(self, path: str) -> None:
         """Load weights in place of those loaded now. Replies in the making are stopped."""
         path = str(Path(path).absolute())
-        if not _is_text(path):
+        if not is_encodable(path):
             self._around.emit(Noticed("error", NO_TEXT_SENTENCE))
             return
         self._path = path
@@ -253,15 +257,6 @@ class Loader:
         self._known[weights.path] = weights
         if self._around.can_write:
             self._around.saved(self._around.store.upsert_weights(weights))
-
-
-def _is_text(path: str) -> bool:
-    """File names may hold bytes that are no text; they cannot travel in a frame."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _one_line(name: str) -> str:

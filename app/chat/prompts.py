@@ -54,6 +54,15 @@ def clean_message(text: str) -> str:
     return clean_text(text).replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def is_encodable(text: str) -> bool:
+    """Whether it holds no lone surrogates, as a broken paste does; file names may, too."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _says_something(message: Message) -> bool:
     if message.state is MessageState.UNREADABLE:
         return False

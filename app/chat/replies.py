@@ -26,7 +26,7 @@ from app.chat.events import (
     TokenRecorded,
 )
 from app.chat.loading import Loader
-from app.chat.prompts import clean_message, generate_request
+from app.chat.prompts import clean_message, generate_request, is_encodable
 from app.chat.reply import Reply, fields_at_end
 from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings, now
@@ -46,6 +46,9 @@ from models.store import Store
 
 SAVE_INTERVAL_S: Final = 0.5
 FIGURES_INTERVAL_S: Final = 0.1
+SURROGATES_SENTENCE: Final = (
+    "Your message held halves of characters that cannot be kept; each is now shown as �."
+)
 NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
 
 
@@ -116,9 +119,11 @@ class Replies:
 
     def send(self, text: str) -> bool:
         """Store a message of the open conversation and ask for its reply. False: not taken."""
-        text = clean_message(text)
+        has_halves, text = not is_encodable(text), clean_message(text)
         if not text.strip() or not self._may_ask():
             return False
+        if has_halves:
+            self._say_once(SURROGATES_SENTENCE)
         shelf, conversation_id = self._shelf, self._shelf.open.id
         shelf.ensure_stored()
         message = shelf.user_message(text)
@@ -134,6 +139,11 @@ class Replies:
             lambda sentence: self._on_message_unsaved(waiting, message, sentence),
         )
         return True
+
+    def _say_once(self, sentence: str) -> None:
+        if ("", sentence) not in self._noted:
+            self._noted.add(("", sentence))
+            self._around.emit(Noticed("info", sentence))
 
     def _may_ask(self) -> bool:
         if not self._around.can_write:
@@ -183,7 +193,8 @@ class Replies:
             )
 
     def _drop(self, waiting: Waiting) -> None:
-        self._waiting.pop(waiting.conversation_id, None)
+        if self._waiting.get(waiting.conversation_id) is waiting:
+            del self._waiting[waiting.conversation_id]
         if waiting.is_announced:
             self._around.emit(SendQueued(waiting.conversation_id, waiting=False))
 

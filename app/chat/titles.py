@@ -6,6 +6,7 @@ from typing import Final
 
 UNTITLED: Final = "New chat"
 MAX_LENGTH: Final = 48
+MAX_READ: Final = 10_000
 
 
 def title_from(text: str) -> str:
@@ -14,6 +15,7 @@ def title_from(text: str) -> str:
     >>> title_from("  \\n## What is the capital of France?\\nPlease be brief.")
     'What is the capital of France?'
     """
+    text = text[:MAX_READ]  # a pasted book has its title at its beginning
     for line in text.splitlines():
         title = " ".join(line.strip().lstrip("#>*-`").split())
         if any(character.isalnum() for character in title):

@@ -6,7 +6,6 @@ through its installed metadata and read as a file; the package is never imported
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +28,8 @@ class StarterWeights:
 
 def find(package: str = PACKAGE) -> StarterWeights | None:
     """Return the starter weights, or None where the package or its file is missing."""
+    import importlib.metadata  # here: it imports `email` and is not needed at the first paint
+
     try:
         files = importlib.metadata.distribution(package).files or []
     except importlib.metadata.PackageNotFoundError:

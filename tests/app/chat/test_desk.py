@@ -326,3 +326,12 @@ def test_closing_under_a_lock_waits_for_the_sent_message(make_room):
     kept = other.execute("SELECT content FROM message ORDER BY row_id").fetchall()
     other.close()
     assert kept[2] == ("Do not forget me.",)
+
+
+def test_halves_of_characters_are_replaced_and_told_once(make_room):
+    room = make_room().start_ready()
+    room.ask("a\ud83d b")
+    room.ask("c\udc00")
+    assert [m.content for m in room.stored()[::2]] == ["a\ufffd b", "c\ufffd"]
+    told = [event for event in room.of(events.Noticed) if "halves" in event.sentence]
+    assert len(told) == 1

@@ -202,3 +202,10 @@ def test_settings_changed_before_the_store_is_open_are_kept(make_room):
     room.close()
     again = make_room().start()
     assert again.desk.settings.zoom_percent == 150
+
+
+def test_included_file_that_has_vanished_is_not_listed(make_room, tmp_path, monkeypatch):
+    gone = tmp_path / "gone.gguf"
+    monkeypatch.setattr(starter, "find", lambda: starter.StarterWeights(gone, "Included"))
+    room = make_room().start_ready()
+    assert str(gone) not in [weights.path for weights in room.desk.known_weights()]

@@ -47,3 +47,7 @@ def test_any_text_gives_a_title_of_one_line(text: str) -> None:
     title = title_from(text)
     assert 0 < len(title) <= MAX_LENGTH
     assert "\n" not in title
+
+
+def test_only_the_beginning_of_a_pasted_book_is_read():
+    assert title_from("-\n" * 10_000 + "late") != "late"

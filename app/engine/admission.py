@@ -9,6 +9,9 @@ from app.engine.chain import BadSetting, check
 from app.engine.protocol import Failed, Generate
 from app.engine.slot import MAX_STOP_CHARACTERS, MAX_STOPS
 
+MAX_DEADLINE_S: Final = 1_000_000
+"""Eleven days; a timer takes no more than 292 years."""
+
 
 def refusal(generate: Generate, ids: list[int], *, n_vocab: int, n_ctx: int) -> Failed | None:
     """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
@@ -39,8 +42,10 @@ def check_request(generate: Generate) -> None:
         raise BadSetting("max_tokens", "The largest number of tokens must be 0 (no limit) or more.")
     if not 0 <= generate.alternatives <= 64:
         raise BadSetting("alternatives", "Alternatives must be between 0 and 64.")
-    if not 0 <= generate.deadline_s < float("inf"):
-        raise BadSetting("deadline_s", "The deadline must be 0 (none) or a number of seconds.")
+    if not 0 <= generate.deadline_s <= MAX_DEADLINE_S:
+        raise BadSetting(
+            "deadline_s", f"The deadline must be 0 (none) to {MAX_DEADLINE_S:,} seconds."
+        )
     if len(generate.stop) > MAX_STOPS:
         raise BadSetting("stop", f"There may be at most {MAX_STOPS} stop strings.")
     for stop in generate.stop:

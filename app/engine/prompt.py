@@ -93,14 +93,20 @@ def build_prompt(
     `template` is the file's own; a ChatPrompt's goes before it. Raises TemplateFailed.
     """
     if isinstance(prompt, IdsPrompt):
-        text = b"".join(vocabulary.piece(i) for i in prompt.token_ids).decode("utf-8", "replace")
-        parts = [PromptPart(0, len(prompt.token_ids), "text")] if prompt.token_ids else []
-        return BuiltPrompt(list(prompt.token_ids), text, parts)
+        return _build_ids(prompt.token_ids, vocabulary)
     if isinstance(prompt, TextPrompt):
         return _build_text(prompt, vocabulary)
     return _build_chat(
         prompt, vocabulary, template if prompt.template is None else prompt.template, render
     )
+
+
+def _build_ids(ids: list[int], vocabulary: PromptVocabulary) -> BuiltPrompt:
+    try:
+        text = b"".join(vocabulary.piece(i) for i in ids).decode("utf-8", "replace")
+    except IndexError:
+        text = ""  # no IDs of this vocabulary; whoever runs the prompt refuses them in words
+    return BuiltPrompt(list(ids), text, [PromptPart(0, len(ids), "text")] if ids else [])
 
 
 # --- plain text -------------------------------------------------------------------------------

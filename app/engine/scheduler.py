@@ -107,13 +107,13 @@ class Scheduler:
         if refused is not None:
             self._emit(refused)
             return request
-        if generate.deadline_s > 0:
+        with self._lock:
+            self._waiting.append(request)
+        if generate.deadline_s > 0:  # only now, or it could come before there is what expires
             left = max(generate.deadline_s - (self._clock() - arrived), 0.0)
             request.timer = threading.Timer(left, self.expire, [generate.id])
             request.timer.daemon = True
             request.timer.start()
-        with self._lock:
-            self._waiting.append(request)
         return request
 
     @property

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import queue
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
@@ -49,20 +52,33 @@ Clock = Callable[[], datetime]
 def main() -> int:
     """Render for the parent until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests = wire.FrameReader(wire.claim_stdin())
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    reader = wire.FrameReader(wire.claim_stdin())
     replies = wire.FrameWriter(wire.claim_stdout())
     _limit_memory(MEMORY_LIMIT_BYTES)
     replies.write(TemplatesReady())
+    threading.Thread(target=_read, args=(reader, requests.put), daemon=True).start()
     try:
-        while (payload := requests.read()) is not None:
-            reply = answer(decode_request(payload))
+        while True:
+            reply = answer(decode_request(requests.get()))
             replies.write(reply)
             if isinstance(reply, NotRendered) and reply.kind == "memory":
                 return 3  # what is left of the memory is not worth trusting
     except (ProtocolError, OSError) as error:
         print(f"the template process ends: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    return 0
+
+
+def _read(reader: wire.FrameReader, put: Callable[[bytes], None]) -> None:
+    """Pass requests on. When stdin ends the engine is gone, and so are we, whatever a template
+    is just doing."""
+    code = 2
+    try:
+        while (payload := reader.read()) is not None:
+            put(payload)
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def answer(request: RenderTemplate) -> Rendered | NotRendered:

@@ -53,7 +53,13 @@ class Vocabulary:
         return [self.bos_id, *found] if add_bos and self.bos_id is not None else found
 
     def piece(self, token_id: int) -> bytes:
-        """The bytes that a token stands for; of a control token its name."""
+        """The bytes that a token stands for; of a control token its name.
+
+        Raises IndexError for an ID that is none: native code would abort, and −1 would be
+        the last one.
+        """
+        if not 0 <= token_id < self.n_vocab:
+            raise IndexError(token_id)
         known = self._pieces[token_id]
         if known is None:
             known = self._pieces[token_id] = self._read_piece(token_id)

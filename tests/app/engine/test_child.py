@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from gguf_writer import impostors, truncated_copy
+from gguf_writer import impostors, tiny_llama, truncated_copy
 
 from app.engine import wire
 from app.engine.client import child_command
@@ -328,6 +328,16 @@ def test_requests_without_weights(child: Conversation) -> None:
     assert child.ask(UnloadWeights(7)).result == Done()
 
 
+@pytest.mark.parametrize("token_id", [-1, 10**6, 2**40])
+def test_ids_of_no_token_are_refused(loaded: Conversation, token_id: int) -> None:
+    """As a prompt, and as the IDs of an earlier reply, which are then not used."""
+    failed = loaded.ask(Generate(2, IdsPrompt([5, token_id]), GREEDY, max_tokens=1))
+    assert (failed.kind, "token IDs" in failed.sentence) == ("bad_setting", True)
+    reply = ChatMessage("assistant", "Paris", token_ids=[token_id])
+    prompt = ChatPrompt([*CAPITAL.messages, reply, ChatMessage("user", "Sure?")])
+    assert isinstance(loaded.ask(Generate(3, prompt, GREEDY, max_tokens=1)), Finished)
+
+
 def test_every_bad_file_has_its_sentence(
     child: Conversation, starter_gguf: Path, tmp_path: Path
 ) -> None:
@@ -408,6 +418,24 @@ def test_garbage_ends_the_child_with_words(child: Conversation, data: bytes) -> 
     assert child.process.wait(5) == 2
     child.leave()
     assert b"does not understand" in child.stderr
+
+
+def test_a_hanging_template_ends_with_the_engine(child: Conversation, tmp_path: Path) -> None:
+    """C10: nothing stays behind, also where a process hangs that nobody can ask to leave."""
+    wide = "{% for i in range(99999) %}"
+    path = tmp_path / "hostile.gguf"
+    tiny_llama(path, template=f"{wide}{wide}{{% if i %}}{{% endif %}}{{% endfor %}}{{% endfor %}}")
+    child.load(path)
+    child.say(Generate(2, CAPITAL, GREEDY, max_tokens=1))
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := psutil.Process(child.process.pid).children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(1.0)  # it renders by now
+    child.process.kill()
+    child.leave()
+    _, alive = psutil.wait_procs(found, timeout=5)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_death_of_the_parent_ends_the_child(starter_gguf: Path) -> None:

@@ -191,6 +191,7 @@ def test_prompt_over_the_limit_is_refused_with_both_numbers(tiny: TinySession) -
         ({"stop": ["x" * 10_000]}, "bad_setting", "1 to 4,096 characters"),
         ({"stop": ["x"] * 65}, "bad_setting", "at most 64"),
         ({"deadline_s": float("nan")}, "bad_setting", "deadline"),
+        ({"deadline_s": 1e300}, "bad_setting", "deadline"),
         ({"sampling": Sampling([Temperature(-1.0)])}, "bad_setting", "Temperature"),
     ],
 )
@@ -403,6 +404,16 @@ def test_deadline_ends_with_what_there_is(tiny: TinySession) -> None:
     assert isinstance(finished, Finished)
     assert finished.result.stop_reason in ("deadline", "context_full")
     assert finished.result.stop_reason == "deadline"
+
+
+def test_a_deadline_that_has_come_before_the_request_does(tiny: TinySession) -> None:
+    """A slow template may take longer than the whole reply may."""
+    session = tiny(LOOP)
+    for _ in range(20):
+        request_id = session.add([word(session, "alpha")], deadline_s=1e-9)
+        time.sleep(0.02)  # the timer's own thread
+        session.run()
+        assert session.ending(request_id).result.stop_reason == "deadline"
 
 
 # --- failing decodes --------------------------------------------------------------------------

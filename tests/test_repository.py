@@ -38,7 +38,7 @@ def pins(name: str) -> dict[str, str]:
 
 # --- the lock -----------------------------------------------------------------------------------
 
-LOCKS = ["pip.txt", "app.txt", "data.txt", "dev.txt"]
+LOCKS = ["pip.txt", "app.txt", "data.txt", "dev.txt", "data-dev.txt"]
 
 
 def unhashed(lock: str) -> list[str]:

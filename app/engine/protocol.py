@@ -23,122 +23,40 @@ from typing import Final, Literal
 
 import msgspec
 
+from app.engine.frames import (
+    DTYPES as DTYPES,
+    MAX_ARRAY_RANK as MAX_ARRAY_RANK,
+    MAX_FRAME_BYTES as MAX_FRAME_BYTES,
+    Array as Array,
+    Message as Message,
+    ProtocolError as ProtocolError,
+    clean_text as clean_text,
+)
+from app.engine.stages import (
+    AdaptiveP as AdaptiveP,
+    Dist as Dist,
+    Dry as Dry,
+    DynamicTemperature as DynamicTemperature,
+    FilterStage as FilterStage,
+    Greedy as Greedy,
+    LogitBias as LogitBias,
+    MinP as MinP,
+    Mirostat as Mirostat,
+    MirostatV2 as MirostatV2,
+    Penalties as Penalties,
+    Sampling as Sampling,
+    SelectStage as SelectStage,
+    Stage as Stage,
+    Temperature as Temperature,
+    TokenBias as TokenBias,
+    TopK as TopK,
+    TopNSigma as TopNSigma,
+    TopP as TopP,
+    Typical as Typical,
+    Xtc as Xtc,
+)
+
 PROTOCOL_VERSION: Final = 1
-MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
-MAX_ARRAY_RANK: Final = 8
-
-DTYPES: Final[dict[str, int]] = {
-    "i4": 4,
-    "i8": 8,
-    "f2": 2,
-    "f4": 4,
-    "f8": 8,
-    "u1": 1,
-    "u2": 2,
-    "u4": 4,
-}
-"""numpy dtype codes (little endian) that may travel, and their item size in bytes."""
-
-
-class ProtocolError(Exception):
-    """A frame that does not fit. The receiver ends the connection."""
-
-
-class Message(msgspec.Struct, frozen=True, tag_field="@", forbid_unknown_fields=False):
-    """Base of all structs on the wire; the class name travels as `@`."""
-
-
-class Array(Message, frozen=True, tag=True):
-    """A dense little-endian array in C order. `data` has prod(shape) * itemsize bytes."""
-
-    dtype: str
-    shape: list[int]
-    data: bytes
-
-    def check(self) -> Array:
-        """Return self, or raise ProtocolError if dtype, shape and length do not fit."""
-        size = DTYPES.get(self.dtype)
-        if size is None:
-            raise ProtocolError(f"array dtype {self.dtype!r} is not allowed")
-        if len(self.shape) > MAX_ARRAY_RANK:
-            raise ProtocolError(f"an array of rank {len(self.shape)} is not allowed")
-        count = 1
-        for extent in self.shape:
-            if extent < 0:
-                raise ProtocolError("array shape has a negative extent")
-            count *= extent
-        if count * size != len(self.data):
-            raise ProtocolError(f"array of {len(self.data)} bytes does not fit shape {self.shape}")
-        return self
-
-
-# --- sampling: the chain as it is, in the user's order --------------------------------------
-
-
-class Stage(Message, frozen=True):
-    """One step of the sampling chain. Filters stand in any order; the selecting stage is last."""
-
-
-class Penalties(Stage, frozen=True, tag=True):
-    """llama.cpp's penalties. `last_n` tokens are looked at (-1: the whole context, 0: off)."""
-
-    last_n: int = 64
-    repeat: float = 1.0
-    frequency: float = 0.0
-    presence: float = 0.0
-
-
-class TopK(Stage, frozen=True, tag=True):
-    """Keep the k most probable candidates (0 or -1: all)."""
-
-    k: int = 40
-
-
-class TopP(Stage, frozen=True, tag=True):
-    """Keep the smallest set whose probability reaches p (nucleus sampling; 1: off)."""
-
-    p: float = 0.95
-    min_keep: int = 1
-
-
-class MinP(Stage, frozen=True, tag=True):
-    """Keep candidates with at least p times the probability of the best one (0: off)."""
-
-    p: float = 0.05
-    min_keep: int = 1
-
-
-class Temperature(Stage, frozen=True, tag=True):
-    """Divide the logits by t; 0 keeps only the best candidate."""
-
-    t: float = 0.8
-
-
-class Greedy(Stage, frozen=True, tag=True):
-    """Select the best candidate. No randomness."""
-
-
-class Dist(Stage, frozen=True, tag=True):
-    """Draw from what is left, with the request's seed."""
-
-
-FilterStage = Penalties | TopK | TopP | MinP | Temperature
-SelectStage = Greedy | Dist
-
-
-class Sampling(Message, frozen=True, tag=True):
-    """A chain: filters in order, then exactly one selecting stage.
-
-    `seed` None means: the engine draws a fresh one and reports it in the summary.
-    Seeds are 0 ... 2**32 - 2 (2**32 - 1 is llama.cpp's "random" and is not accepted).
-    """
-
-    filters: list[FilterStage] = msgspec.field(
-        default_factory=lambda: [Penalties(), TopK(), TopP(), MinP(), Temperature()]
-    )
-    select: SelectStage = msgspec.field(default_factory=Dist)
-    seed: int | None = None
-
 
 # --- prompts --------------------------------------------------------------------------------
 
@@ -149,7 +67,8 @@ class ChatMessage(Message, frozen=True, tag=True):
     """One message as it enters the chat template.
 
     `token_ids`: the IDs a reply was generated with (without the end token), so that it can
-    enter the prompt as itself; None means: tokenise `content`.
+    enter the prompt as itself; None means: tokenise `content`. `is_pinned`: the context policy
+    never cuts it.
     """
 
     role: Role
@@ -157,6 +76,7 @@ class ChatMessage(Message, frozen=True, tag=True):
     reasoning: str | None = None
     token_ids: list[int] | None = None
     message_id: str | None = None
+    is_pinned: bool = False
 
 
 class ChatPrompt(Message, frozen=True, tag=True):
@@ -190,8 +110,39 @@ Prompt = ChatPrompt | TextPrompt | IdsPrompt
 # --- commands: window -> engine ---------------------------------------------------------------
 
 
+class Lora(Message, frozen=True, tag=True):
+    """A LoRA adapter (a GGUF file of its own) and how strongly it is applied."""
+
+    path: str
+    scale: float = 1.0
+
+
+class RopeScaling(Message, frozen=True, tag=True):
+    """Position encoding beyond the trained window. 0 means: as the file says.
+
+    kind: none, linear, yarn, longrope. `freq_scale` 0.5 doubles the window (linear);
+    `yarn_orig_ctx` is the window that the weights were trained with.
+    """
+
+    kind: Literal["file", "none", "linear", "yarn", "longrope"] = "file"
+    freq_base: float = 0.0
+    freq_scale: float = 0.0
+    yarn_orig_ctx: int = 0
+    yarn_ext_factor: float | None = None
+    yarn_attn_factor: float | None = None
+    yarn_beta_fast: float | None = None
+    yarn_beta_slow: float | None = None
+
+
 class LoadOptions(Message, frozen=True, tag=True):
-    """How to load. None always means: the engine decides and says what it decided."""
+    """How to load. None always means: the engine decides and says what it decided.
+
+    `devices`: names from Hello, in order (None: all that can compute; an empty list: CPU only).
+    `tensor_split`: shares of the layers by device. `main_device`: for split "none" and "row".
+    `cpu_moe_layers`: experts of the first n layers stay in host memory (-1: of all).
+    `n_slots`: replies at once. `parked_bytes`: cap of the host memory for parked KV state.
+    `governor`: steer the number of threads while decoding.
+    """
 
     n_ctx: int | None = None
     n_threads: int | None = None
@@ -202,6 +153,16 @@ class LoadOptions(Message, frozen=True, tag=True):
     flash_attention: Literal["auto", "on", "off"] = "auto"
     use_mmap: bool = True
     use_mlock: bool = False
+    devices: list[str] | None = None
+    tensor_split: list[float] | None = None
+    split_mode: Literal["layer", "row", "none"] = "layer"
+    main_device: int = 0
+    cpu_moe_layers: int = 0
+    rope: RopeScaling = msgspec.field(default_factory=RopeScaling)
+    loras: list[Lora] = msgspec.field(default_factory=list)
+    n_slots: int | None = None
+    parked_bytes: int | None = None
+    governor: bool = True
 
 
 class LoadWeights(Message, frozen=True, tag=True):
@@ -226,6 +187,10 @@ class Generate(Message, frozen=True, tag=True):
     `record_stages`: whether each stage's effect is recorded.
     `hold`: start in step mode: every drawn token is announced by `Held` and waits for
     `Choose` or `Resume`. `deadline_s`: a hard cap on wall time (0: none).
+    `context_policy`: what happens where the prompt is too long: stop says so, drop_oldest leaves
+    out the oldest turns (see `Summary.cut`). `repeatable`: the same numbers to the last bit as
+    another repeatable run: slot alone, no reuse, fixed chunks and threads. `score_prompt`: also
+    evaluate how probable each prompt token was (PromptScores; no reuse then).
     """
 
     id: int
@@ -239,6 +204,9 @@ class Generate(Message, frozen=True, tag=True):
     hold: bool = False
     reuse_prefix: bool = True
     deadline_s: float = 0.0
+    context_policy: Literal["stop", "drop_oldest"] = "stop"
+    repeatable: bool = False
+    score_prompt: bool = False
 
 
 class Stop(Message, frozen=True, tag=True):
@@ -371,13 +339,22 @@ class Loaded(Message, frozen=True, tag=True):
     fast_hash: str = ""
 
 
+class CutMessage(Message, frozen=True, tag=True):
+    """A message that the context policy left out of the prompt, and how many tokens that saved."""
+
+    message_id: str | None
+    role: str
+    n_tokens: int
+
+
 class Summary(Message, frozen=True, tag=True):
     """How a reply ended.
 
     stop_reason: end_token, max_tokens, stop_string, context_full, stopped, deadline.
     `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
     end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
-    does: (generated - 1) / time after the first token.
+    does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens
+    came from: slot, fork, parked, or empty.
     """
 
     text: str
@@ -401,6 +378,9 @@ class Summary(Message, frozen=True, tag=True):
     context_size: int
     rendered_prompt: str
     notes: list[str]
+    cut: list[CutMessage] = msgspec.field(default_factory=list)
+    reuse_source: str = ""
+    prompt_ids: list[int] | None = None
 
 
 class Tokens(Message, frozen=True, tag=True):
@@ -484,7 +464,11 @@ class TokenTrace(Message, frozen=True, tag=True):
     `logprob` (nat), `rank` (1 is the most probable) and `entropy` (bits) are before samplers,
     at temperature 1, over the whole vocabulary. `alternative_ids` (i4) and
     `alternative_logprobs` (f4) are the top candidates, best first, on the same footing.
-    `ms`: from the previous token (or the end of prefill) to this one.
+    `removed_by` (u1, one per alternative; empty where stages are not recorded): index into
+    `stages` of the one that removed it, 255 if it was there at the draw. `uniform`: the number in
+    [0, 1) that the selecting stage drew, on the cumulative distribution in native order; None for
+    greedy. `drafted`: proposed by a draft and accepted. `ms`: from the previous token (or the end
+    of prefill) to this one.
     """
 
     index: int
@@ -497,6 +481,9 @@ class TokenTrace(Message, frozen=True, tag=True):
     alternative_logprobs: Array
     stages: list[StageEffect]
     ms: float
+    removed_by: Array | None = None
+    uniform: float | None = None
+    drafted: bool = False
 
 
 class TokenArrived(Message, frozen=True, tag=True):
@@ -524,6 +511,26 @@ class Held(Message, frozen=True, tag=True):
 
     id: int
     token: TokenTrace
+
+
+class PromptScores(Message, frozen=True, tag=True):
+    """How probable each prompt token was, before samplers: `logprobs` (f4, nat) and `ranks` (i4)
+    of tokens 1 ... n - 1 (the first has nothing before it). In chunks: `start` is the index of the
+    first one here."""
+
+    id: int
+    start: int
+    token_ids: list[int]
+    logprobs: Array
+    ranks: Array
+
+
+class TextTakenBack(Message, frozen=True, tag=True):
+    """The last `n_tokens` tokens of the reply are taken back (a banned string began in the first
+    of them). Their text was held back, so nothing that was shown changes."""
+
+    id: int
+    n_tokens: int
 
 
 class Note(Message, frozen=True, tag=True):
@@ -566,13 +573,10 @@ Event = (
     | TokenArrived
     | TextFlushed
     | Held
+    | PromptScores
+    | TextTakenBack
     | Note
     | Finished
     | Stopped
     | Failed
 )
-
-
-def clean_text(text: str) -> str:
-    """Replace lone surrogates by U+FFFD: they cannot be encoded and would poison later turns."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

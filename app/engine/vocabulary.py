@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.engine.native import NativeError, llama
-from app.engine.protocol import Vocabulary as VocabularyTable
-from app.engine.protocol import clean_text
+from app.engine.protocol import Vocabulary as VocabularyTable, clean_text
 from app.engine.text import REASONING_TAGS
 from app.engine.tracing import as_array
 

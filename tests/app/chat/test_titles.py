@@ -5,8 +5,7 @@ from __future__ import annotations
 import doctest
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from app.chat import titles
 from app.chat.titles import MAX_LENGTH, UNTITLED, title_from

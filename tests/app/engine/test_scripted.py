@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scripted_talk import PATIENCE_S, ScriptedTalk, ask
 
 from app.engine.pieces import Pieces

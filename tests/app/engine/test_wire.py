@@ -12,8 +12,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from app.engine import protocol, wire
 from app.engine.protocol import (

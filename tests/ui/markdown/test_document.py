@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ui.markdown.blocks import Block, CodeBlock, TableBlock, TextBlock, plain_text
 from ui.markdown.document import Document

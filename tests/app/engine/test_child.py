@@ -341,6 +341,7 @@ def test_ids_of_no_token_are_refused(loaded: Conversation, token_id: int) -> Non
 def test_every_bad_file_has_its_sentence(
     child: Conversation, starter_gguf: Path, tmp_path: Path
 ) -> None:
+    """D01, D08."""
     kinds = {}
     files = impostors(tmp_path)
     files["missing"] = tmp_path / "missing.gguf"
@@ -439,7 +440,7 @@ def test_a_hanging_template_ends_with_the_engine(child: Conversation, tmp_path: 
 
 
 def test_death_of_the_parent_ends_the_child(starter_gguf: Path) -> None:
-    """A parent that is killed closes the pipe; the child goes although it is computing."""
+    """C10. A parent that is killed closes the pipe; the child goes although it is computing."""
     script = f"""
 import subprocess, sys, time
 from app.engine import wire

@@ -31,6 +31,7 @@ from app.engine.exits import Doing, describe_exit
     ],
 )
 def test_each_way_to_end_has_its_words(code: int, kind: str, words: list[str]) -> None:
+    """C07."""
     report = describe_exit(code, "answering")
     assert report.kind == kind
     for word in words:

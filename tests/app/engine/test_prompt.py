@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from app.engine import templates
 from app.engine.prompt import BuiltPrompt, build_prompt, render_plain
@@ -240,6 +239,7 @@ def test_whatever_people_write_the_turns_are_the_templates_own(
 
 @pytest.mark.parametrize("template", [CHATML, WITH_BOS, "\n" + WITH_BOS, None])
 def test_there_is_exactly_one_bos(template: str | None) -> None:
+    """A10."""
     vocabulary = MadeUpVocabulary(add_bos=True)
     assert _build([_user("Hi")], template, vocabulary).ids.count(0) == 1
 
@@ -258,6 +258,7 @@ def test_a_bos_that_a_user_wrote_does_not_count_as_ours() -> None:
 
 
 def test_a_vocabulary_that_puts_a_space_before_texts_gets_none_in_the_middle() -> None:
+    """B04."""
     vocabulary = MadeUpVocabulary(["Hi", " H"], space_prefix=True, user_defined=["<t>"])
     built = _build([_user("x<t>Hi")], "{{ messages[0].content }}", vocabulary)
     assert b"".join(map(vocabulary.piece, built.ids)) == b" x<t>Hi"
@@ -361,6 +362,7 @@ def test_without_a_template_a_plain_format_is_used_and_said(template: str | None
 
 @pytest.mark.parametrize("template", [NO_SYSTEM, MUTE_SYSTEM])
 def test_a_system_prompt_that_is_refused_or_dropped_is_folded(template: str) -> None:
+    """A04."""
     built = _build([ChatMessage("system", "Be kind."), _user("Hi")], template)
     assert "<|im_start|>user\nBe kind.\n\nHi<|im_end|>" in built.rendered
     assert [note.kind for note in built.notes] == ["system_folded"]
@@ -372,6 +374,7 @@ def test_an_empty_system_prompt_is_none() -> None:
 
 
 def test_two_user_turns_are_merged_where_roles_must_alternate() -> None:
+    """A05."""
     built = _build([_user("one"), _user("two")], ALTERNATING)
     assert "<|im_start|>user\none\n\ntwo<|im_end|>" in built.rendered
     assert [note.kind for note in built.notes] == ["turns_merged"]
@@ -382,6 +385,7 @@ def test_two_user_turns_stay_two_where_they_may() -> None:
 
 
 def test_a_reply_stopped_before_its_first_token_leaves_no_empty_turn() -> None:
+    """A05."""
     built = _build([_user("one"), _reply(""), _user("two")], ALTERNATING)
     assert "one\n\ntwo" in built.rendered
 
@@ -448,4 +452,5 @@ def test_raw_ids_are_used_as_they_are() -> None:
 
 
 def test_a_lone_surrogate_is_replaced() -> None:
+    """B18."""
     assert "a\ufffd b" in _build([_user("a\ud83d b")]).rendered

@@ -98,6 +98,7 @@ def test_first_token_and_its_numbers(session: NativeSession, prompt: list[int]) 
 
 
 def test_greedy_is_the_same_three_times(session: NativeSession, prompt: list[int]) -> None:
+    """B14."""
     replies = [session.reply(prompt, max_tokens=12, reuse_prefix=False) for _ in range(3)]
     assert replies[0].token_ids == replies[1].token_ids == replies[2].token_ids
     numbers = [[t.token.logprob for t in session.tokens(i)] for i in (1, 2, 3)]
@@ -107,6 +108,7 @@ def test_greedy_is_the_same_three_times(session: NativeSession, prompt: list[int
 def test_same_seed_same_reply_and_fresh_seeds_are_reported(
     session: NativeSession, prompt: list[int]
 ) -> None:
+    """B13."""
     hot = [TopK(40), Temperature(1.0)]
     fixed = [
         session.reply(prompt, Sampling(hot, seed=0), max_tokens=10, reuse_prefix=False)
@@ -121,6 +123,7 @@ def test_same_seed_same_reply_and_fresh_seeds_are_reported(
 
 
 def test_any_end_token_ends(tiny: TinySession) -> None:
+    """B09."""
     session = tiny({"alpha": " beta", " beta": "<|im_end|>"})
     summary = session.reply([word(session, "alpha")])
     assert (summary.text, summary.stop_reason) == (" beta", "end_token")
@@ -131,6 +134,7 @@ def test_any_end_token_ends(tiny: TinySession) -> None:
 
 
 def test_stop_string_over_tokens_is_not_shown(tiny: TinySession) -> None:
+    """B10."""
     session = tiny(LOOP)
     summary = session.reply([word(session, "alpha")], stop=["gamma delta"])
     assert (summary.text, summary.stop_reason) == (" beta ", "stop_string")
@@ -139,6 +143,7 @@ def test_stop_string_over_tokens_is_not_shown(tiny: TinySession) -> None:
 
 
 def test_near_miss_of_a_stop_string_is_flushed(tiny: TinySession) -> None:
+    """B10."""
     session = tiny({"alpha": " beta", " beta": " gamma"})
     summary = session.reply([word(session, "alpha")], stop=["gamma delta"])
     assert (summary.text, summary.stop_reason) == (" beta gamma", "end_token")
@@ -147,6 +152,7 @@ def test_near_miss_of_a_stop_string_is_flushed(tiny: TinySession) -> None:
 
 
 def test_control_token_as_stop_string(tiny: TinySession) -> None:
+    """B11."""
     session = tiny({"alpha": " beta", " beta": "<|im_start|>"})
     summary = session.reply([word(session, "alpha")], stop=["<|im_start|>"])
     assert (summary.text, summary.stop_reason) == (" beta", "stop_string")
@@ -154,6 +160,7 @@ def test_control_token_as_stop_string(tiny: TinySession) -> None:
 
 
 def test_context_full_is_an_ending_and_the_next_reply_works(tiny: TinySession) -> None:
+    """C01."""
     session = tiny(LOOP)
     alpha = word(session, "alpha")
     summary = session.reply([alpha] * 100)
@@ -165,12 +172,14 @@ def test_context_full_is_an_ending_and_the_next_reply_works(tiny: TinySession) -
 
 @pytest.mark.parametrize(("length", "generated"), [(254, 3), (255, 2), (256, 1)])
 def test_prompts_at_the_limit(tiny: TinySession, length: int, generated: int) -> None:
+    """C01."""
     session = tiny(LOOP)
     summary = session.reply([word(session, "alpha")] * length)
     assert (summary.stop_reason, summary.generated) == ("context_full", generated)
 
 
 def test_prompt_over_the_limit_is_refused_with_both_numbers(tiny: TinySession) -> None:
+    """C01."""
     session = tiny(LOOP)
     alpha = word(session, "alpha")
     request_id = session.add([alpha] * 257)
@@ -198,6 +207,7 @@ def test_prompt_over_the_limit_is_refused_with_both_numbers(tiny: TinySession) -
 def test_bad_settings_are_refused_before_anything_runs(
     tiny: TinySession, fields: dict[str, Any], kind: str, words: str
 ) -> None:
+    """B17."""
     session = tiny(LOOP)
     request_id = session.add([word(session, "alpha")], **fields)
     failed = session.ending(request_id)
@@ -282,7 +292,7 @@ def test_next_turn_evaluates_only_what_is_new(session: NativeSession, starter: W
 def test_reused_prefix_gives_the_same_scores_within_the_bound(
     session: NativeSession, starter: Weights
 ) -> None:
-    """Batch shapes differ, so numbers may; the bound is what was measured on this file."""
+    """B14. Batch shapes differ, so numbers may; the bound is what was measured on this file."""
     first = ids_of(starter, "One, two, three, four, five, six,")
     session.reply(first, max_tokens=4)
     longer = [*first, *ids_of(starter, " seven, eight,")]
@@ -305,6 +315,7 @@ def test_another_prompt_cuts_back_to_what_is_common(tiny: TinySession) -> None:
 def test_architecture_that_cannot_cut_reads_again_with_a_note(
     tiny: TinySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C04."""
     session = tiny(LOOP)
     a, b = word(session, "alpha"), word(session, " beta")
     session.reply([a, a, b], max_tokens=3)
@@ -395,6 +406,7 @@ def test_stop_inside_a_long_prefill_is_seen_at_once(
 
 
 def test_deadline_ends_with_what_there_is(tiny: TinySession) -> None:
+    """B12."""
     session = tiny(LOOP)
     request_id = session.add([word(session, "alpha")], deadline_s=0.05)
     while session.scheduler.has_work:
@@ -432,6 +444,7 @@ def failing_decode(monkeypatch: pytest.MonkeyPatch, codes: list[int]) -> None:
 def test_one_failed_decode_is_survived_by_reading_again(
     tiny: TinySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C04."""
     session = tiny(LOOP)
     a = word(session, "alpha")
     failing_decode(monkeypatch, [-3])
@@ -539,6 +552,7 @@ def test_a_prompt_that_joins_does_not_hold_up_a_writer(tiny: TinySession) -> Non
 
 
 def test_more_requests_than_slots_wait_in_order(tiny: TinySession) -> None:
+    """C06."""
     session = tiny(LOOP)
     a = word(session, "alpha")
     requests = [session.add([a], max_tokens=4) for _ in range(6)]

@@ -159,6 +159,7 @@ def test_a_message_sent_while_weights_load_waits_for_them(talk: ScriptedTalk) ->
 
 
 def test_lone_surrogates_do_no_harm(talk: ScriptedTalk) -> None:
+    """B18."""
     engine = talk.loaded_engine(SHORT)
     for text in ("a\ud83d b", "c"):
         assert isinstance(engine.wait_for(engine.generate(ask(text)), PATIENCE_S), Finished)
@@ -220,6 +221,7 @@ def test_steering_a_request_that_has_ended_does_nothing(talk: ScriptedTalk) -> N
 
 
 def test_stop_ends_a_reply_within_milliseconds_and_keeps_its_text(talk: ScriptedTalk) -> None:
+    """B12."""
     engine = talk.loaded_engine(slow(ms=5))
     request = engine.generate(ask())
     talk.wait_for_tokens(5)
@@ -334,6 +336,7 @@ def test_a_message_that_waits_for_weights_can_be_stopped(talk: ScriptedTalk) -> 
 def test_a_child_that_dies_in_mid_reply_fails_it_in_words_with_its_text(
     talk: ScriptedTalk, happening: dict[str, Any], kind: str, words: str
 ) -> None:
+    """C07."""
     tokens = [{"text": "Once"}, {"text": " upon"}, {"stderr": "last words"}, happening]
     engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"tokens": tokens}]})
     request = engine.generate(ask())
@@ -395,6 +398,7 @@ def test_restarts_have_a_budget_and_an_explicit_load_renews_it(talk: ScriptedTal
 
 
 def test_a_failed_load_says_why_ends_the_child_and_is_not_repeated(talk: ScriptedTalk) -> None:
+    """C08."""
     failure = {"kind": "not_a_gguf", "sentence": "This is no GGUF file.", "evidence": "magic"}
     engine = talk.engine({"load": {"ms": 1, "fail": failure}})
     load = engine.load("w.gguf")
@@ -418,6 +422,7 @@ def test_a_failed_load_says_why_ends_the_child_and_is_not_repeated(talk: Scripte
 def test_weights_that_crash_the_engine_are_not_loaded_again_unasked(
     talk: ScriptedTalk, how: dict[str, Any]
 ) -> None:
+    """C08."""
     engine = talk.engine({"load": {"ms": 1, **how}})
     ending = engine.wait_for(engine.load("w.gguf"), PATIENCE_S)
     assert isinstance(ending, Failed)
@@ -643,6 +648,7 @@ time.sleep(600)
 def test_the_child_ends_when_its_parent_is_killed(
     tmp_path: Path, busy_with: dict[str, Any]
 ) -> None:
+    """C10."""
     script = tmp_path / "script.json"
     tokens = [{"text": "Hi"}, busy_with]
     script.write_text(json.dumps({"load": {"ms": 1}, "replies": [{"tokens": tokens}]}))

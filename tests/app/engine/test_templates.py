@@ -34,6 +34,7 @@ def _render(source: str, messages: list[dict[str, Any]] | None = None, **extra: 
 
 
 def test_filters_and_tests_that_templates_use() -> None:
+    """A03."""
     messages = [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]
     source = (
         "{{ messages[0].content|safe }}{{ messages is sequence }}"
@@ -48,6 +49,7 @@ def test_tojson_leaves_html_and_unicode_alone_and_indents() -> None:
 
 
 def test_a_real_line_break_in_a_string_is_the_same_as_an_escaped_one() -> None:
+    """A06."""
     real = _render("{{ 'a\nb' }}{% if true %}\n  {{ 'c' }}\n{% endif %}\n")
     assert real == _render(r"{{ 'a\nb' }}" + "{% if true %}\n  {{ 'c' }}\n{% endif %}\n")
     assert real == "a\nb  c\n"
@@ -58,6 +60,7 @@ def test_blocks_are_trimmed_and_their_indentation_is_stripped() -> None:
 
 
 def test_todays_date() -> None:
+    """A07."""
     assert _render('{{ strftime_now("%d %b %Y") }}') == "05 Mar 2026"
     assert re.fullmatch(
         datetime.now().astimezone().strftime("%Y"),
@@ -66,6 +69,7 @@ def test_todays_date() -> None:
 
 
 def test_null_content_is_an_empty_string() -> None:
+    """A09."""
     message = {"role": "assistant", "content": None, "tool_calls": [{"name": "f"}]}
     source = "{{ messages[0].content + '!' }}{{ messages[0].tool_calls[0].name }}"
     assert _render(source, [message]) == "!f"
@@ -73,6 +77,7 @@ def test_null_content_is_an_empty_string() -> None:
 
 @pytest.mark.parametrize("extra", [{}, {"tools": None}, {"tools": []}])
 def test_empty_tools_look_as_if_there_were_none(extra: dict[str, Any]) -> None:
+    """A09."""
     assert _render("{{ 'tools' if tools is not none else 'none' }}", **extra) == "none"
 
 
@@ -81,6 +86,7 @@ def test_tools_that_are_there_arrive() -> None:
 
 
 def test_a_vocabulary_without_bos_gives_an_empty_string() -> None:
+    """A11."""
     request = RenderTemplate("[{{ bos_token + 'x' }}]", HELLO, "", "", False, {}, 5)
     assert templates.render(request) == "[x]"
 
@@ -90,6 +96,7 @@ def test_an_undefined_name_is_empty() -> None:
 
 
 def test_reverse_slices_namespaces_and_loop_controls() -> None:
+    """A13."""
     source = (
         "{% set ns = namespace(last='') %}{% for m in messages[::-1] %}"
         "{% if m.role == 'tool' %}{% continue %}{% endif %}{% set ns.last = m.content %}{% break %}"
@@ -113,6 +120,7 @@ PARTS = (
 
 @pytest.mark.parametrize("source", [PARTS, "{{ messages[0].content[0].text }}"])
 def test_a_template_that_reads_parts_gets_parts(source: str) -> None:
+    """A12."""
     assert _render(source) == "Hello"
 
 
@@ -124,6 +132,7 @@ def test_a_template_that_takes_both_gets_a_string() -> None:
 
 
 def test_content_that_fits_no_shape_is_a_readable_error() -> None:
+    """A12."""
     with pytest.raises(TemplateFailed, match=r"went wrong.*line 2") as caught:
         _render("\n{{ messages[0].content[0].image.url }}")
     assert caught.value.line == 2

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from app.engine.text import (
     CharacterStream,
@@ -57,6 +56,7 @@ def read_all(stops: list[str], pieces: list[bytes], splitter: bool = False) -> t
 
 @given(st.text(), st.lists(st.integers(0, 4)))
 def test_valid_text_never_shows_a_replacement_sign(text: str, sizes: list[int]) -> None:
+    """B01."""
     stream = CharacterStream()
     shown = [stream.feed(piece) for piece in cuts(text.encode(), sizes)]
     assert "".join(shown) == text
@@ -67,6 +67,7 @@ def test_valid_text_never_shows_a_replacement_sign(text: str, sizes: list[int]) 
 
 @pytest.mark.parametrize("text", AWKWARD)
 def test_every_single_cut_of_an_awkward_string(text: str) -> None:
+    """B01."""
     data = text.encode()
     for at in range(len(data) + 1):
         assert read_all([], [data[:at], data[at:]]) == (text, "")
@@ -86,6 +87,7 @@ def test_unfinished_character_at_the_end_is_replaced_only_there() -> None:
 
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_stop_string_over_tokens_is_never_shown(cut: int) -> None:
+    """B10."""
     text = "alpha beta gamma delta"
     matcher = StopMatcher(["beta gamma"])
     shown = matcher.feed(text[:cut]) + matcher.feed(text[cut:]) + matcher.flush()
@@ -94,6 +96,7 @@ def test_stop_string_over_tokens_is_never_shown(cut: int) -> None:
 
 
 def test_near_miss_is_flushed() -> None:
+    """B10."""
     matcher = StopMatcher(["beta gamma"])
     assert matcher.feed("beta gam") == ""
     assert matcher.flush() == "beta gam"
@@ -144,6 +147,7 @@ REASONING_CASES = [
 
 @pytest.mark.parametrize(("text", "content", "reasoning"), REASONING_CASES)
 def test_reasoning_is_told_apart(text: str, content: str, reasoning: str) -> None:
+    """B15."""
     data = text.encode()
     for size in (1, 2, 3, 7, 1000):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -160,6 +164,7 @@ def test_reasoning_is_told_apart(text: str, content: str, reasoning: str) -> Non
 def test_reasoning_does_not_depend_on_the_cut_and_loses_nothing(
     words: list[str], sizes: list[int]
 ) -> None:
+    """B15."""
     text = "".join(words)
     whole = read_all([], [text.encode()], splitter=True)
     assert read_all([], cuts(text.encode(), sizes), splitter=True) == whole

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gguf_writer import Vocabulary as FileVocabulary
-from gguf_writer import bpe_vocabulary, spm_vocabulary, tiny_llama
+from gguf_writer import Vocabulary as FileVocabulary, bpe_vocabulary, spm_vocabulary, tiny_llama
 from native_session import load_quietly
 
 from app.engine.native import NativeLog
@@ -58,6 +57,7 @@ def made_up(tmp_path: Path, native_log: NativeLog) -> Iterator[MakeVocabulary]:
 
 @pytest.mark.parametrize("text", AWKWARD, ids=range(len(AWKWARD)))
 def test_pieces_of_a_text_are_its_bytes(vocabulary: Vocabulary, text: str) -> None:
+    """B04, B19."""
     ids = vocabulary.tokenize(text)
     assert b"".join(vocabulary.piece(i) for i in ids) == text.encode()
 
@@ -77,6 +77,7 @@ def test_special_parsing_only_where_asked(vocabulary: Vocabulary) -> None:
 
 
 def test_lone_surrogates_are_replaced(vocabulary: Vocabulary) -> None:
+    """B18."""
     ids = vocabulary.tokenize("a\ud83d b")
     assert b"".join(vocabulary.piece(i) for i in ids).decode() == "a\ufffd b"
 

@@ -131,6 +131,7 @@ def test_mapped_or_read(tiny_file: Path, native_log: NativeLog, use_mmap: bool) 
 
 
 def test_awkward_paths(tmp_path: Path, native_log: NativeLog) -> None:
+    """D09, D11."""
     folder = tmp_path / "Ž models 模型 🙂 #1 & 'two' %20"
     folder.mkdir()
     path = folder / "weights e\u0301.gguf"
@@ -217,6 +218,7 @@ def test_cancel_leaves_nothing_and_the_next_load_works(
 def test_bad_options_are_refused_before_anything_runs(
     tmp_path: Path, native_log: NativeLog, options: dict[str, Any], words: str
 ) -> None:
+    """C03."""
     refused = refusal(tmp_path / "is not even there", native_log, **options)
     assert refused.kind == "bad_setting"
     assert words in refused.sentence
@@ -231,6 +233,7 @@ def test_good_options_pass() -> None:
 def test_context_beyond_memory_is_refused_before_it_is_tried(
     starter_gguf: Path, native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C09."""
     cpu = Device("CPU", "made up", "cpu", 4 * 1024**3, 8 * 1024**3)
     monkeypatch.setattr(native, "list_devices", lambda: [cpu])
     refused = refusal(starter_gguf, native_log, n_ctx=1_000_000)
@@ -245,6 +248,7 @@ def test_context_beyond_memory_is_refused_before_it_is_tried(
 def test_architectures_that_cannot_chat(
     tmp_path: Path, native_log: NativeLog, architecture: str, kind: str
 ) -> None:
+    """C13, D07."""
     path = tmp_path / "other.gguf"
     tiny_llama(path, architecture=architecture)
     refused = refusal(path, native_log)

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from gguf_writer import Tensor, Typed, tiny_llama, write_gguf
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from app.gguf.header import Header, HeaderRefused, read_header
 
@@ -123,6 +122,7 @@ def test_tensor_table_and_data_are_where_the_writer_put_them(path: Path) -> None
 
 
 def test_odd_paths_are_read(tmp_path: Path) -> None:
+    """D09, D11."""
     folder = tmp_path / "Ž модели 模型 🙂 'q' \"d\" % # & end."
     folder.mkdir()
     path = folder / "e\u0301 weights.gguf"
@@ -134,6 +134,7 @@ def test_odd_paths_are_read(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_anywhere_is_incomplete(path: Path, tiny: tuple[bytes, Any]) -> None:
+    """D01."""
     data, layout = tiny
     path.write_bytes(data)
     expected = read_header(path).expected_bytes
@@ -162,6 +163,7 @@ def test_file_that_shrinks_while_it_is_read_is_refused(path: Path, tiny: tuple[b
 @pytest.mark.parametrize("count", [2**60, 2**64 - 1, 2**32, 2**24 + 1])
 @pytest.mark.parametrize("what", ["n_tensors", "n_metadata"])
 def test_huge_counts_are_refused(path: Path, what: str, count: int) -> None:
+    """D05."""
     write_gguf(path, **{what: count})
     error = refused(path)
     assert error.kind == "not_a_gguf"
@@ -175,6 +177,7 @@ def test_count_that_does_not_fit_the_file_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize("alignment", [0, 3, 2**31, -8])
 def test_alignment_that_cannot_be_is_refused(path: Path, alignment: int) -> None:
+    """D05."""
     kind = "i32" if alignment < 0 else "u32"
     write_gguf(path, metadata={"general.alignment": Typed(kind, alignment)})
     assert refused(path).kind == "not_a_gguf"
@@ -182,6 +185,7 @@ def test_alignment_that_cannot_be_is_refused(path: Path, alignment: int) -> None
 
 @pytest.mark.parametrize("layers", [0, 513, 2**31, -1])
 def test_number_of_layers_that_would_overflow_is_refused(path: Path, layers: int) -> None:
+    """D05."""
     kind = "i64" if layers < 0 else "u64"
     write_gguf(path, metadata={"llama.block_count": Typed(kind, layers)})
     assert refused(path).kind == "unsupported"
@@ -298,6 +302,7 @@ def test_no_damage_does_more_than_a_refusal(
     ],
 )
 def test_other_files_are_named_for_what_they_are(path: Path, content: bytes, words: str) -> None:
+    """D08."""
     path.write_bytes(content)
     error = refused(path)
     assert error.kind == "not_a_gguf"
@@ -356,6 +361,7 @@ def test_other_versions(path: Path, version: int, words: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["bert", "nomic-bert", "clip", "flux", "t5encoder"])
 def test_weights_that_write_no_text(path: Path, architecture: str) -> None:
+    """C13."""
     write_gguf(path, architecture=architecture)
     error = refused(path)
     assert error.kind == "not_a_chat_model"
@@ -365,12 +371,14 @@ def test_weights_that_write_no_text(path: Path, architecture: str) -> None:
 
 @pytest.mark.parametrize("kind", ["adapter", "mmproj", "imatrix"])
 def test_files_that_are_no_weights(path: Path, kind: str) -> None:
+    """D13."""
     write_gguf(path, metadata={"general.type": kind})
     assert refused(path).kind == "not_a_chat_model"
 
 
 @pytest.mark.parametrize("architecture", ["", None])
 def test_file_without_architecture(path: Path, architecture: str | None) -> None:
+    """D07."""
     write_gguf(path, architecture=architecture)
     assert refused(path).kind == "unsupported"
 

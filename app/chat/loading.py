@@ -15,7 +15,7 @@ from app.chat.events import (
     LogLineArrived,
     Noticed,
 )
-from app.chat.prompts import is_encodable
+from app.chat.prompts import clean_message, is_encodable
 from app.chat.surroundings import Surroundings, now
 from app.engine.protocol import Failed, Loaded, Log, Progress, SetThreads, Stopped
 from app.engine.supervisor import Engine, EngineState, StateChanged
@@ -25,8 +25,8 @@ from models.records import Weights
 MAX_LOG_LINES: Final = 400
 MAX_NAME_LENGTH: Final = 80
 PROGRESS_INTERVAL_S: Final = 0.05
-NO_TEXT_SENTENCE: Final = (
-    "The file's name holds characters that cannot be read. Rename the file and open it again."
+NO_TEXT_WORDS: Final = (
+    "has characters in its name that cannot be read. Rename the file and open it again."
 )
 
 
@@ -141,7 +141,8 @@ class Loader:
         """Load weights in place of those loaded now. Replies in the making are stopped."""
         path = str(Path(path).absolute())
         if not is_encodable(path):
-            self._around.emit(Noticed("error", NO_TEXT_SENTENCE))
+            name = clean_message(Path(path).name)
+            self._around.emit(Noticed("error", f"“{name}” {NO_TEXT_WORDS}"))
             return
         self._path = path
         self._is_wanted = False

@@ -98,6 +98,16 @@ class HeaderRefused(Exception):  # noqa: N818
         self.evidence = evidence
 
 
+class _Fault(Exception):  # noqa: N818
+    """What is wrong with the file, found where its name is not known: `words` go on from it."""
+
+    def __init__(self, kind: str, words: str, evidence: str = "") -> None:
+        super().__init__(words)
+        self.kind = kind
+        self.words = words
+        self.evidence = evidence
+
+
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One row of the tensor table. `offset` counts from the header's `data_offset`."""
@@ -183,6 +193,9 @@ def read_header(
             header = _read(path, cursor, keep_arrays)
     except OSError as error:
         raise _not_readable(path, error) from error
+    except _Fault as fault:
+        sentence = f"“{path.name}” {fault.words}"
+        raise HeaderRefused(fault.kind, sentence, fault.evidence) from fault
     if for_chat:
         check_for_chat(header)
     return header
@@ -231,15 +244,16 @@ def _check_parts(header: Header) -> None:
     if isinstance(number, int) and number > 0:
         raise HeaderRefused(
             "unsupported",
-            f"This is part {number + 1} of {count}. Open “{prefix}-00001-of-{count:05d}.gguf”.",
+            f"“{header.path.name}” is part {number + 1} of {count}. "
+            f"Open “{prefix}-00001-of-{count:05d}.gguf”.",
         )
     for part in range(1, count + 1):
         other = header.path.with_name(f"{prefix}-{part:05d}-of-{count:05d}.gguf")
         if not other.exists():
             raise HeaderRefused(
                 "incomplete_file",
-                f"The file has {count} parts and “{other.name}” is missing. "
-                "Download it into the same folder.",
+                f"“{header.path.name}” has {count} parts and “{other.name}” is missing. "
+                "Download that into the same folder.",
             )
 
 
@@ -296,10 +310,10 @@ class _Cursor:
         self.need(count)
         self._kept += count
         if self._kept > MAX_KEPT_BYTES:
-            raise damaged("its header is larger than any real one")
+            raise _damaged("its header is larger than any real one")
         data = self._file.read(count)
         if len(data) != count:  # the file shrank while it was read
-            raise incomplete(self._position + len(data), None)
+            raise _incomplete(self._position + len(data), None)
         self._position += count
         return data
 
@@ -315,9 +329,9 @@ class _Cursor:
     def need(self, count: int) -> None:
         """Refuse if fewer than `count` bytes are left, or if the time is up."""
         if count > self.left:
-            raise incomplete(self.size, None)
+            raise _incomplete(self.size, None)
         if time.thread_time() > self._ends_at:
-            raise damaged("its header takes too long to read")
+            raise _damaged("its header takes too long to read")
 
     def number(self, form: str) -> int:
         value = self.unpack(form)
@@ -331,9 +345,9 @@ class _Cursor:
         length = self.number("<Q")
         if length > limit:
             raise (
-                incomplete(self.size, None)
+                _incomplete(self.size, None)
                 if length > self.left
-                else damaged(f"it holds a name of {length:,} bytes")
+                else _damaged(f"it holds a name of {length:,} bytes")
             )
         return self.take(length).decode("utf-8", "replace")
 
@@ -349,7 +363,7 @@ class _Cursor:
             at += 8 + length
             self._position += 8 + length
             if self._position > self.size:
-                raise incomplete(self.size, None)
+                raise _incomplete(self.size, None)
             if at > len(buffer):
                 self._file.seek(at - len(buffer), 1)
                 buffer, at = b"", 0
@@ -359,24 +373,22 @@ class _Cursor:
     def _refill(self, rest: bytes) -> bytes:
         data = rest + self._file.read(1 << 18)
         if len(data) < 8:
-            raise incomplete(self.size, None)
+            raise _incomplete(self.size, None)
         return data
 
 
-def damaged(reason: str, evidence: str = "") -> HeaderRefused:
+def _damaged(reason: str, evidence: str = "") -> _Fault:
     """A file that starts as a GGUF and then says what cannot be."""
-    return HeaderRefused(
-        "not_a_gguf", f"The file is damaged: {reason}. Download it again.", evidence
-    )
+    return _Fault("not_a_gguf", f"is damaged: {reason}. Download it again.", evidence)
 
 
-def incomplete(have: int, expected: int | None) -> HeaderRefused:
+def _incomplete(have: int, expected: int | None) -> _Fault:
     """A file that ends too early; `expected` is None where it ends inside its own header."""
     if expected is None:
-        sentence = f"The file is incomplete: it ends after {have:,} bytes, inside its own header."
+        words = f"is incomplete: it ends after {have:,} bytes, inside its own header."
     else:
-        sentence = f"The file is incomplete: {have:,} of {expected:,} bytes."
-    return HeaderRefused("incomplete_file", f"{sentence} Download it again.")
+        words = f"is incomplete: {have:,} of {expected:,} bytes."
+    return _Fault("incomplete_file", f"{words} Download it again.")
 
 
 def _read(path: Path, cursor: _Cursor, keep_arrays: frozenset[str]) -> Header:
@@ -393,7 +405,7 @@ def _read(path: Path, cursor: _Cursor, keep_arrays: frozenset[str]) -> Header:
         data_offset = cursor.position
     expected = max((data_offset + t.offset + t.size_bytes for t in tensors), default=data_offset)
     if expected > cursor.size:
-        raise incomplete(cursor.size, expected)
+        raise _incomplete(cursor.size, expected)
     return Header(
         path=path,
         size_bytes=cursor.size,
@@ -412,7 +424,7 @@ def _read_start(path: Path, cursor: _Cursor) -> int:
     cursor.rewind()
     if not first.startswith(MAGIC):
         if first and MAGIC.startswith(first):
-            raise incomplete(cursor.size, None)
+            raise _incomplete(cursor.size, None)
         what = first_bytes.describe(first)
         raise HeaderRefused(
             "not_a_gguf",
@@ -436,9 +448,9 @@ def _checked_count(cursor: _Cursor, what: str, smallest: int, also: int = 0) -> 
     """A count whose items, at their smallest, fit into the bytes that are left."""
     count = cursor.number("<Q")
     if count > MAX_COUNT:
-        raise damaged(f"it claims to have {count:,} {what}")
+        raise _damaged(f"it claims to have {count:,} {what}")
     if count * smallest + also > cursor.left:
-        raise incomplete(cursor.size, None)
+        raise _incomplete(cursor.size, None)
     return count
 
 
@@ -453,7 +465,7 @@ class _Entries:
     def read_one(self, cursor: _Cursor) -> None:
         key = cursor.text(MAX_KEY_BYTES)
         if key in self.metadata or key in self.array_counts:
-            raise damaged(f"it has the key “{key[:80]}” twice")
+            raise _damaged(f"it has the key “{key[:80]}” twice")
         kind = cursor.number("<I")
         if kind == _ARRAY:
             self._read_array(key, cursor)
@@ -465,7 +477,7 @@ class _Entries:
         item = _item_bytes(kind)
         count = cursor.number("<Q")
         if count * item > cursor.left:
-            raise incomplete(cursor.size, None)
+            raise _incomplete(cursor.size, None)
         self.array_counts[key] = count
         if key in self.keep_arrays:
             self.metadata[key] = [_read_scalar(kind, cursor) for _ in range(count)]
@@ -481,7 +493,7 @@ def _item_bytes(kind: int) -> int:
         return 8
     form = _SCALARS.get(kind)
     if form is None:
-        raise damaged("it holds a value of an unknown kind", f"array type {kind}")
+        raise _damaged("it holds a value of an unknown kind", f"array type {kind}")
     return struct.calcsize(form)
 
 
@@ -490,7 +502,7 @@ def _read_scalar(kind: int, cursor: _Cursor) -> Scalar:
         return cursor.text()
     form = _SCALARS.get(kind)
     if form is None:
-        raise damaged("it holds a value of an unknown kind", f"value type {kind}")
+        raise _damaged("it holds a value of an unknown kind", f"value type {kind}")
     return cursor.unpack(form)
 
 
@@ -498,36 +510,37 @@ def _read_tensor(cursor: _Cursor) -> TensorInfo:
     name = cursor.text(MAX_KEY_BYTES)
     dimensions = cursor.number("<I")
     if dimensions > MAX_DIMENSIONS:
-        raise damaged(f"tensor “{name[:80]}” has {dimensions:,} dimensions")
+        raise _damaged(f"tensor “{name[:80]}” has {dimensions:,} dimensions")
     shape = tuple(cursor.number("<Q") for _ in range(dimensions))
     if any(extent >= 1 << 63 for extent in shape):
-        raise damaged(f"tensor “{name[:80]}” has an impossible shape", str(shape))
+        raise _damaged(f"tensor “{name[:80]}” has an impossible shape", str(shape))
     number, offset = cursor.number("<I"), cursor.number("<Q")
     tensor_type = TENSOR_TYPES.get(number)
     if tensor_type is None:
-        raise HeaderRefused(
+        raise _Fault(
             "unsupported",
-            "The file uses a tensor type that this engine does not know: it needs a newer engine.",
+            "uses a tensor type that this engine does not know: it needs a newer engine. "
+            "Choose another file.",
             f"tensor {name[:80]!r} has type {number}",
         )
     try:
         size = tensor_bytes(shape, tensor_type)
     except ValueError as error:
-        raise damaged(f"tensor “{name[:80]}” has an impossible shape", str(error)) from error
+        raise _damaged(f"tensor “{name[:80]}” has an impossible shape", str(error)) from error
     if size >= 1 << 63 or offset >= 1 << 63:
-        raise damaged(f"tensor “{name[:80]}” has an impossible size", str(shape))
+        raise _damaged(f"tensor “{name[:80]}” has an impossible size", str(shape))
     return TensorInfo(name, shape, tensor_type.name, offset, size)
 
 
 def _check_names(tensors: tuple[TensorInfo, ...]) -> None:
     if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise damaged("it lists a tensor twice")
+        raise _damaged("it lists a tensor twice")
 
 
 def _alignment(metadata: dict[str, Value]) -> int:
     value = metadata.get("general.alignment", 32)
     if not isinstance(value, int) or value <= 0 or value & (value - 1) or value > MAX_ALIGNMENT:
-        raise damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
+        raise _damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
     return value
 
 

@@ -95,7 +95,9 @@ def test_file_dropped_before_the_start_is_loaded(make_room, tmp_path: Path):
 def test_file_name_that_is_no_text_is_refused_in_words(make_room):
     room = make_room().start_ready()
     room.desk.load_weights("/tmp/weights-\udcff.gguf")
-    assert "Rename" in room.of(events.Noticed)[-1].sentence
+    sentence = room.of(events.Noticed)[-1].sentence
+    assert "Rename" in sentence
+    assert "“weights-�.gguf”" in sentence
     assert room.desk.engine_state.state == "ready"
 
 

@@ -44,6 +44,7 @@ def refused(path: Path, **options: Any) -> HeaderRefused:
     finally:
         tracemalloc.stop()
     assert caught.value.sentence.endswith(".")
+    assert path.name in caught.value.sentence
     return caught.value
 
 

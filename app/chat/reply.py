@@ -128,17 +128,33 @@ def _with_summary(message: Message, summary: Summary) -> Message:
         stop_reason=summary.stop_reason or None,
         seed=summary.seed,
         rendered_prompt=summary.rendered_prompt,
-        counts=MessageCounts(
-            prompt_tokens=summary.prompt_tokens,
-            reused=summary.reused,
-            evaluated=summary.evaluated,
-            generated=summary.generated,
-            first_token_s=summary.first_token_s,
-            total_s=summary.total_s,
-            tokens_per_s=summary.tokens_per_s,
-            context_used=summary.context_used,
-            context_size=summary.context_size,
-        ),
+        counts=_counts(summary),
+    )
+
+
+def _counts(summary: Summary) -> MessageCounts:
+    """What the engine counted. Without a number of threads the summary was made up after the
+    child's death: what nobody measured is unknown then, and not 0."""
+    counts = MessageCounts(
+        prompt_tokens=summary.prompt_tokens,
+        reused=summary.reused,
+        evaluated=summary.evaluated,
+        generated=summary.generated,
+        first_token_s=summary.first_token_s if summary.generated else None,
+        total_s=summary.total_s,
+        tokens_per_s=summary.tokens_per_s,
+        context_used=summary.context_used,
+        context_size=summary.context_size,
+    )
+    if summary.n_threads:
+        return counts
+    return dataclasses.replace(
+        counts,
+        prompt_tokens=summary.prompt_tokens or None,
+        reused=None,
+        evaluated=None,
+        first_token_s=None,
+        total_s=None,
     )
 
 

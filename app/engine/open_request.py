@@ -1,7 +1,8 @@
 """What the supervisor keeps of a request that has not ended.
 
 A reply whose child dies still has the text that arrived: from what is kept here its ending
-is made with a Summary of that part.
+is made with a Summary of that part. Nobody measured its threads and most of its times: those
+are 0, and `n_threads` 0 tells that the other zeros are no measurements either.
 """
 
 from __future__ import annotations

@@ -182,6 +182,14 @@ def test_text_is_cleaned_before_it_is_stored(make_room):
     assert room.stored()[0].content == "a\ufffd bc\nd"
 
 
+def test_what_a_dead_engine_did_not_measure_is_unknown_and_not_zero(make_room):
+    room = make_room(dying({"signal": "SEGV"})).start_ready()
+    counts = room.ask("Please die").counts
+    assert counts.generated
+    assert (counts.first_token_s, counts.total_s) == (None, None)
+    assert (counts.reused, counts.evaluated) == (None, None)
+
+
 @pytest.mark.parametrize("happening", [{"signal": "SEGV"}, {"exit": 3}, {"signal": "KILL"}])
 def test_death_of_the_engine_keeps_the_text_and_can_be_retried(make_room, happening):
     room = make_room(dying(happening)).start_ready()

@@ -131,6 +131,7 @@ def build(argv: list[str]) -> App:
         offline=options.offline,
         gguf=options.gguf or options.scripted,
         remember_weights=options.scripted is None,
+        check_weights=check_weights if options.scripted is None else None,
     )
     theme = Theme(desk.settings.theme, desk.settings.zoom_percent)
     theme.apply_to(application)
@@ -228,6 +229,13 @@ def engine_factory(script: Path | None) -> EngineFactory:
         return Engine(child_command("engine"), on_event)
 
     return make
+
+
+def check_weights(path: Path) -> None:
+    """Raise HeaderRefused for a file that cannot be loaded, as far as its header tells."""
+    from app.gguf.header import read_header
+
+    read_header(path)
 
 
 class App:

@@ -22,6 +22,7 @@ from app.chat import first_look
 from app.chat.alarms import Alarms
 from app.chat.counting import ContextMeter
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, StoreStateChanged
+from app.chat.file_check import Check
 from app.chat.inbox import Inbox
 from app.chat.loading import Loader
 from app.chat.replies import Replies
@@ -76,6 +77,7 @@ class Desk:
         offline: bool = False,
         gguf: Path | None = None,
         remember_weights: bool = True,
+        check_weights: Check | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.data_dir = data_dir
@@ -94,7 +96,9 @@ class Desk:
             settings=first_look.read(data_dir),
         )
         self._shelf = Shelf(self._around, self._live_path, self._on_opened_path)
-        self._loader = Loader(self._around, self._on_weights_ready, remember=remember_weights)
+        self._loader = Loader(
+            self._around, self._on_weights_ready, remember=remember_weights, check=check_weights
+        )
         self._replies = Replies(self._around, self._shelf, self._loader)
         self._meter = ContextMeter(self._around, self._shelf, self._loader)
         self._engine: Engine | None = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -15,9 +17,10 @@ from app.chat.events import (
     LogLineArrived,
     Noticed,
 )
+from app.chat.file_check import Check, refusal_of
 from app.chat.prompts import clean_message, is_encodable
 from app.chat.surroundings import Surroundings, now
-from app.engine.protocol import Failed, Loaded, Log, Progress, SetThreads, Stopped
+from app.engine.protocol import Failed, Loaded, LoadOptions, Log, Progress, SetThreads, Stopped
 from app.engine.supervisor import Engine, EngineState, StateChanged
 from app.gguf import starter
 from models.records import Weights
@@ -30,18 +33,44 @@ NO_TEXT_WORDS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a load was asked for. `name` is what people know the weights by."""
+
+    path: str
+    options: LoadOptions
+    name: str = field(default="", compare=False)
+
+
 class Loader:
     """The engine seen as weights that are there or not. `on_ready` is called when they are.
 
-    `remember`: whether loaded weights become the last used ones (not with a script).
+    `remember`: whether loaded weights become the last used ones (not with a script). `check`
+    reads a file's header before other weights give way to it; without it (a script) the engine
+    alone judges.
+
+    Weights that work are not lost to a file that does not: a bad header is refused while they
+    stay, and after a load that fails later they are loaded again, once. Not after a crash of the
+    same file: it may crash again.
     """
 
     def __init__(
-        self, around: Surroundings, on_ready: Callable[[], None], *, remember: bool
+        self,
+        around: Surroundings,
+        on_ready: Callable[[], None],
+        *,
+        remember: bool,
+        check: Check | None = None,
     ) -> None:
         self._around = around
         self._on_ready = on_ready
         self._remember = remember
+        self._check = check
+        self._choices = 0
+        self._attempt: Attempt | None = None
+        self._good: Attempt | None = None
+        self._spare: Attempt | None = None
+        self._failed: Failed | None = None
         self._engine: Engine | None = None
         self._known: dict[str, Weights] = {}
         self._log: deque[tuple[str, str]] = deque(maxlen=MAX_LOG_LINES)
@@ -144,9 +173,39 @@ class Loader:
             name = clean_message(Path(path).name)
             self._around.emit(Noticed("error", f"“{name}” {NO_TEXT_WORDS}"))
             return
-        self._path = path
+        self._choices += 1
+        choice = self._choices
+        if self._check is None or not (self.is_loading or self.loaded):
+            self._load_chosen(path)
+            return
+
+        def settle(sentence: str) -> None:
+            if choice != self._choices:
+                return  # another choice, an unload or a cancellation came meanwhile
+            if sentence:
+                self._around.emit(Noticed("error", self._with_those_that_stay(sentence)))
+            else:
+                self._load_chosen(path)
+
+        refusal = refusal_of(Path(path), self._check)
+        self._around.when_done(refusal, settle, lambda _: settle(""))
+
+    def _with_those_that_stay(self, sentence: str) -> str:
+        name = self.state.weights_name
+        return f"{sentence} “{name}” stays as it is." if name else sentence
+
+    def _load_chosen(self, path: str) -> None:
+        attempt = Attempt(path, self._around.settings.load_options())
+        is_there = self.is_ready or self.is_loading
+        self._spare = self._good if is_there and self._good != attempt else None
+        self._begin(attempt)
+
+    def _begin(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._failed = None
+        self._path = attempt.path
         self._is_wanted = False
-        self._load_id = self.engine.load(path, self._around.settings.load_options())
+        self._load_id = self.engine.load(attempt.path, attempt.options)
 
     def load_again(self) -> bool:
         """After an unload: load what was loaded last. False if there is nothing to load, or
@@ -158,10 +217,13 @@ class Loader:
         return True
 
     def cancel(self) -> None:
+        self._choices += 1
         if self._load_id is not None:
             self.engine.stop(self._load_id)
 
     def unload(self) -> None:
+        self._choices += 1
+        self._good = self._spare = None
         self._is_wanted = False
         self.engine.unload()
 
@@ -174,9 +236,28 @@ class Loader:
 
     def take_state(self, event: StateChanged) -> None:
         """The supervisor's state; it says again why a load failed once the child is gone."""
+        if self._failed is not None and event.sentence and self._load_spare(event):
+            return
         self._set_state(event.state.value, event.sentence, event.evidence)
         if event.state is EngineState.READY:
             self._on_ready()
+
+    def _load_spare(self, event: StateChanged) -> bool:
+        """After a failed load: load what was there before, and say so. False: there is nothing,
+        or it is the file that has just crashed."""
+        failed, spare, self._failed, self._spare = self._failed, self._spare, None, None
+        assert failed is not None
+        assert self._attempt is not None
+        assert spare is not None
+        has_crashed = event.state is EngineState.CRASHED
+        if has_crashed and spare.path == self._attempt.path:
+            self._good = None
+            self._around.emit(Noticed("error", failed.sentence))
+            return False
+        sentence = f"{failed.sentence} “{spare.name}” is loaded again."
+        self._around.emit(Noticed("error", sentence))
+        self._begin(spare)
+        return True
 
     def take_loaded(self, loaded: Loaded) -> None:
         self._path = self._path or loaded.path
@@ -184,16 +265,24 @@ class Loader:
         self._load_id = None
         self._last_loaded = loaded
         name = self._name_of(loaded)
+        if self._attempt is not None:
+            self._good = dataclasses.replace(self._attempt, name=name)
+        self._spare = None
         self.state = EngineStateChanged(self.state.state, name, loaded)
         self._around.emit(LoadProgressed(1.0))
         self._record(name, loaded)
         self.say(loaded.notes)
 
     def take_ended_load(self, event: Stopped | Failed) -> None:
-        """The load failed or was cancelled; it is not tried again unasked."""
+        """The load failed or was cancelled; it is not tried again unasked. If other weights come
+        back for it, `take_state` says so once the child is gone."""
         self._load_id = None
         self._path = ""
-        if isinstance(event, Failed):
+        if self._good == self._attempt:
+            self._good = None
+        if isinstance(event, Failed) and self._spare is not None:
+            self._failed = event
+        elif isinstance(event, Failed):
             self._around.emit(Noticed("error", event.sentence))
 
     def say(self, notes: list[str]) -> None:

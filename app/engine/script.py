@@ -102,7 +102,8 @@ class ScriptReply(_Part, frozen=True, forbid_unknown_fields=True):
 
 class ScriptLoad(_Part, frozen=True, forbid_unknown_fields=True):
     """How a load goes: `ms` in all, in `steps`; then it fails, exits, dies, hangs, or ends
-    in Loaded with the fields of `loaded` in place of the made-up ones."""
+    in Loaded with the fields of `loaded` in place of the made-up ones. Where `match` (a part of
+    the path) and `above_n_ctx` do not fit, nothing happens to it and it ends in Loaded."""
 
     ms: float = 50
     steps: int = 5
@@ -111,6 +112,11 @@ class ScriptLoad(_Part, frozen=True, forbid_unknown_fields=True):
     signal: str | None = None
     hang: bool | str = False
     loaded: dict[str, Any] = {}
+    match: str = ""
+    above_n_ctx: int = 0
+
+    def happens_to(self, path: str, n_ctx: int | None) -> bool:
+        return self.match in path and (not self.above_n_ctx or (n_ctx or 0) > self.above_n_ctx)
 
 
 class ScriptHello(_Part, frozen=True, forbid_unknown_fields=True):

@@ -196,14 +196,16 @@ class ScriptedEngine:
     def _play_load(self, command: LoadWeights) -> None:
         load = self._script.load
         size = 100_000_000
+        happens = load.happens_to(command.path, command.options.n_ctx)
         try:
             for step in range(load.steps):
                 self._steering.wait(command.id, load.ms / load.steps / 1000)
                 self._send(Progress(command.id, "load", size * (step + 1) // load.steps, size))
-            self._happen(ScriptToken(exit=load.exit, signal=load.signal, hang=load.hang))
+            if happens:
+                self._happen(ScriptToken(exit=load.exit, signal=load.signal, hang=load.hang))
         except StopSeenError:
             return self._send(Stopped(command.id, Done()))
-        if load.fail is not None:
+        if happens and load.fail is not None:
             return self._fail(command.id, load.fail)
         self._loaded = self._made_up_weights(command)
         return self._send(Finished(command.id, self._loaded))

@@ -30,3 +30,19 @@ def test_the_included_weights_answer_and_remember(open_window):
     assert second.counts.reused >= reply.counts.prompt_tokens, (
         "the next turn reads only what is new"
     )
+
+
+def test_a_file_that_is_no_weights_costs_nothing(open_window, tmp_path):
+    """The working weights stay while a text file called .gguf is refused."""
+    notes = tmp_path / "notes.gguf"
+    notes.write_text("just a few words")
+    person = open_window()
+    desk = person.app.desk
+    person.qtbot.waitUntil(lambda: desk.engine_state.state == "ready", timeout=60_000)
+    desk.load_weights(str(notes))
+    toasts = person.app.window.chat.toasts
+    person.qtbot.waitUntil(lambda: bool(toasts.cards()), timeout=10_000)
+    sentence = toasts.cards()[0].notice.sentence
+    assert "“notes.gguf” is a text file" in sentence
+    assert "“SmolLM2 135M (included)” stays as it is." in sentence
+    assert desk.engine_state.state == "ready"

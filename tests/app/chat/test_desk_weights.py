@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from app.chat import events
 from app.gguf import starter
+from app.gguf.header import HeaderRefused
 
 FAILING = {
     "load": {"fail": {"kind": "not_a_gguf", "sentence": "“x” is a text file.", "evidence": "e"}},
@@ -33,6 +39,139 @@ def test_failed_load_says_why_and_leaves_the_chat_usable(make_room):
     room.until(lambda: room.of(events.SendQueued))
     assert [m.content for m in room.desk.messages] == ["Hello"]
     assert room.desk.engine_state.state == "stopped", "it must not be tried again unasked"
+
+
+def bad_script(**happening: Any) -> dict[str, Any]:
+    """Everything loads but weights called “bad”."""
+    return {"load": {"ms": 10, "match": "bad", **happening}, "replies": [{"text": "Hi."}]}
+
+
+def refuse_all(path: Path) -> None:
+    raise HeaderRefused("not_a_gguf", f"“{path.name}” is a text file. Choose another file.")
+
+
+def test_file_with_a_bad_header_leaves_the_loaded_weights_alone(make_room, tmp_path: Path):
+    room = make_room(check_weights=refuse_all).start_ready()
+    before = room.desk.engine_state
+    states = len(room.of(events.EngineStateChanged))
+    room.desk.load_weights(str(tmp_path / "notes.gguf"))
+    notice = room.until(lambda: room.of(events.Noticed))[-1]
+    assert notice.level == "error"
+    assert notice.sentence == (
+        f"“notes.gguf” is a text file. Choose another file. “{before.weights_name}” stays as it is."
+    )
+    assert room.desk.engine_state is before
+    assert len(room.of(events.EngineStateChanged)) == states
+
+
+def test_headers_are_read_beside_the_owners_thread(make_room, tmp_path: Path):
+    let_go, threads = threading.Event(), []
+
+    def slow(path: Path) -> None:
+        threads.append(threading.get_ident())
+        let_go.wait(20)
+
+    room = make_room(check_weights=slow).start_ready()
+    room.desk.load_weights(str(tmp_path / "other.gguf"))
+    room.until(lambda: threads)
+    assert threads != [threading.get_ident()]
+    assert room.ask("Hello").content, "the loaded weights answer meanwhile"
+    let_go.set()
+    room.until(lambda: room.desk.engine_state.weights_name == "other")
+    room.until(lambda: room.desk.engine_state.state == "ready")
+
+
+def test_only_the_file_chosen_last_is_loaded(make_room, tmp_path: Path):
+    let_go = threading.Event()
+
+    def first_waits(path: Path) -> None:
+        if path.stem == "first":
+            let_go.wait(20)
+
+    room = make_room(check_weights=first_waits).start_ready()
+    room.desk.load_weights(str(tmp_path / "first.gguf"))
+    room.desk.load_weights(str(tmp_path / "second.gguf"))
+    room.until(lambda: room.desk.engine_state.weights_name == "second")
+    let_go.set()
+    room.until(lambda: room.desk.engine_state.state == "ready")
+    assert room.ask("Hello").weights_name == "second"
+    assert all(e.weights_name != "first" for e in room.of(events.EngineStateChanged))
+
+
+def test_unloading_forgets_a_file_that_is_still_looked_at(make_room, tmp_path: Path):
+    let_go, looked = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> None:
+        let_go.wait(20)
+        looked.set()
+
+    room = make_room(check_weights=slow).start_ready()
+    room.desk.load_weights(str(tmp_path / "other.gguf"))
+    room.desk.unload_weights()
+    room.until(lambda: room.desk.engine_state.state == "stopped")
+    let_go.set()
+    room.until(looked.is_set)
+    room.ask("Hello")
+    assert all(e.weights_name != "other" for e in room.of(events.EngineStateChanged))
+
+
+@pytest.mark.parametrize(
+    "happening",
+    [
+        {"fail": {"kind": "unsupported", "sentence": "“bad.gguf” is too new.", "evidence": "e"}},
+        {"signal": "SEGV"},
+    ],
+)
+def test_failed_load_brings_the_weights_before_it_back(make_room, tmp_path: Path, happening):
+    room = make_room(bad_script(**happening)).start_ready()
+    before = room.desk.engine_state.weights_name
+    room.desk.load_weights(str(tmp_path / "bad.gguf"))
+    notice = room.until(lambda: room.of(events.Noticed))[-1]
+    assert notice.sentence.endswith(f" “{before}” is loaded again.")
+    assert notice.level == "error"
+    room.until(lambda: room.desk.engine_state.state == "ready")
+    assert room.desk.engine_state.weights_name == before
+    assert not any(e.sentence for e in room.of(events.EngineStateChanged)), "it is told once"
+    assert room.ask("Hello").content == "Hi."
+    assert all("bad" not in weights.path for weights in room.desk.known_weights())
+
+
+def test_weights_that_do_not_come_back_are_not_tried_for_ever(make_room, tmp_path: Path):
+    room = make_room(bad_script(fail={"kind": "unsupported", "sentence": "“x” is bad."}))
+    room.start_ready()
+    room._script.write_text(json.dumps(FAILING))  # from the next child on nothing loads
+    room.desk.load_weights(str(tmp_path / "bad.gguf"))
+    room.until(lambda: room.desk.engine_state.sentence)
+    assert room.desk.engine_state.state == "stopped"
+    assert [n.sentence.count("is loaded again") for n in room.of(events.Noticed)] == [1, 0]
+
+
+def test_same_weights_come_back_as_they_were_loaded_before(make_room):
+    script = bad_script(match="", above_n_ctx=5000, fail={"kind": "x", "sentence": "Too much."})
+    room = make_room(script).start_ready()
+    room.desk.set_setting("n_ctx", 100_000)
+    room.desk.load_weights(room.desk.engine_state.loaded.path)
+    room.until(lambda: room.of(events.Noticed))
+    room.until(lambda: room.desk.engine_state.state == "ready")
+    assert room.desk.engine_state.loaded.n_ctx == 4096
+
+
+def test_same_weights_do_not_come_back_after_they_crashed(make_room):
+    room = make_room(bad_script(match="", above_n_ctx=5000, signal="SEGV")).start_ready()
+    room.desk.set_setting("n_ctx", 100_000)
+    room.desk.load_weights(room.desk.engine_state.loaded.path)
+    room.until(lambda: room.desk.engine_state.state == "crashed")
+    assert room.desk.engine_state.sentence
+    assert "again" not in room.until(lambda: room.of(events.Noticed))[-1].sentence
+
+
+def test_cancelled_load_brings_nothing_back(make_room, tmp_path: Path):
+    room = make_room(bad_script(hang=True)).start_ready()
+    room.desk.load_weights(str(tmp_path / "bad.gguf"))
+    room.until(lambda: room.desk.engine_state.state == "loading")
+    room.desk.cancel_load()
+    room.until(lambda: room.desk.engine_state.state == "stopped")
+    assert room.desk.engine_state.loaded is None
 
 
 def test_crash_during_load_is_not_tried_again(make_room):

@@ -30,13 +30,25 @@ MAX_WIDTH = 720
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # The document keeps paragraph and line separators where people pressed Enter.
-_BREAKS = str.maketrans({"\u2029": "\n", "\u2028": "\n", "\ufdd0": "\n", "\ufdd1": "\n"})
+_BREAKS = ("\r\n", "\r", "\u2029", "\u2028", "\ufdd0", "\ufdd1")
 
 
 def clean_text(text: str) -> str:
-    """Text as it may be stored and sent: line feeds only, no lone surrogates."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _SURROGATES.sub("", text.translate(_BREAKS))
+    """Text as it may be stored and sent: line feeds only, no lone surrogates.
+
+    It is asked for with every key, also in a text of five million characters: whole-string
+    searches are a hundred times as fast as looking at each character.
+    """
+    for mark in _BREAKS:
+        if mark in text:
+            text = text.replace(mark, "\n")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("", text)
+    return text
 
 
 class MessageEdit(QPlainTextEdit):
@@ -276,19 +288,22 @@ class Composer(QWidget):
     # Following
 
     def _on_text_changed(self) -> None:
-        self._update_state()
+        text = self.text()
+        self._update_state(text)
         if not self._is_setting:
-            self.draft_changed.emit(self.text())
+            self.draft_changed.emit(text)
 
     def _on_stop(self) -> None:
         if self._is_generating:
             self.stop_requested.emit()
 
-    def _update_state(self) -> None:
+    def _update_state(self, text: str | None = None) -> None:
+        """Show what can be done now. `text`: what is in the field, where that is known."""
         has_focus = self._send_button.hasFocus() or self._stop_button.hasFocus()
         self._send_button.setVisible(not self._is_generating)
         self._stop_button.setVisible(self._is_generating)
-        can_send = self._reason is None and bool(self.text().strip())
+        text = self.text() if text is None else text
+        can_send = self._reason is None and bool(text) and not text.isspace()
         self._send_button.setEnabled(can_send)
         self._hint.setText(self._hint_text())
         if has_focus and not self._edit.hasFocus():

@@ -50,12 +50,23 @@ def generate_request(
 
 
 def clean_message(text: str) -> str:
-    """Text as it is stored and sent: no lone surrogates, no NUL, one kind of line end."""
-    return clean_text(text).replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    """Text as it is stored and sent: no lone surrogates, no NUL, one kind of line end.
+
+    A draft of five million characters comes here with every key: what is clean is not copied.
+    """
+    if not is_encodable(text):
+        text = clean_text(text)
+    if "\0" in text:
+        text = text.replace("\0", "")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
 
 
 def is_encodable(text: str) -> bool:
     """Whether it holds no lone surrogates, as a broken paste does; file names may, too."""
+    if text.isascii():  # known without looking
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

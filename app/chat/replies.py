@@ -119,10 +119,10 @@ class Replies:
 
     def send(self, text: str) -> bool:
         """Store a message of the open conversation and ask for its reply. False: not taken."""
-        has_halves, text = not is_encodable(text), clean_message(text)
-        if not text.strip() or not self._may_ask():
+        typed, text = text, clean_message(text)
+        if not text or text.isspace() or not self._may_ask():
             return False
-        if has_halves:
+        if text is not typed and not is_encodable(typed):
             self._say_once(SURROGATES_SENTENCE)
         shelf, conversation_id = self._shelf, self._shelf.open.id
         shelf.ensure_stored()

@@ -196,6 +196,21 @@ def test_clean_text(raw: str, clean: str) -> None:
     assert clean_text(raw) == clean
 
 
+@pytest.mark.parametrize("text", ["plain\n" * 9, "häl 漢字 🙂\n" * 9])
+def test_clean_text_is_not_copied(text: str) -> None:
+    assert clean_text(text) is text
+
+
+def test_text_is_read_once_for_each_key(
+    composer: Composer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading five million characters takes a while; nobody should wait twice."""
+    reads, read = [], MessageEdit.text
+    monkeypatch.setattr(MessageEdit, "text", lambda edit: reads.append(edit) or read(edit))
+    type_text(composer, "x")
+    assert len(reads) == 1
+
+
 def test_no_break_space_survives_the_field(composer: Composer) -> None:
     composer.set_text("a\u00a0b")
     assert composer.text() == "a\u00a0b"

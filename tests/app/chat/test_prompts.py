@@ -6,6 +6,8 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from app.chat.prompts import chat_prompt, clean_message, generate_request
 from app.chat.settings import Settings
 from models.records import Conversation, Message, MessageState, Role
@@ -62,3 +64,22 @@ def test_request_carries_the_settings() -> None:
 def test_message_text_is_cleaned_and_otherwise_left_alone() -> None:
     assert clean_message("  a\r\nb\rc\0\ud83d ") == "  a\nb\nc\ufffd "
     assert clean_message("🙂 \u202e\u200d") == "🙂 \u202e\u200d"
+
+
+@pytest.mark.parametrize("text", ["plain\n" * 9, "häl 漢字 🙂\n" * 9])
+def test_clean_text_is_not_copied(text: str) -> None:
+    """A draft of megabytes passes here with every key, on the window's thread."""
+    assert clean_message(text) is text
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("a\0b", "ab"),
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("a\ud83db", "a\ufffdb"),
+        ("ä\ud83d\0\r", "ä\ufffd\n"),
+    ],
+)
+def test_what_is_not_clean_is_cleaned(text: str, cleaned: str) -> None:
+    assert clean_message(text) == cleaned

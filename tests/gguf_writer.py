@@ -17,6 +17,7 @@ file under test must not be written by the code that reads it.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import struct
 import zipfile
@@ -422,6 +423,8 @@ class Shape:
     n_head: int = 4
     n_head_kv: int = 2
     n_ff: int = 64
+    n_expert: int = 0
+    """Experts per layer, two of them used; 0: one dense network, as usual."""
 
     @property
     def n_embd_kv(self) -> int:
@@ -474,6 +477,8 @@ def tiny_llama(
         f"{prefix}.rope.freq_base": 10000.0,
         f"{prefix}.vocab_size": len(vocabulary),
     }
+    if shape.n_expert:
+        pairs |= {f"{prefix}.expert_count": shape.n_expert, f"{prefix}.expert_used_count": 2}
     return write_gguf(
         path,
         architecture=architecture,
@@ -496,10 +501,16 @@ def _matrices(shape: Shape, n_vocab: int) -> dict[str, tuple[int, ...]]:
             f"blk.{layer}.attn_v.weight": (shape.n_embd, shape.n_embd_kv),
             f"blk.{layer}.attn_output.weight": (shape.n_embd, shape.n_embd),
             f"blk.{layer}.ffn_norm.weight": (shape.n_embd,),
-            f"blk.{layer}.ffn_gate.weight": (shape.n_embd, shape.n_ff),
-            f"blk.{layer}.ffn_up.weight": (shape.n_embd, shape.n_ff),
-            f"blk.{layer}.ffn_down.weight": (shape.n_ff, shape.n_embd),
         }
+        ending = "_exps.weight" if shape.n_expert else ".weight"
+        experts = (shape.n_expert,) if shape.n_expert else ()
+        shapes |= {
+            f"blk.{layer}.ffn_gate{ending}": (shape.n_embd, shape.n_ff, *experts),
+            f"blk.{layer}.ffn_up{ending}": (shape.n_embd, shape.n_ff, *experts),
+            f"blk.{layer}.ffn_down{ending}": (shape.n_ff, shape.n_embd, *experts),
+        }
+        if experts:
+            shapes[f"blk.{layer}.ffn_gate_inp.weight"] = (shape.n_embd, shape.n_expert)
     shapes["output_norm.weight"] = (shape.n_embd,)
     shapes["output.weight"] = (shape.n_embd, n_vocab)
     return shapes
@@ -513,7 +524,7 @@ def _random_tensors(
         if len(extents) == 1:
             tensors[name] = Tensor(extents, [1.0] * extents[0])
             continue
-        count = extents[0] * extents[1]
+        count = math.prod(extents)
         tensors[name] = Tensor(extents, [source.gauss(0.0, 0.2) for _ in range(count)], kind)
     return tensors
 
@@ -548,6 +559,45 @@ def _successor_tensors(
         else:
             tensors[name] = Tensor(extents, [0.0] * (extents[0] * extents[1]), "f16")
     return tensors
+
+
+def tiny_lora(
+    path: Path,
+    *,
+    architecture: str = "llama",
+    shape: Shape | None = None,
+    rank: int = 4,
+    strength: float = 0.5,
+    targets: Sequence[str] = ("blk.0.attn_q.weight", "blk.1.ffn_down.weight"),
+    metadata: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Layout:
+    """Write a LoRA adapter for `tiny_llama` of the same shape: random factors, seeded.
+
+    `strength` is the spread of the numbers in b; 0 makes an adapter that changes nothing.
+    """
+    source = random.Random(1)
+    matrices = _matrices(shape or Shape(), 1)
+    tensors = {}
+    for target in targets:
+        n_in, n_out = matrices[target][:2]
+        for half, extents, spread in (("a", (n_in, rank), 0.5), ("b", (rank, n_out), strength)):
+            values = [source.gauss(0.0, spread) for _ in range(math.prod(extents))]
+            tensors[f"{target}.lora_{half}"] = Tensor(extents, values)
+    pairs: dict[str, Any] = {
+        "general.type": "adapter",
+        "general.name": "Tiny adapter",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": float(rank),
+    }
+    return write_gguf(
+        path,
+        architecture=architecture,
+        template=None,
+        metadata=pairs | dict(metadata or {}),
+        tensors=tensors,
+        **options,
+    )
 
 
 # --- damage -----------------------------------------------------------------------------------

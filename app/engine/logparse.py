@@ -17,12 +17,13 @@ from app.engine.protocol import MemoryPart
 MIB: Final = 1024 * 1024
 
 _BUFFER: Final = re.compile(
-    r"^\S+:\s+(?P<device>.+?)\s+(?P<what>model|KV|RS|compute|output)\s+buffer size =\s+"
+    r"^\S+:\s+(?P<device>.+?)\s+(?P<what>model|KV|RS|compute|output|LoRA)\s+buffer size =\s+"
     r"(?P<mib>\d+\.\d+) MiB"
 )
 _OFFLOADED: Final = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
 _FLASH: Final = re.compile(r"Flash Attention (enabled|not supported)")
 _FLASH_ASKED: Final = re.compile(r"flash_attn\s+= (auto|enabled|disabled)")
+_NOT_LOCKED: Final = re.compile(r"failed to (mlock|VirtualLock)")
 _CACHE: Final = re.compile(r"size =\s+\d+\.\d+ MiB \(\s*(?P<cells>\d+) cells")
 
 _WHAT: Final = {
@@ -31,18 +32,21 @@ _WHAT: Final = {
     "RS": "kv",
     "compute": "compute",
     "output": "output",
+    "LoRA": "adapter",
 }
 
 
 @dataclass(slots=True)
 class LoadReport:
-    """What the log of one load said. `offloaded` and `of_layers` are 0 where nothing was said."""
+    """What the log of one load said. `offloaded` and `of_layers` are 0 where nothing was said;
+    `is_locked` is False where the system refused to keep the weights from being swapped out."""
 
     memory: list[MemoryPart] = field(default_factory=list)
     offloaded: int = 0
     of_layers: int = 0
     flash_attention: bool = False
     kv_cells: int = 0
+    is_locked: bool = True
 
     @property
     def kv_bytes(self) -> int:
@@ -74,6 +78,8 @@ def _read_line(line: str, report: LoadReport, sizes: dict[tuple[str, str], int])
         report.offloaded, report.of_layers = int(match[1]), int(match[2])
     elif (match := _FLASH.search(line)) or (match := _FLASH_ASKED.search(line)):
         report.flash_attention = match[1] == "enabled"
+    elif _NOT_LOCKED.search(line):
+        report.is_locked = False
     elif match := _CACHE.search(line):
         report.kv_cells = max(report.kv_cells, int(match["cells"]))
 

@@ -21,7 +21,7 @@ import shutil
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -33,7 +33,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _load_bindings() -> tuple[ModuleType, Any]:
-    """Import llama_cpp's low-level bindings, and only those; return them and libggml-base.
+    """Import llama_cpp's low-level bindings, and only those; return them and ggml's libraries.
 
     The package's `__init__` also imports the high-level class with jinja2, diskcache and numpy
     (0.2 s and a wrong order), so it is put in place without being run.
@@ -50,6 +50,7 @@ def _load_bindings() -> tuple[ModuleType, Any]:
     return bindings, {
         "ggml": extensions.load_shared_library("ggml", folder),
         "base": extensions.load_shared_library("ggml-base", folder),
+        "cpu": extensions.load_shared_library("ggml-cpu", folder),
     }
 
 
@@ -242,14 +243,23 @@ class Batch:
     def room(self) -> int:
         return self.capacity - self.size
 
-    def add(self, tokens: list[int], position: int, sequence: int, *, want_scores: bool) -> int:
-        """Append `tokens` at `position`…; return the row of the last one."""
+    def add(
+        self,
+        tokens: list[int],
+        position: int,
+        sequence: int,
+        *,
+        want_scores: bool,
+        want_all: bool = False,
+    ) -> int:
+        """Append `tokens` at `position`…; return the row of the last one. `want_all`: each of
+        them asks for scores."""
         start, end = self.size, self.size + len(tokens)
         self._token[start:end] = tokens
         self._pos[start:end] = np.arange(position, position + len(tokens))
         self._seq_id[start:end] = self._sequences.ctypes.data + 4 * sequence
-        self._wants[start:end] = 0
-        self._wants[end - 1] = want_scores
+        self._wants[start:end] = want_all
+        self._wants[end - 1] = want_scores or want_all
         self.size = end
         self.native.n_tokens = end
         return end - 1
@@ -297,16 +307,55 @@ _dev_memory = _ggml_function(
     ctypes.POINTER(ctypes.c_size_t),
     ctypes.POINTER(ctypes.c_size_t),
 )
-_row_size = _ggml_function("base", "ggml_row_size", ctypes.c_size_t, ctypes.c_int, ctypes.c_int64)
+_dev_by_name = _ggml_function("ggml", "ggml_backend_dev_by_name", ctypes.c_void_p, ctypes.c_char_p)
+_cpu_buffers = _ggml_function("base", "ggml_backend_cpu_buffer_type", ctypes.c_void_p)
 
 
-def row_bytes(type_name: str, elements: int) -> int:
-    """Bytes of one row of `elements` values of a cache type (whole blocks).
+def device_list(names: Sequence[str]) -> Any:
+    """The handles of these devices as llama.cpp wants them: an array that ends in NULL.
 
-    >>> row_bytes("f16", 192), row_bytes("q8_0", 192)
-    (384, 204)
+    With no names it says "the processor alone"; no array at all would mean "all devices".
     """
-    return int(_row_size(GGML_TYPES[type_name], elements))
+    return (ctypes.c_void_p * (len(names) + 1))(*(_dev_by_name(n.encode()) for n in names), None)
+
+
+class _BufferOverride(ctypes.Structure):
+    """llama_model_tensor_buft_override."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
+
+
+EXPERTS: Final = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""Names of the tensors that hold experts, as llama.cpp's own --n-cpu-moe says it."""
+
+
+def experts_on_host(n_layers: int) -> Any:
+    """Overrides that keep the experts of the first layers in host memory; None for none.
+
+    The array and its patterns must live until the weights are loaded.
+    """
+    if n_layers <= 0:
+        return None
+    patterns = [rf"blk\.{layer}{EXPERTS}".encode() for layer in range(n_layers)]
+    rows = [_BufferOverride(pattern, _cpu_buffers()) for pattern in patterns]
+    return (_BufferOverride * (n_layers + 1))(*rows, _BufferOverride(None, None))
+
+
+def repacked_types() -> frozenset[str]:
+    """Tensor types whose matrices this processor's code keeps in another order, beside the file.
+
+    As `ggml_repack_get_optimal_repack_type` decides; types that only some widths of RISC-V and
+    SVE units repack are left out, which makes the estimate too small there by those matrices.
+    """
+
+    def has(feature: str) -> bool:
+        return bool(_ggml_function("cpu", f"ggml_cpu_has_{feature}", ctypes.c_int)())
+
+    if has("avx2"):
+        return frozenset({"Q4_0", "Q4_K", "IQ4_NL", *(("Q2_K",) if has("avx512") else ())})
+    if has("neon") and has("dotprod"):
+        return frozenset({"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL"})
+    return frozenset()
 
 
 def list_devices() -> list[Device]:
@@ -318,8 +367,7 @@ def list_devices() -> list[Device]:
         _dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
         kind = _KINDS.get(_dev_type(handle), "accel")
         if kind == "cpu":
-            memory = psutil.virtual_memory()
-            free.value, total.value = memory.available, memory.total
+            free.value, total.value = host_memory()
         devices.append(
             Device(
                 name=_dev_name(handle).decode("utf-8", "replace"),
@@ -330,6 +378,24 @@ def list_devices() -> list[Device]:
             )
         )
     return devices
+
+
+def host_memory(root: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
+    """Free and total bytes of host memory, within what the control group grants us."""
+    memory = psutil.virtual_memory()
+    try:
+        limit = int((root / "memory.max").read_text())
+        # Pages of files are given back when memory is short, so they count as free.
+        used = int((root / "memory.current").read_text()) - _file_pages(root / "memory.stat")
+    except (OSError, ValueError):
+        return memory.available, memory.total
+    return max(min(memory.available, limit - used), 0), min(memory.total, limit)
+
+
+def _file_pages(path: Path) -> int:
+    """Bytes that the control group holds for unused file pages."""
+    counts = dict(line.split() for line in path.read_text().splitlines())
+    return int(counts.get("inactive_file", 0))
 
 
 def offload_devices(devices: list[Device]) -> list[Device]:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-MIB: Final = 1024 * 1024
+from app.engine.sizes import MIB as MIB, WeightSizes as WeightSizes
+
 GIB: Final = 1024 * MIB
 CONTEXT_CAP: Final = 8192
 CONTEXT_FLOOR: Final = 2048
@@ -48,50 +49,18 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightSizes:
-    """What the header says about sizes.
-
-    `layer_bytes[i]` and `kv_bytes_per_token[i]` belong to repeating layer i. `output_bytes` is
-    the output matrix (a copy of the embedding where the file ties them), `input_bytes` the
-    embedding and whatever else stays in host memory.
-    """
-
-    layer_bytes: tuple[int, ...]
-    kv_bytes_per_token: tuple[int, ...]
-    input_bytes: int
-    output_bytes: int
-    n_embd: int
-    n_vocab: int
-    n_ctx_train: int
-
-    @property
-    def n_layer(self) -> int:
-        return len(self.layer_bytes)
-
-    def kv_bytes(self, n_ctx: int) -> int:
-        return sum(self.kv_bytes_per_token) * n_ctx
-
-    def compute_bytes(self, n_ubatch: int, n_ctx: int) -> int:
-        """Reserve for the compute buffer: activations, the attention mask, one row of scores.
-
-        Generous on purpose: llama.cpp reports 7 to 60 % of it on the files that we measured.
-        """
-        activations = n_ubatch * self.n_embd * 4 * 16
-        mask = n_ubatch * n_ctx * 6
-        return activations + mask + 4 * self.n_vocab * 4 + 64 * MIB
-
-
-@dataclass(frozen=True, slots=True)
 class Placement:
     """`layers_by_device[d]` of the last `n_gpu_layers` layers lie on device d (the output counts).
 
-    `notes` are sentences for the user.
+    `cpu_moe_layers`: the experts of the first so many layers stay in host memory. `notes` are
+    sentences for the user.
     """
 
     n_ctx: int
     n_gpu_layers: int
     layers_by_device: tuple[int, ...]
     notes: tuple[str, ...]
+    cpu_moe_layers: int = 0
 
     def tensor_split(self) -> list[float]:
         """Proportions for llama.cpp that deal the layers out just so.
@@ -125,14 +94,28 @@ def plan(
     n_ubatch: int,
     n_ctx: int | None = None,
     n_gpu_layers: int | None = None,
+    tensor_split: Sequence[float] | None = None,
+    cpu_moe_layers: int = 0,
+    is_mapped: bool = True,
 ) -> Placement:
     """Decide context and layers. Raises DoesNotFit if a context that was asked for cannot fit.
 
     A context that nobody asked for is what fits, at most CONTEXT_CAP and what the weights were
     trained for; a shorter one (down to 4,096) is taken where that brings all layers onto the
-    devices.
+    devices. `tensor_split` deals the layers in these shares instead of by free memory;
+    `cpu_moe_layers` (-1: of all) keeps experts in host memory; `is_mapped`: weights in host
+    memory are read from the disk as they are needed, so they may be larger than it.
     """
-    task = _Task(sizes, tuple(devices), host_free_bytes, n_ubatch)
+    experts_on_host = sizes.n_layer if cpu_moe_layers < 0 else min(cpu_moe_layers, sizes.n_layer)
+    task = _Task(
+        sizes,
+        tuple(devices),
+        host_free_bytes,
+        n_ubatch,
+        tuple(tensor_split or ()),
+        experts_on_host if sizes.has_experts else 0,
+        is_mapped,
+    )
     if n_ctx is not None:
         n_ctx = round_up_context(n_ctx)
         task.check_context(n_ctx)
@@ -157,25 +140,42 @@ class _Task:
     devices: tuple[DeviceMemory, ...]
     host_free_bytes: int
     n_ubatch: int
+    split: tuple[float, ...] = ()
+    experts_on_host: int = 0
+    is_mapped: bool = True
 
     # --- layers ---------------------------------------------------------------------------
 
     def place(self, n_ctx: int, wanted: int | None, notes: tuple[str, ...]) -> Placement:
         most = self.sizes.n_layer + 1
-        if wanted is not None:
-            return self._place_as_asked(n_ctx, min(max(wanted, 0), most), notes)
-        counts = self._most_layers(n_ctx)
-        placed = sum(counts)
-        return Placement(n_ctx, placed, counts, (*notes, self._layers_note(counts)))
+        if wanted is not None or (self.split and self.devices):
+            wanted = most if wanted is None else min(max(wanted, 0), most)
+            counts, notes = self._as_asked(n_ctx, wanted, notes)
+        else:
+            counts = self._most_layers(n_ctx)
+        notes = (*notes, self._layers_note(counts), *self._experts_note(counts))
+        return Placement(n_ctx, sum(counts), counts, notes, self.experts_on_host)
 
-    def _place_as_asked(self, n_ctx: int, wanted: int, notes: tuple[str, ...]) -> Placement:
-        """The user's number of layers, dealt by free memory where it does not simply fit."""
-        counts = self._deal(wanted, n_ctx)
+    def _as_asked(
+        self, n_ctx: int, wanted: int, notes: tuple[str, ...]
+    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """The user's number of layers, in the user's shares or else dealt by free memory."""
+        counts = None if self.split else self._deal(wanted, n_ctx)
         if counts is None:
-            counts = _shares(wanted, [d.budget_bytes for d in self.devices])
-            if wanted and self.devices:
+            shares = [*self.split, *(0.0 for _ in self.devices)][: len(self.devices)]
+            counts = _shares(wanted, shares if self.split else self._budgets())
+            if wanted and self.devices and not self._holds(counts, n_ctx):
                 notes = (*notes, f"{wanted} layers may not fit in the free memory; as you asked.")
-        return Placement(n_ctx, sum(counts), counts, (*notes, self._layers_note(counts)))
+        return counts, notes
+
+    def _holds(self, counts: tuple[int, ...], n_ctx: int) -> bool:
+        layer = self.sizes.n_layer + 1 - sum(counts)
+        for count, budget in zip(counts, self._budgets(), strict=True):
+            need = sum(self._layer_need(i, n_ctx) for i in range(layer, layer + count))
+            if count and need + self._compute(n_ctx) > budget:
+                return False
+            layer += count
+        return True
 
     def _most_layers(self, n_ctx: int) -> tuple[int, ...]:
         """The largest number of layers that fits, on one device if one can hold them all."""
@@ -211,7 +211,8 @@ class _Task:
     def _layer_need(self, layer: int, n_ctx: int) -> int:
         if layer == self.sizes.n_layer:
             return self.sizes.output_bytes
-        return self.sizes.layer_bytes[layer] + self.sizes.kv_bytes_per_token[layer] * n_ctx
+        need = self.sizes.layer_bytes[layer] + self.sizes.kv_bytes_per_token[layer] * n_ctx
+        return need - (self.sizes.experts_of(layer) if layer < self.experts_on_host else 0)
 
     def _budgets(self) -> list[int]:
         """Per device; what shares the host's memory may take at most half of what is free."""
@@ -243,9 +244,11 @@ class _Task:
         return fitting
 
     def check_context(self, n_ctx: int) -> None:
-        """Refuse a context whose cache alone is larger than all free memory together."""
+        """Refuse a context that is larger than all free memory together."""
         free = self.host_free_bytes + sum(d.free_bytes for d in self.devices if d.kind != "igpu")
         need = self.sizes.kv_bytes(n_ctx) + self._compute(n_ctx)
+        if not self.is_mapped:
+            need += sum(self.sizes.layer_bytes) + self.sizes.input_bytes
         if need > free:
             raise DoesNotFit(
                 f"A context of {n_ctx:,} tokens needs {in_words(need)}, and {in_words(free)} are "
@@ -258,6 +261,7 @@ class _Task:
         first_on_device = self.sizes.n_layer + 1 - sum(counts)
         need = self.sizes.input_bytes + self._compute(n_ctx)
         need += sum(self._layer_need(layer, n_ctx) for layer in range(first_on_device))
+        need += sum(self.sizes.experts_of(layer) for layer in range(self.experts_on_host))
         return need <= self.host_free_bytes * 3 // 4
 
     def _host_holds_cache(self, n_ctx: int) -> bool:
@@ -285,8 +289,20 @@ class _Task:
             "the others run on the processor."
         )
 
+    def _experts_note(self, counts: tuple[int, ...]) -> tuple[str, ...]:
+        """Said where it makes a difference: some layer on a device has experts in host memory."""
+        first = self.sizes.n_layer + 1 - sum(counts)
+        if first >= self.experts_on_host:
+            return ()
+        moved = sum(self.sizes.experts_of(i) for i in range(first, self.experts_on_host))
+        note = (
+            f"The experts of the first {self.experts_on_host} layers stay on the processor "
+            f"({in_words(moved)} less on graphics devices)."
+        )
+        return (note,)
 
-def _shares(count: int, weights: list[int]) -> tuple[int, ...]:
+
+def _shares(count: int, weights: Sequence[float]) -> tuple[int, ...]:
     """Split `count` in proportion to `weights` (largest remainders); all to the first if all 0.
 
     >>> _shares(10, [3, 1])

@@ -82,13 +82,15 @@ class ChatMessage(Message, frozen=True, tag=True):
 class ChatPrompt(Message, frozen=True, tag=True):
     """Messages rendered with a chat template.
 
-    `template`: Jinja source, or None for the file's own. `continue_last`: the last message is
-    an assistant's and is continued instead of opening a new turn.
+    `template`: Jinja source, or None for the file's own; of a file with several, `template_name`
+    picks one (see `Loaded.templates`). `continue_last`: the last message is an assistant's and is
+    continued instead of opening a new turn: inside its reasoning where it has no content yet.
     """
 
     messages: list[ChatMessage]
     template: str | None = None
     continue_last: bool = False
+    template_name: str | None = None
 
 
 class TextPrompt(Message, frozen=True, tag=True):
@@ -140,7 +142,8 @@ class LoadOptions(Message, frozen=True, tag=True):
     `devices`: names from Hello, in order (None: all that can compute; an empty list: CPU only).
     `tensor_split`: shares of the layers by device. `main_device`: for split "none" and "row".
     `cpu_moe_layers`: experts of the first n layers stay in host memory (-1: of all).
-    `n_slots`: replies at once. `parked_bytes`: cap of the host memory for parked KV state.
+    `n_slots`: replies at once. `parked_bytes`: cap of the host memory for parked KV state (None:
+    an eighth of what is free, at most 2 GiB; 0: none is parked).
     `governor`: steer the number of threads while decoding.
     """
 
@@ -248,6 +251,7 @@ class CountPrompt(Message, frozen=True, tag=True):
 
     id: int
     prompt: Prompt
+    context_policy: Literal["stop", "drop_oldest"] = "stop"
 
 
 class ReadVocabulary(Message, frozen=True, tag=True):
@@ -297,7 +301,10 @@ class Device(Message, frozen=True, tag=True):
 
 
 class MemoryPart(Message, frozen=True, tag=True):
-    """One measured allocation, from llama.cpp's log. `what`: weights, kv, compute, output."""
+    """One measured allocation, from llama.cpp's log, or an estimated one.
+
+    `what`: weights, kv, compute, output, adapter.
+    """
 
     device: str
     what: str
@@ -307,7 +314,8 @@ class MemoryPart(Message, frozen=True, tag=True):
 class Loaded(Message, frozen=True, tag=True):
     """The weights as they now stand in memory: measured, not estimated.
 
-    `fast_hash` is `app.gguf.fingerprint`'s; empty if the file could not be read again.
+    `templates` names the file's chat templates, its main one first as "default". `fast_hash` is
+    `app.gguf.fingerprint`'s; empty if the file could not be read again.
     """
 
     path: str
@@ -337,6 +345,11 @@ class Loaded(Message, frozen=True, tag=True):
     load_s: float
     notes: list[str]
     fast_hash: str = ""
+    estimate: list[MemoryPart] = msgspec.field(default_factory=list)
+    loras: list[Lora] = msgspec.field(default_factory=list)
+    n_slots: int = 1
+    devices: list[str] = msgspec.field(default_factory=list)
+    templates: list[str] = msgspec.field(default_factory=list)
 
 
 class CutMessage(Message, frozen=True, tag=True):
@@ -391,8 +404,13 @@ class Tokens(Message, frozen=True, tag=True):
 
 
 class PromptCount(Message, frozen=True, tag=True):
+    """`n_tokens` of the prompt as the policy lets it be; the whole conversation has `n_whole`, and
+    `n_cut` of its messages are left out. More than `n_ctx` tokens would be refused."""
+
     n_tokens: int
     n_ctx: int
+    n_cut: int = 0
+    n_whole: int = 0
 
 
 class Vocabulary(Message, frozen=True, tag=True):
@@ -533,6 +551,14 @@ class TextTakenBack(Message, frozen=True, tag=True):
     n_tokens: int
 
 
+class ThreadsChanged(Message, frozen=True, tag=True):
+    """The governor has settled on another number of threads while `id` was written."""
+
+    id: int
+    n_threads: int
+    reason: str
+
+
 class Note(Message, frozen=True, tag=True):
     """Something the user should know about this request. kind: a short stable word."""
 
@@ -575,6 +601,7 @@ Event = (
     | Held
     | PromptScores
     | TextTakenBack
+    | ThreadsChanged
     | Note
     | Finished
     | Stopped

@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.engine import native
+from app.engine.adapters import apply_adapters, load_adapters, read_adapters
+from app.engine.estimate import estimate
+from app.engine.load_checks import (
+    LoadRefused as LoadRefused,
+    check_cache_types,
+    check_options as check_options,
+)
+from app.engine.load_plan import Plan, plan_load
 from app.engine.logparse import (
     LoadReport,
     last_error,
@@ -22,26 +30,12 @@ from app.engine.logparse import (
     names_unknown_tokeniser,
     read_load,
 )
-from app.engine.native import GGML_TYPES, AbortFlag, NativeLog, llama, row_bytes
-from app.engine.placement import (
-    DeviceMemory,
-    DoesNotFit,
-    Placement,
-    WeightSizes,
-    plan,
-    unused_graphics_note,
-)
-from app.engine.protocol import Device, Loaded, LoadOptions
+from app.engine.native import GGML_TYPES, AbortFlag, NativeLog, llama
+from app.engine.placement import unused_graphics_note
+from app.engine.protocol import Loaded, LoadOptions, RopeScaling
 from app.engine.vocabulary import Vocabulary
 from app.gguf.fingerprint import fast_hash
 from app.gguf.header import Header, HeaderRefused, read_header
-
-N_SLOTS: Final = 4
-"""Sequences that may be worked on at once; they share one unified cache."""
-
-PROCESSOR_UBATCH: Final = 128
-DEVICE_UBATCH: Final = 512
-"""On two cores 128 rows are read as fast as 512, and the buffer and the steps are a quarter."""
 
 MAX_OUTPUTS: Final = 16
 """Batch rows that may ask for scores at once; the compute buffer holds room for them."""
@@ -50,16 +44,8 @@ _PROGRESS_EVERY_S: Final = 0.03
 
 _LOAD_MODES: Final = {(False, False): 0, (True, False): 1, (False, True): 2, (True, True): 3}
 _FLASH: Final = {"auto": -1, "off": 0, "on": 1}
-
-
-class LoadRefused(Exception):  # noqa: N818
-    """The weights cannot be loaded. `kind` is one of `protocol.Failed`'s."""
-
-    def __init__(self, kind: str, sentence: str, evidence: str = "") -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
-        self.evidence = evidence
+_SPLIT_MODES: Final = {"none": 0, "layer": 1, "row": 2}
+_ROPE_KINDS: Final = {"file": -1, "none": 0, "linear": 1, "yarn": 2, "longrope": 3}
 
 
 class LoadCancelled(Exception):  # noqa: N818
@@ -77,13 +63,18 @@ class Weights:
         self.vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
         self.n_ctx = loaded.n_ctx
         self.n_ubatch = loaded.n_ubatch
-        self.n_slots = N_SLOTS
+        self.n_slots = loaded.n_slots
         self.n_threads = loaded.n_threads
 
     @property
     def chat_template(self) -> str | None:
         """The file's own template, as Jinja source."""
         text: bytes | None = llama.llama_model_chat_template(self.model, None)
+        return None if text is None else text.decode("utf-8", "replace")
+
+    def named_template(self, name: str) -> str | None:
+        """One of the file's further templates (`tokenizer.chat_template.NAME`)."""
+        text: bytes | None = llama.llama_model_chat_template(self.model, name.encode())
         return None if text is None else text.decode("utf-8", "replace")
 
     @property
@@ -117,55 +108,27 @@ def load(
     started = time.perf_counter()
     check_options(options)
     header = _read(path)
-    sizes = sizes_of(header, options.type_k, options.type_v)
-    devices = native.list_devices()
-    on_processor = not (native.can_offload() and native.offload_devices(devices))
-    n_ubatch = options.n_ubatch or (PROCESSOR_UBATCH if on_processor else DEVICE_UBATCH)
-    placement = _place(sizes, devices, options, n_ubatch)
+    check_cache_types(header, options)
+    adapters = read_adapters(options.loras, header)
+    plan_ = plan_load(header, options, adapters)
     with log.recording() as lines:
-        model = _load_model(path, header, options, placement, on_progress, is_cancelled, lines)
+        model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
         try:
             _refuse_what_cannot_chat(model, header)
+            handles = load_adapters(model, adapters, lines)
             abort = AbortFlag()
-            context = _make_context(model, options, placement, n_ubatch, abort, lines)
+            context = _make_context(model, options, plan_, abort, lines)
+            apply_adapters(context, adapters, handles)
         except BaseException:
             llama.llama_model_free(model)
             raise
         report = read_load(lines)
-    notes = [*placement.notes, *_graphics_notes()]
-    per_token = sum(sizes.kv_bytes_per_token)
-    loaded = _describe(model, context, header, options, report, per_token, notes, started)
+    notes = [*plan_.notes, *_notes_after(options, report), *(a.note for a in adapters)]
+    loaded = _describe(model, context, header, options, report, plan_, notes, started)
     return Weights(model, context, loaded, abort)
 
 
 # --- before native code ---------------------------------------------------------------------------
-
-
-def check_options(options: LoadOptions) -> None:
-    """Refuse values, and combinations that llama.cpp aborts on, with a sentence."""
-    limits = {
-        "n_ctx": ("Context size", 1, 1 << 24),
-        "n_threads": ("Threads", 1, 512),
-        "n_gpu_layers": ("Layers on graphics devices", 0, 1 << 16),
-        "n_ubatch": ("Prefill batch", 1, 1 << 14),
-    }
-    for field, (label, low, high) in limits.items():
-        value = getattr(options, field)
-        if value is not None and not low <= value <= high:
-            raise _bad(f"{label} must be between {low:,} and {high:,}, not {value:,}.")
-    for label, name in (("keys", options.type_k), ("values", options.type_v)):
-        if name not in GGML_TYPES:
-            choices = ", ".join(GGML_TYPES)
-            raise _bad(f"The cache type for {label} must be one of {choices}, not “{name[:20]}”.")
-    if options.flash_attention == "off" and options.type_v not in ("f32", "f16", "bf16"):
-        raise _bad(
-            f"A value cache of type {options.type_v} needs flash attention. "
-            "Turn flash attention on, or use f16 for values."
-        )
-
-
-def _bad(sentence: str) -> LoadRefused:
-    return LoadRefused("bad_setting", sentence)
 
 
 def _read(path: str) -> Header:
@@ -175,92 +138,14 @@ def _read(path: str) -> Header:
         raise LoadRefused(refused.kind, refused.sentence, refused.evidence) from refused
 
 
-def sizes_of(header: Header, type_k: str, type_v: str) -> WeightSizes:
-    """Bytes per layer from the tensor table, and bytes of cache per token and layer."""
-    n_layer = header.n_layer or 1
-    layers, cache = [0] * n_layer, [0] * n_layer
-    shapes: dict[str, tuple[int, ...]] = {}
-    output = outside = embedding = 0
-    for tensor in header.tensors:
-        shapes[tensor.name] = tensor.shape
-        layer = _layer_of(tensor.name, n_layer)
-        if layer is not None:
-            layers[layer] += tensor.size_bytes
-        elif tensor.name.startswith("output"):
-            output += tensor.size_bytes
-        else:
-            outside += tensor.size_bytes
-            if tensor.name == "token_embd.weight":
-                embedding = tensor.size_bytes
-    for layer in range(n_layer):
-        keys, values = _cache_widths(header, shapes, layer)
-        cache[layer] = row_bytes(type_k, keys) + row_bytes(type_v, values)
-    tied = "output.weight" not in shapes
-    return WeightSizes(
-        layer_bytes=tuple(layers),
-        kv_bytes_per_token=tuple(cache),
-        input_bytes=outside,
-        output_bytes=output + (embedding if tied else 0),
-        n_embd=header.n_embd or 4096,
-        n_vocab=shapes.get("token_embd.weight", (0, 32_000))[-1],
-        n_ctx_train=header.n_ctx_train or 4096,
-    )
-
-
-def _layer_of(name: str, n_layer: int) -> int | None:
-    """
-    >>> _layer_of("blk.7.attn_k.weight", 30)
-    7
-    """
-    parts = name.split(".", 2)
-    if parts[0] != "blk" or len(parts) < 3 or not parts[1].isdecimal():
-        return None
-    layer = int(parts[1])
-    return layer if layer < n_layer else None
-
-
-def _cache_widths(
-    header: Header, shapes: dict[str, tuple[int, ...]], layer: int
-) -> tuple[int, int]:
-    """Values per token that one layer keeps: for K and for V.
-
-    The widths stand in the shapes of the key and value matrices, whatever the metadata say;
-    fused matrices need the metadata, and latent attention (MLA) keeps one compressed row.
-    """
-    keys = shapes.get(f"blk.{layer}.attn_k.weight")
-    values = shapes.get(f"blk.{layer}.attn_v.weight")
-    if keys is not None and len(keys) == 2:
-        return keys[1], values[1] if values is not None and len(values) == 2 else keys[1]
-    latent = header.number("attention.kv_lora_rank")
-    if latent:
-        return latent + (header.number("rope.dimension_count") or 64), 0
-    if f"blk.{layer}.attn_qkv.weight" not in shapes:
-        return 0, 0
-    heads = header.number("attention.head_count") or 1
-    per_head = header.number("attention.key_length") or (header.n_embd or 4096) // heads
-    width = (header.number("attention.head_count_kv") or heads) * per_head
-    return width, width
-
-
-def _place(
-    sizes: WeightSizes, devices: list[Device], options: LoadOptions, n_ubatch: int
-) -> Placement:
-    usable = native.offload_devices(devices) if native.can_offload() else []
-    host_free = next((d.free_bytes for d in devices if d.kind == "cpu"), 0)
-    try:
-        return plan(
-            sizes,
-            [
-                DeviceMemory(d.name, d.description, d.kind, d.free_bytes, d.total_bytes)
-                for d in usable
-            ],
-            host_free,
-            n_ubatch=n_ubatch,
-            n_ctx=options.n_ctx,
-            n_gpu_layers=options.n_gpu_layers,
+def _notes_after(options: LoadOptions, report: LoadReport) -> list[str]:
+    notes = _graphics_notes()
+    if options.use_mlock and not report.is_locked:
+        notes.append(
+            "The system did not let the weights be locked in memory (its limit is too low), so "
+            "they may be swapped out. Raise the limit of locked memory (ulimit -l), or go on."
         )
-    except DoesNotFit as error:
-        raise LoadRefused("out_of_memory", error.sentence) from error
+    return notes
 
 
 def _graphics_notes() -> list[str]:
@@ -277,18 +162,26 @@ def _load_model(
     path: str,
     header: Header,
     options: LoadOptions,
-    placement: Placement,
+    plan_: Plan,
     on_progress: Callable[[int, int], None],
     is_cancelled: Callable[[], bool],
     lines: list[str],
 ) -> Any:
+    placement = plan_.placement
     params = llama.llama_model_default_params()
     params.n_gpu_layers = placement.n_gpu_layers
     params.load_mode = _LOAD_MODES[options.use_mmap, options.use_mlock]
+    params.split_mode = _SPLIT_MODES[options.split_mode]
+    params.main_gpu = options.main_device if options.split_mode == "row" else 0
     split = (ctypes.c_float * max(int(llama.llama_max_devices()), 1))()
     for index, share in enumerate(placement.tensor_split()[: len(split)]):
         split[index] = share
     params.tensor_split = split
+    # These three must live until the weights are loaded.
+    devices = native.device_list(plan_.devices)
+    params.devices = ctypes.cast(devices, ctypes.c_void_p)
+    overrides = native.experts_on_host(placement.cpu_moe_layers)
+    params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
     reported_at = float("-inf")
 
     def report(fraction: float, _: object) -> bool:
@@ -373,24 +266,20 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
 
 
 def _make_context(
-    model: Any,
-    options: LoadOptions,
-    placement: Placement,
-    n_ubatch: int,
-    abort: AbortFlag,
-    lines: list[str],
+    model: Any, options: LoadOptions, plan_: Plan, abort: AbortFlag, lines: list[str]
 ) -> Any:
     threads = options.n_threads or native.physical_cores()
     params = llama.llama_context_default_params()
-    params.n_ctx = placement.n_ctx
-    params.n_batch = params.n_ubatch = n_ubatch
-    params.n_seq_max = N_SLOTS
-    params.n_outputs_max = min(MAX_OUTPUTS, n_ubatch)
+    params.n_ctx = plan_.placement.n_ctx
+    params.n_batch = params.n_ubatch = plan_.n_ubatch
+    params.n_seq_max = plan_.n_slots
+    params.n_outputs_max = min(max(MAX_OUTPUTS, plan_.n_slots), plan_.n_ubatch)
     params.kv_unified = True
     params.n_threads = params.n_threads_batch = threads
     params.flash_attn_type = _FLASH[options.flash_attention]
     params.type_k = GGML_TYPES[options.type_k]
     params.type_v = GGML_TYPES[options.type_v]
+    _set_rope(params, options.rope)
     params.abort_callback = abort.callback
     params.abort_callback_data = abort.data
     context = llama.llama_init_from_model(model, params)
@@ -400,7 +289,7 @@ def _make_context(
     if names_lack_of_memory(evidence):
         raise LoadRefused(
             "out_of_memory",
-            f"There is not enough free memory for a context of {placement.n_ctx:,} tokens. "
+            f"There is not enough free memory for a context of {plan_.placement.n_ctx:,} tokens. "
             "Choose a shorter context or a smaller cache type.",
             evidence,
         )
@@ -412,13 +301,24 @@ def _make_context(
     )
 
 
+def _set_rope(params: Any, rope: RopeScaling) -> None:
+    params.rope_scaling_type = _ROPE_KINDS[rope.kind]
+    params.rope_freq_base = rope.freq_base
+    params.rope_freq_scale = rope.freq_scale
+    params.yarn_orig_ctx = rope.yarn_orig_ctx
+    for name in ("ext_factor", "attn_factor", "beta_fast", "beta_slow"):
+        value = getattr(rope, f"yarn_{name}")
+        if value is not None:
+            setattr(params, f"yarn_{name}", value)
+
+
 def _describe(
     model: Any,
     context: Any,
     header: Header,
     options: LoadOptions,
     report: LoadReport,
-    kv_bytes_per_token: int,
+    plan_: Plan,
     notes: list[str],
     started: float,
 ) -> Loaded:
@@ -426,6 +326,7 @@ def _describe(
     llama.llama_model_desc(model, description, len(description))
     vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
     n_ctx = int(llama.llama_n_ctx(context))
+    per_token = sum(plan_.sizes.kv_bytes_per_token)
     return Loaded(
         path=str(Path(header.path).absolute()),
         name=header.name,
@@ -450,10 +351,19 @@ def _describe(
         add_bos=vocabulary.add_bos,
         eog_ids=vocabulary.eog_ids,
         memory=report.memory,
-        kv_bytes_per_token=_per_token(report.kv_bytes, n_ctx, kv_bytes_per_token),
+        kv_bytes_per_token=_per_token(report.kv_bytes, n_ctx, per_token),
         load_s=time.perf_counter() - started,
         notes=notes,
         fast_hash=_fast_hash(header),
+        estimate=estimate(plan_.sizes, plan_.placement, plan_.devices, n_ubatch=plan_.n_ubatch),
+        loras=list(options.loras),
+        n_slots=int(llama.llama_n_seq_max(context)),
+        devices=[
+            name
+            for name, count in zip(plan_.devices, plan_.placement.layers_by_device, strict=True)
+            if count
+        ],
+        templates=header.template_names,
     )
 
 

@@ -108,6 +108,12 @@ class _Fault(Exception):  # noqa: N818
         self.evidence = evidence
 
 
+MAIN_TEMPLATE: Final = "default"
+"""How the file's main chat template is called, as in Transformers."""
+
+_TEMPLATE_KEY: Final = "tokenizer.chat_template"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One row of the tensor table. `offset` counts from the header's `data_offset`."""
@@ -152,8 +158,21 @@ class Header:
 
     @property
     def chat_template(self) -> str | None:
-        template = self.metadata.get("tokenizer.chat_template")
+        template = self.metadata.get(_TEMPLATE_KEY)
         return template if isinstance(template, str) else None
+
+    @property
+    def template_names(self) -> list[str]:
+        """Names of all chat templates: the main one as "default", then the others as the file
+        has them (`tokenizer.chat_template.NAME`)."""
+        start = f"{_TEMPLATE_KEY}."
+        others = [
+            key.removeprefix(start)
+            for key, value in self.metadata.items()
+            if key.startswith(start) and key != start and isinstance(value, str)
+        ]
+        has_main = bool((self.chat_template or "").strip())
+        return [MAIN_TEMPLATE] * has_main + [name for name in others if name != MAIN_TEMPLATE]
 
     @property
     def n_layer(self) -> int | None:

@@ -198,11 +198,15 @@ def test_graphics_evidence_is_read_from_the_system(tmp_path: Path) -> None:
     assert native.graphics_evidence(tmp_path).nvidia_driver
 
 
-def test_row_bytes_of_cache_types() -> None:
-    assert native.row_bytes("f16", 192) == 384
-    assert native.row_bytes("bf16", 192) == 384
-    assert native.row_bytes("q8_0", 192) == 192 // 32 * 34
-    assert native.row_bytes("q4_0", 64) == 36
+def test_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
+    _, total = native.host_memory(tmp_path)  # no control group here: the machine's own
+    assert total > 1 << 28
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("900000\n")
+    (tmp_path / "memory.stat").write_text("anon 100\ninactive_file 400000\n")
+    assert native.host_memory(tmp_path) == (500_000, 1_000_000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert native.host_memory(tmp_path)[1] == total
 
 
 def test_scores_of_a_row_that_has_none(starter: object) -> None:

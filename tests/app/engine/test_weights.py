@@ -9,11 +9,13 @@ import pytest
 from gguf_writer import Shape, Tensor, bpe_vocabulary, tiny_llama, write_gguf
 from native_session import NativeSession, load_quietly
 
-from app.engine import native, weights
+from app.engine import load_plan, native
+from app.engine.load_checks import LoadRefused, check_options
 from app.engine.logparse import read_load
 from app.engine.native import NativeLog
 from app.engine.protocol import Device, LoadOptions
-from app.engine.weights import LoadCancelled, LoadRefused, Weights, check_options, load, sizes_of
+from app.engine.sizes import sizes_of
+from app.engine.weights import LoadCancelled, Weights, load
 from app.gguf.header import read_header
 
 pytestmark = pytest.mark.weights
@@ -104,7 +106,7 @@ def test_defaults_are_decided_and_stated(tiny_file: Path, native_log: NativeLog)
     loaded = opened.loaded
     assert loaded.n_threads == native.physical_cores()
     assert loaded.n_ctx == loaded.n_ctx_train == 512
-    assert loaded.n_ubatch == weights.PROCESSOR_UBATCH
+    assert loaded.n_ubatch == load_plan.PROCESSOR_UBATCH
     assert any(note.startswith("Context: 512 tokens") for note in loaded.notes)
     assert any("run on the processor" in note for note in loaded.notes)
     assert loaded.name == "Tiny test file"

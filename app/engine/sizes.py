@@ -1,0 +1,190 @@
+"""How many bytes a GGUF file takes in memory: arithmetic on its header.
+
+Pure functions; nothing here imports llama.cpp, so that an estimate can be shown before anything
+is loaded. The sizes of matrices and caches are exact (a test compares them with what llama.cpp
+reports); the compute buffer is a reserve.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from app.gguf.header import Header, TensorInfo
+from app.gguf.tensor_types import TENSOR_TYPES, TensorType
+
+MIB: Final = 1024 * 1024
+
+CACHE_TYPES: Final[dict[str, TensorType]] = {
+    kind.name.lower(): kind
+    for kind in TENSOR_TYPES.values()
+    if kind.name in ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL")
+}
+"""Types that a KV cache may have, by the names that the protocol uses."""
+
+_EXPERTS: Final = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+"""llama.cpp's own pattern for the tensors that `--n-cpu-moe` keeps in host memory."""
+
+_REPACK_ROWS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSizes:
+    """What the header says about sizes.
+
+    `layer_bytes[i]` and `kv_bytes_per_token[i]` belong to repeating layer i, `expert_bytes[i]`
+    is the part of a layer that is experts, `repacked_bytes[i]` what the processor keeps of it a
+    second time in another order (the last entry is the output matrix's). `output_bytes` is the
+    output matrix (a copy of the embedding where the file ties them), `input_bytes` the embedding
+    and whatever else stays in host memory; `is_tied` says that the two share the same bytes as
+    long as both lie in host memory.
+    """
+
+    layer_bytes: tuple[int, ...]
+    kv_bytes_per_token: tuple[int, ...]
+    input_bytes: int
+    output_bytes: int
+    n_embd: int
+    n_vocab: int
+    n_ctx_train: int
+    expert_bytes: tuple[int, ...] = ()
+    repacked_bytes: tuple[int, ...] = ()
+    tied_bytes: int = 0
+    adapter_bytes: int = 0
+
+    @property
+    def n_layer(self) -> int:
+        return len(self.layer_bytes)
+
+    @property
+    def has_experts(self) -> bool:
+        return any(self.expert_bytes)
+
+    def kv_bytes(self, n_ctx: int) -> int:
+        return sum(self.kv_bytes_per_token) * n_ctx
+
+    def experts_of(self, layer: int) -> int:
+        return self.expert_bytes[layer] if layer < len(self.expert_bytes) else 0
+
+    def repacked_of(self, layer: int) -> int:
+        return self.repacked_bytes[layer] if layer < len(self.repacked_bytes) else 0
+
+    def compute_bytes(self, n_ubatch: int, n_ctx: int) -> int:
+        """Reserve for the compute buffer: activations, the attention mask, one row of scores.
+
+        Generous on purpose: llama.cpp reports 7 to 60 % of it on the files that we measured.
+        """
+        activations = n_ubatch * self.n_embd * 4 * 16
+        mask = n_ubatch * n_ctx * 6
+        return activations + mask + 4 * self.n_vocab * 4 + 64 * MIB
+
+
+def cache_row_bytes(type_name: str, width: int) -> int:
+    """Bytes of one row of `width` values of a cache type (whole blocks).
+
+    >>> cache_row_bytes("f16", 192), cache_row_bytes("q8_0", 192)
+    (384, 204)
+    """
+    kind = CACHE_TYPES[type_name]
+    return -(-width // kind.block_elements) * kind.block_bytes
+
+
+def sizes_of(
+    header: Header, type_k: str, type_v: str, repacked: frozenset[str] = frozenset()
+) -> WeightSizes:
+    """Bytes per layer from the tensor table, and bytes of cache per token and layer.
+
+    `repacked`: tensor types that this processor keeps in another order (see `native`).
+    """
+    n_layer = header.n_layer or 1
+    layers, experts, cache = [0] * n_layer, [0] * n_layer, [0] * n_layer
+    again = [0] * (n_layer + 1)
+    shapes: dict[str, tuple[int, ...]] = {}
+    output = outside = embedding = 0
+    for tensor in header.tensors:
+        shapes[tensor.name] = tensor.shape
+        layer = layer_of(tensor.name, n_layer)
+        if layer is not None:
+            layers[layer] += tensor.size_bytes
+            experts[layer] += tensor.size_bytes if _EXPERTS.search(tensor.name) else 0
+            again[layer] += _repacked(tensor, repacked)
+        elif tensor.name.startswith("output"):
+            output += tensor.size_bytes
+            again[n_layer] += _repacked(tensor, repacked)
+        else:
+            outside += tensor.size_bytes
+            if tensor.name == "token_embd.weight":
+                embedding = tensor.size_bytes
+    for layer in range(n_layer):
+        keys, values = _cache_widths(header, shapes, layer)
+        cache[layer] = cache_row_bytes(type_k, keys) + cache_row_bytes(type_v, values)
+    tied = 0 if "output.weight" in shapes else embedding
+    return WeightSizes(
+        layer_bytes=tuple(layers),
+        kv_bytes_per_token=tuple(cache),
+        input_bytes=outside,
+        output_bytes=output + tied,
+        n_embd=header.n_embd or 4096,
+        n_vocab=shapes.get("token_embd.weight", (0, 32_000))[-1],
+        n_ctx_train=header.n_ctx_train or 4096,
+        expert_bytes=tuple(experts),
+        repacked_bytes=tuple(again),
+        tied_bytes=tied,
+    )
+
+
+def _repacked(tensor: TensorInfo, repacked: frozenset[str]) -> int:
+    """What a matrix takes again where its type is repacked (rows in groups of eight)."""
+    is_matrix = len(tensor.shape) >= 2 and tensor.shape[1] % _REPACK_ROWS == 0
+    return tensor.size_bytes if is_matrix and tensor.type_name in repacked else 0
+
+
+def layer_of(name: str, n_layer: int) -> int | None:
+    """
+    >>> layer_of("blk.7.attn_k.weight", 30)
+    7
+    """
+    parts = name.split(".", 2)
+    if parts[0] != "blk" or len(parts) < 3 or not parts[1].isdecimal():
+        return None
+    layer = int(parts[1])
+    return layer if layer < n_layer else None
+
+
+def _cache_widths(
+    header: Header, shapes: dict[str, tuple[int, ...]], layer: int
+) -> tuple[int, int]:
+    """Values per token that one layer keeps: for K and for V.
+
+    The widths stand in the shapes of the key and value matrices, whatever the metadata say;
+    fused matrices need the metadata, and latent attention (MLA) keeps one compressed row.
+    """
+    keys = shapes.get(f"blk.{layer}.attn_k.weight")
+    values = shapes.get(f"blk.{layer}.attn_v.weight")
+    if keys is not None and len(keys) == 2:
+        return keys[1], values[1] if values is not None and len(values) == 2 else keys[1]
+    latent = header.number("attention.kv_lora_rank")
+    if latent:
+        return latent + (header.number("rope.dimension_count") or 64), 0
+    if f"blk.{layer}.attn_qkv.weight" not in shapes:
+        return 0, 0
+    heads = header.number("attention.head_count") or 1
+    per_head = header.number("attention.key_length") or (header.n_embd or 4096) // heads
+    width = (header.number("attention.head_count_kv") or heads) * per_head
+    return width, width
+
+
+def head_widths(header: Header) -> tuple[int, int] | None:
+    """Values per head of K and of V, or None where the header does not say it for all layers."""
+    keys = header.number("attention.key_length")
+    values = header.number("attention.value_length")
+    heads = header.number("attention.head_count")
+    if heads and header.n_embd:
+        keys, values = keys or header.n_embd // heads, values or header.n_embd // heads
+    return (keys, values) if keys and values else None
+
+
+def is_latent(header: Header) -> bool:
+    """Latent attention (MLA) keeps K and V in one row, so both have one type."""
+    return header.number("attention.kv_lora_rank") is not None

@@ -56,14 +56,6 @@ def check_request(generate: Generate) -> None:
 
 
 EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."
-WINDOW_MOVED: Final = (
-    "These weights look back through a sliding window that has moved on, "
-    "so the whole conversation was read again."
-)
-CANNOT_CUT: Final = (
-    "These weights cannot take back part of what they have read, "
-    "so the whole conversation was read again."
-)
 UNCLOSED: Final = "The reply ended inside its reasoning, without an answer after it."
 READ_AGAIN: Final = (
     "llama.cpp failed at this step, so the conversation was read again from the start."

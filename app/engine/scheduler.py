@@ -4,11 +4,12 @@ Each writing slot adds its last token; waiting prompts fill the rest of the batc
 slots join and leave between steps. One thread calls `step` over and over; the thread that reads
 commands calls `stop`, `hold`, `choose` and `resume` at any time.
 
-    step:  admit → end what was stopped → build a batch → decode → draw for every finished row
+    step:  end what was stopped → admit → build a batch → decode → draw for every finished row
 
-What must hold: a slot's cells are only recorded after the decode that filled them succeeded;
-each request ends exactly once, by `_end` or `_fail`; whatever goes wrong in one reply ends that
-reply and no other.
+On a device a decode is only started by llama_decode: what the last step has to say is said while
+the next one runs. What must hold: a slot's cells are only recorded after the decode that filled
+them succeeded; each request ends exactly once, by `_end` or `_fail`; whatever goes wrong in one
+reply ends that reply and no other; a repeatable reply shares no step with anybody.
 """
 
 from __future__ import annotations
@@ -18,36 +19,41 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import psutil
+
 from app.engine.admission import (
-    CANNOT_CUT,
     DECODE_FAILED,
     INTERNAL,
     READ_AGAIN,
     UNCLOSED,
-    WINDOW_MOVED,
     refusal,
 )
+from app.engine.batching import Batching, Row
+from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
+from app.engine.governor import Governor
 from app.engine.native import Batch, Candidates, NativeError, NativeLog, llama, scores_of
 from app.engine.pace import Pace
+from app.engine.parking import Parking, default_cap
+from app.engine.prompt_scores import PromptScorer
 from app.engine.protocol import (
     Event,
     Failed,
     Finished,
     Generate,
+    LoadOptions,
     Note,
     Progress,
     Queued,
     Stopped,
     Summary,
     TextFlushed,
+    ThreadsChanged,
 )
 from app.engine.slot import (
-    Cells,
     Drawn,
     Phase,
     PreparedPrompt,
@@ -55,10 +61,10 @@ from app.engine.slot import (
     Request,
     Slot,
 )
-from app.engine.space import CellSpace
+from app.engine.space import CellSpace, Plan
 from app.engine.text import Piece
 from app.engine.tracing import TokenRecord
-from app.engine.weights import Weights
+from app.engine.weights import MAX_OUTPUTS, Weights
 
 _ABORTED: Final = 2
 
@@ -66,36 +72,43 @@ Emit = Callable[[Event | TokenRecord], None]
 Clock = Callable[[], float]
 
 
-@dataclass(slots=True)
-class _Row:
-    """A slot's share of the batch in flight: `tokens` at the end of its cells."""
-
-    slot: Slot
-    reply: Reply
-    tokens: list[int]
-    wants_scores: bool
-    index: int = -1
-
-
 class Scheduler:
     """Works on the sequences of one context. `emit` gets events and token records in order."""
 
     def __init__(
-        self, weights: Weights, emit: Emit, log: NativeLog, clock: Clock = time.perf_counter
+        self,
+        weights: Weights,
+        emit: Emit,
+        log: NativeLog,
+        clock: Clock = time.perf_counter,
+        options: LoadOptions | None = None,
     ) -> None:
+        options = options or LoadOptions()
         self._weights = weights
         self._vocabulary = weights.vocabulary
-        self._emit = emit
+        self._send = emit
         self._log = log
         self._clock = clock
-        self._slots = [Slot(Cells(weights.context, s)) for s in range(weights.n_slots)]
-        self._space = CellSpace(self._slots, weights.n_ctx)
+        traits = _traits_of(weights)
+        self._slots = [Slot(Cells(weights.context, s, traits)) for s in range(weights.n_slots)]
+        cap = options.parked_bytes
+        cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
+        self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
         self._waiting: deque[Request] = deque()
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
         self._candidates = Candidates(weights.vocabulary.n_vocab)
         self._lock = threading.Lock()
         self._in_flight: frozenset[int] = frozenset()
-        self._pace = Pace(weights.n_ubatch, can_abort=weights.loaded.n_gpu_layers == 0)
+        self._on_processor = weights.loaded.n_gpu_layers == 0
+        # What cannot be cut back after an aborted step would have to be read again by everybody.
+        self._may_abort_others = self._on_processor and not traits.is_recurrent
+        self._pace = Pace(weights.n_ubatch, can_abort=self._on_processor)
+        outputs = min(max(MAX_OUTPUTS, weights.n_slots), weights.n_ubatch)
+        self._batching = Batching(self._slots, self._space, self._pace, self._batch, outputs)
+        self._scorer: PromptScorer | None = None
+        self._threads = weights.n_threads
+        self._governor = _governor_of(weights) if options.governor else None
+        self._news: list[Event | TokenRecord] = []
 
     # --- from the thread that owns the context --------------------------------------------
 
@@ -105,7 +118,7 @@ class Scheduler:
         n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
         refused = refusal(generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx)
         if refused is not None:
-            self._emit(refused)
+            self._send(refused)
             return request
         with self._lock:
             self._waiting.append(request)
@@ -134,22 +147,37 @@ class Scheduler:
         """One batch. Returns without decoding where every slot waits for something."""
         self._sweep()
         self._admit()
-        rows = self._build_batch()
+        rows = self._batching.build(self._end_full)
         if not rows or not self._take_off(rows):
+            self._tell()
             return
+        if self._on_processor:
+            self._tell()
         started = self._clock()
         code = llama.llama_decode(self._weights.context, self._batch.native)
+        self._tell()  # on a device it is still computing
         if code == 0:
             llama.llama_synchronize(self._weights.context)
-        elapsed = self._clock() - started
+        now = self._clock()
         with self._lock:
             self._in_flight = frozenset()
             self._weights.abort.clear()
         if code == 0:
-            self._pace.measure(self._batch.size, elapsed)
+            self._pace.measure(self._batch.size, now - started)
             self._land(rows)
+            self._govern(rows, now - started, now)
         else:
             self._crash(rows, code)
+        if self._on_processor or not self.has_work:
+            self._tell()
+
+    def _emit(self, item: Event | TokenRecord) -> None:
+        self._news.append(item)
+
+    def _tell(self) -> None:
+        news, self._news = self._news, []
+        for item in news:
+            self._send(item)
 
     def end_all(self, kind: str, sentence: str) -> None:
         """Fail whatever is open (the weights are about to go)."""
@@ -158,18 +186,25 @@ class Scheduler:
                 self._fail(slot, kind, sentence)
         while self._waiting:
             self._emit(Failed(self._waiting.popleft().id, kind, sentence))
+        self._tell()
+
+    def set_threads(self, n_threads: int) -> None:
+        """What the user wants; the governor may use fewer."""
+        self._weights.set_threads(n_threads)
+        self._threads = n_threads
+        if self._governor is not None:
+            self._governor.set_ceiling(n_threads)
 
     # --- from the thread that reads commands ----------------------------------------------
 
     def stop(self, request_id: int) -> bool:
-        """End a request soon; also from inside a decode if it is alone there."""
+        """End a request soon; also from inside a decode, which the others then do again."""
         request = self._find(request_id)
         if request is None:
             return False
         with self._lock:
             request.stop = True
-            if self._in_flight == {request_id}:
-                self._weights.abort.set()
+            self._abort(request_id)
         return True
 
     def expire(self, request_id: int) -> None:
@@ -178,8 +213,12 @@ class Scheduler:
         if request is not None:
             with self._lock:
                 request.expired = True
-                if self._in_flight == {request_id}:
-                    self._weights.abort.set()
+                self._abort(request_id)
+
+    def _abort(self, request_id: int) -> None:
+        """Break off the decode in flight for a request that is in it. Needs the lock."""
+        if request_id in self._in_flight and (self._may_abort_others or len(self._in_flight) == 1):
+            self._weights.abort.set()
 
     def hold(self, request_id: int) -> None:
         if request := self._find(request_id):
@@ -202,21 +241,30 @@ class Scheduler:
     # --- joining --------------------------------------------------------------------------
 
     def _admit(self) -> None:
-        """Give waiting requests their slots, first come first served."""
-        while self._waiting:
-            request = self._waiting[0]
-            slot = self._space.best_slot(request)
-            if slot is None or not self._space.fits(request):
+        """Give waiting requests their slots, first come first served. Only one that can share
+        what another one is just reading lets others pass."""
+        for request in list(self._waiting):
+            reuse = _reuses(request.generate)
+            if reuse and self._space.waits_for_prefix(request):
+                continue
+            plan = self._space.plan(request, reuse=reuse)
+            if plan is None or not self._space.fits(request) or not self._may_join(request):
                 break
             reply = self._begin(request)
             with self._lock:  # so that `stop` finds the request in one place or the other
-                self._waiting.popleft()
-                slot.reply = reply
-            self._guard(slot, self._settle)
+                self._waiting.remove(request)
+                plan.target.reply = reply
+            self._guard(plan.target, partial(self._settle, plan))
         for position, request in enumerate(self._waiting, 1):
             if request.position != position:
                 request.position = position
                 self._emit(Queued(request.id, position))
+
+    def _may_join(self, request: Request) -> bool:
+        """A repeatable reply waits until everybody has ended; until it has, everybody waits."""
+        others = [slot.reply.request for slot in self._slots if slot.reply is not None]
+        alone = request.generate.repeatable or any(r.generate.repeatable for r in others)
+        return not (others and alone)
 
     def _begin(self, request: Request) -> Reply:
         chain = Chain(
@@ -227,26 +275,28 @@ class Scheduler:
         reply.started = self._clock()
         return reply
 
-    def _settle(self, slot: Slot) -> None:
-        """Cut the slot's cells back to what the prompt shares with them."""
+    def _settle(self, plan: Plan, slot: Slot) -> None:
+        """Bring into the slot's cells what is known of the prompt already."""
         reply = slot.reply
         assert reply is not None
-        generate = reply.request.generate
         for note in getattr(reply.request.prompt, "notes", []):
             self._note(reply, note.kind, note.sentence)
-        slot.conversation = generate.conversation
-        # The last prompt token is always evaluated again: its scores are not kept.
-        keep = min(slot.cells.common_prefix(reply.ids), len(reply.ids) - 1)
-        if not generate.reuse_prefix:
-            keep = 0
-        if keep and slot.cells.first_position() > 0:
-            slot.cells.clear()
-            self._note(reply, "full_pass", WINDOW_MOVED)
-        elif not slot.cells.cut(keep):
-            self._note(reply, "full_pass", CANNOT_CUT)
+        refused = self._space.settle(plan, reply.request)
+        if refused is not None:
+            self._note(reply, "full_pass", refused)
         reply.reused = len(slot.cells)
-        self._space.thin_out()
+        reply.reuse_source = plan.source if reply.reused else ""
+        if reply.request.generate.repeatable:
+            self._isolate()
+        else:
+            self._space.thin_out()
         self._progress(slot, reply)
+
+    def _isolate(self) -> None:
+        """An empty cache and the user's threads, so that a run meets what the last one met."""
+        self._space.vacate_all()
+        llama.llama_memory_clear(self._weights.memory, True)
+        self._weights.set_threads(self._threads)
 
     # --- leaving --------------------------------------------------------------------------
 
@@ -319,39 +369,10 @@ class Scheduler:
 
     # --- the batch ------------------------------------------------------------------------
 
-    def _build_batch(self) -> list[_Row]:
-        """Writers first, one token each; then prompts, oldest first, as far as there is room."""
-        self._batch.clear()
-        rows: list[_Row] = []
-        for slot in self._slots:
-            reply = slot.reply
-            if reply is not None and reply.phase is Phase.WRITING and reply.next_token is not None:
-                if self._space.make_room(len(rows) + 1) <= len(rows):
-                    self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
-                    continue
-                rows.append(_Row(slot, reply, [reply.next_token], wants_scores=True))
-        room = min(self._batch.room - len(rows), self._pace.chunk(somebody_writes=bool(rows)))
-        reading = [s for s in self._slots if s.reply is not None and s.reply.phase is Phase.READING]
-        if reading:
-            room = self._space.make_room(len(rows) + room) - len(rows)
-        for slot in sorted(reading, key=lambda s: s.reply.started if s.reply else 0.0):
-            reply = slot.reply
-            assert reply is not None
-            at = len(slot.cells)
-            chunk = reply.ids[at : at + max(room, 0)]
-            if chunk:
-                rows.append(_Row(slot, reply, chunk, at + len(chunk) == len(reply.ids)))
-                room -= len(chunk)
-        for row in rows:
-            row.index = self._batch.add(
-                row.tokens,
-                len(row.slot.cells),
-                row.slot.cells.sequence,
-                want_scores=row.wants_scores,
-            )
-        return rows
+    def _end_full(self, slot: Slot) -> None:
+        self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
 
-    def _take_off(self, rows: list[_Row]) -> bool:
+    def _take_off(self, rows: list[Row]) -> bool:
         """Announce the batch to `stop`; False if one of its requests was stopped meanwhile."""
         with self._lock:
             if any(row.reply.request.stop or row.reply.request.expired for row in rows):
@@ -360,12 +381,14 @@ class Scheduler:
             self._in_flight = frozenset(row.reply.request.id for row in rows)
             return True
 
-    def _land(self, rows: list[_Row]) -> None:
+    def _land(self, rows: list[Row]) -> None:
         """Record what the decode filled, then draw for every row that asked for scores."""
         now = self._clock()
         for row in rows:
-            row.slot.cells.ids.extend(row.tokens)
-            if row.reply.phase is Phase.READING:
+            if row.scores_prompt:
+                self._score(row)
+            row.slot.cells.extend(row.tokens)
+            if row.is_reading:
                 row.reply.evaluated += len(row.tokens)
                 self._progress(row.slot, row.reply)
                 if row.wants_scores:
@@ -374,7 +397,35 @@ class Scheduler:
             if row.wants_scores:
                 self._guard(row.slot, partial(self._draw, row))
 
-    def _crash(self, rows: list[_Row], code: int) -> None:
+    def _score(self, row: Row) -> None:
+        """Say how probable the tokens after those of the row were; needs the cells as they were."""
+        reply, context, n_vocab = row.reply, self._weights.context, self._vocabulary.n_vocab
+        first = max(len(row.slot.cells) + 1, reply.scored)
+        after = reply.request.prompt.ids[first : len(row.slot.cells) + len(row.tokens) + 1]
+        if not after:
+            return
+        offset = row.start + first - len(row.slot.cells) - 1
+        self._scorer = self._scorer or PromptScorer(n_vocab)
+        scores = self._scorer.chunk(
+            reply.request.id, first, after, lambda i: scores_of(context, offset + i, n_vocab)
+        )
+        reply.scored = first + len(after)
+        self._emit(scores)
+
+    def _govern(self, rows: list[Row], elapsed_s: float, now: float) -> None:
+        """Let the governor see a step in which everybody wrote."""
+        generate = rows[0].reply.request.generate
+        if self._governor is None or generate.repeatable or self._batch.size != len(rows):
+            return
+        if any(len(row.slot.cells) == len(row.reply.ids) for row in rows):
+            return  # the last token of a prompt is no ordinary step
+        change = self._governor.after_step(len(rows), self._space.used, elapsed_s, now)
+        if change is not None:
+            self._weights.set_threads(change.n_threads)
+            if change.reason:
+                self._emit(ThreadsChanged(generate.id, change.n_threads, change.reason))
+
+    def _crash(self, rows: list[Row], code: int) -> None:
         """The decode did not happen. Cut the cells back; say why, unless somebody stopped it."""
         for row in rows:
             row.slot.cells.repair()
@@ -399,7 +450,7 @@ class Scheduler:
 
     # --- tokens ---------------------------------------------------------------------------
 
-    def _draw(self, row: _Row, slot: Slot) -> None:
+    def _draw(self, row: Row, slot: Slot) -> None:
         reply = row.reply
         generate = reply.request.generate
         scores = scores_of(self._weights.context, row.index, self._vocabulary.n_vocab)
@@ -502,6 +553,25 @@ class Scheduler:
     def _note(self, reply: Reply, kind: str, sentence: str) -> None:
         reply.request.notes.append(sentence)
         self._emit(Note(reply.request.id, kind, sentence))
+
+
+def _reuses(generate: Generate) -> bool:
+    return generate.reuse_prefix and not generate.repeatable and not generate.score_prompt
+
+
+def _traits_of(weights: Weights) -> Traits:
+    is_recurrent = llama.llama_model_is_recurrent(weights.model)
+    is_hybrid = llama.llama_model_is_hybrid(weights.model)
+    return Traits(bool(is_recurrent or is_hybrid), int(llama.llama_model_n_swa(weights.model)))
+
+
+def _governor_of(weights: Weights) -> Governor | None:
+    """Where all layers are on a device, the processor's threads hardly matter."""
+    loaded = weights.loaded
+    if loaded.n_gpu_layers > loaded.n_layer:
+        return None
+    growth = loaded.kv_bytes_per_token / max(loaded.size_bytes, 1)
+    return Governor(weights.n_threads, growth=growth)
 
 
 def _has_news(reply: Reply) -> bool:

@@ -281,7 +281,7 @@ class Serving:
                 self._fail(command.id, refused.kind, refused.sentence, refused.evidence)
                 return
             self._weights = weights
-            self._scheduler = Scheduler(weights, self._emit, self._log)
+            self._scheduler = Scheduler(weights, self._emit, self._log, options=command.options)
         self._finish(command.id, weights.loaded)
 
     def _unload_as_asked(self, command: UnloadWeights) -> None:
@@ -303,7 +303,8 @@ class Serving:
         elif not 1 <= command.n_threads <= 512:
             self._fail(command.id, "bad_setting", "Threads must be between 1 and 512.")
         else:
-            self._weights.set_threads(command.n_threads)
+            if self._scheduler is not None:
+                self._scheduler.set_threads(command.n_threads)
             self._finish(command.id, Done())
 
     def _prepare(self, command: Generate) -> None:

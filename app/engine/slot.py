@@ -1,8 +1,7 @@
 """A slot is one sequence of the KV cache and the reply that is being written in it.
 
-`Cells` mirrors what llama.cpp holds for the sequence: cell i has position i and token
-`ids[i]`. It is changed only after a decode succeeded, so after an abort or a failure the native
-side is cut back to what the mirror says. `Reply` is one request's way from prompt to ending:
+`cells.py` mirrors what llama.cpp holds for the sequence. `Reply` is one request's way from
+prompt to ending:
 
     reading (prefill) → writing (one token per step) ⇄ held (step mode) → ended
 
@@ -12,15 +11,12 @@ Neither knows about other slots; `scheduler.py` brings them together in batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import numpy as np
-
+from app.engine.cells import Cells
 from app.engine.chain import Chain
-from app.engine.native import llama
 from app.engine.protocol import ChatPrompt, Generate, Summary
 from app.engine.text import (
     Piece,
@@ -43,63 +39,6 @@ class PreparedPrompt(Protocol):
     def ids(self) -> list[int]: ...
     @property
     def rendered(self) -> str: ...
-
-
-class Cells:
-    """The cells of one sequence, and the same in a list."""
-
-    def __init__(self, context: Any, sequence: int) -> None:
-        self._memory = llama.llama_get_memory(context)
-        self.sequence = sequence
-        self.ids: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def common_prefix(self, ids: Sequence[int]) -> int:
-        """How many leading tokens of `ids` are already here.
-
-        >>> common_length([1, 2, 3, 9], [1, 2, 4])
-        2
-        """
-        return common_length(self.ids, ids)
-
-    def cut(self, length: int) -> bool:
-        """Keep the first `length` cells. False: this architecture cannot, and all are gone."""
-        if length >= len(self.ids):
-            self.repair()
-            return True
-        if length > 0 and llama.llama_memory_seq_rm(self._memory, self.sequence, length, -1):
-            del self.ids[length:]
-            return True
-        self.clear()
-        return length == 0
-
-    def clear(self) -> None:
-        llama.llama_memory_seq_rm(self._memory, self.sequence, -1, -1)
-        self.ids.clear()
-
-    def repair(self) -> None:
-        """After a decode that did not succeed: drop what the mirror does not know."""
-        last = llama.llama_memory_seq_pos_max(self._memory, self.sequence)
-        if last < len(self.ids):
-            if last == len(self.ids) - 1:
-                return
-            self.clear()
-        elif not llama.llama_memory_seq_rm(self._memory, self.sequence, len(self.ids), -1):
-            self.clear()
-
-    def first_position(self) -> int:
-        """The oldest position still held; above 0 where a sliding window has moved on."""
-        return int(llama.llama_memory_seq_pos_min(self._memory, self.sequence))
-
-
-def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Length of the longest common beginning."""
-    shorter = min(len(first), len(second))
-    a, b = np.asarray(first[:shorter], np.int32), np.asarray(second[:shorter], np.int32)
-    different = np.flatnonzero(a != b)
-    return int(different[0]) if len(different) else shorter
 
 
 class Phase(Enum):
@@ -154,7 +93,9 @@ class Reply:
         self.next_token: int | None = None
         self.held: Drawn | None = None
         self.reused = 0
+        self.reuse_source = ""
         self.evaluated = 0
+        self.scored = 0
         self.retried = False
         self.started = 0.0
         self.read_at = 0.0
@@ -209,6 +150,8 @@ class Reply:
             context_size=n_ctx,
             rendered_prompt=self.request.prompt.rendered,
             notes=list(self.request.notes),
+            cut=list(getattr(self.request.prompt, "cut", [])),
+            reuse_source=self.reuse_source,
         )
 
 

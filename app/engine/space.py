@@ -1,74 +1,231 @@
-"""Who gets which slot, and who keeps cells: all slots share one cache of n_ctx cells."""
+"""Who gets which slot, and from where its first cells come. All slots share n_ctx cells.
+
+The longest beginning of a prompt that is already known is not computed again. It may lie
+
+    slot     in the idle slot that the reply will use: the rest is cut off
+    fork     in another slot, busy or of another chat: its cells are shared, nothing is copied
+    parked   in host memory: copied back
+
+What a slot leaves behind is parked if it is worth it, so that A, B, A, B … reads neither again.
+Idle slots keep only a few cells: each one slows every step a little.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from app.engine.slot import Request, Slot
+from app.engine.cells import CANNOT_CUT, cells_in_use, common_length
+from app.engine.parking import Parked, Parking
+from app.engine.slot import Phase, Request, Slot
 
 MAX_IDLE_CELLS: Final = 512
-"""Cells that idle slots may keep while others work: each one slows every step a little."""
+"""Cells that idle slots may keep while others work."""
+
+PARK_FROM: Final = 32
+"""Fewer cells are read again as fast as they are copied."""
+
+PARK_OWN_FROM: Final = 256
+"""Of its own chat, a slot loses cells at each new attempt: so only what takes long to read."""
 
 _RESERVE: Final = 256
 """Cells kept for what a reply without a limit will still write, before another one joins."""
 
+PARKED_LOST: Final = (
+    "What was kept of this conversation could not be used any more, "
+    "so the whole conversation was read again."
+)
+
+Source = Literal["slot", "fork", "parked", ""]
+
+
+@dataclass(slots=True)
+class Plan:
+    """Where a request will be answered, and which beginning of its prompt is there already.
+
+    `refused`: why more, which this chat has in its cells, cannot be used.
+    """
+
+    target: Slot
+    keep: int = 0
+    slot: Slot | None = None
+    parked: Parked | None = None
+    refused: str | None = None
+
+    @property
+    def source(self) -> Source:
+        if not self.keep:
+            return ""
+        if self.parked is not None:
+            return "parked"
+        return "slot" if self.slot is self.target else "fork"
+
 
 class CellSpace:
-    """The slots of one context and the cells that they share."""
+    """The slots of one context, the cells that they share, and what is parked."""
 
-    def __init__(self, slots: list[Slot], n_ctx: int) -> None:
+    def __init__(self, slots: list[Slot], n_ctx: int, parking: Parking) -> None:
         self._slots = slots
         self._n_ctx = n_ctx
+        self.parking = parking
+
+    @property
+    def used(self) -> int:
+        return cells_in_use(slot.cells for slot in self._slots)
 
     @property
     def free(self) -> int:
-        return self._n_ctx - sum(len(slot.cells) for slot in self._slots)
+        return self._n_ctx - self.used
 
-    def best_slot(self, request: Request) -> Slot | None:
-        """The idle slot with the longest common prefix; of equals the one of this conversation,
-        then the one with the fewest cells, so that others keep theirs."""
-        idle = [slot for slot in self._slots if slot.is_idle]
-
-        def merit(slot: Slot) -> tuple[int, bool, int]:
-            common = slot.cells.common_prefix(request.prompt.ids)
-            same = bool(slot.conversation) and slot.conversation == request.generate.conversation
-            return common, same, -len(slot.cells)
-
-        return max(idle, key=merit, default=None)
+    # --- joining ----------------------------------------------------------------------------
 
     def fits(self, request: Request) -> bool:
         """Whether the prompt fits beside what others will still write. Alone it always does."""
         busy = [slot for slot in self._slots if slot.reply is not None]
-        taken = sum(self._wanted(slot) for slot in busy)
-        return not busy or taken + len(request.prompt.ids) + 1 <= self._n_ctx
+        if not busy:
+            return True
+        wanted = cells_in_use(slot.cells for slot in busy) + sum(map(self._wanted, busy))
+        shared = max(common_length(slot.cells.ids, request.prompt.ids) for slot in busy)
+        return wanted + len(request.prompt.ids) - shared + 1 <= self._n_ctx
 
     def _wanted(self, slot: Slot) -> int:
-        """What a busy slot holds and may soon hold."""
+        """How many more cells a busy slot may soon take."""
         reply = slot.reply
         assert reply is not None
         more = min(_RESERVE, self._n_ctx // 8)
         if reply.request.generate.max_tokens:
             more = min(more, reply.request.generate.max_tokens)
-        return max(len(slot.cells), len(reply.ids)) + more
+        return max(len(reply.ids) - len(slot.cells), 0) + more
+
+    def waits_for_prefix(self, request: Request) -> bool:
+        """Whether a slot is just reading what this prompt begins with: then it can be shared in
+        a moment, instead of being read twice."""
+        ids = request.prompt.ids
+        for slot in self._slots:
+            reply = slot.reply
+            if reply is None or reply.phase is not Phase.READING or slot.cells.traits.is_recurrent:
+                continue
+            promised = min(common_length(reply.ids, ids), len(ids) - 1, len(reply.ids))
+            if promised - len(slot.cells) >= PARK_FROM:
+                return True
+        return False
+
+    def plan(self, request: Request, *, reuse: bool) -> Plan | None:
+        """Where the request goes; None while no slot is idle."""
+        idle = [slot for slot in self._slots if slot.is_idle]
+        if not idle:
+            return None
+        plan = Plan(min(idle, key=lambda slot: (len(slot.cells) > 0, slot.used_at)))
+        if not reuse:
+            return plan
+        self._look_into_slots(plan, request)
+        # The last prompt token is always evaluated again: its scores are not kept.
+        parked, keep = self.parking.best(request.prompt.ids, len(request.prompt.ids) - 1)
+        if keep > plan.keep:
+            plan.keep, plan.parked, plan.slot = keep, parked, None
+        if plan.slot is not None and plan.slot.is_idle and self._may_cut(plan, request, idle):
+            plan.target = plan.slot
+        if plan.keep >= PARK_FROM:
+            plan.refused = None
+        return plan
+
+    def _look_into_slots(self, plan: Plan, request: Request) -> None:
+        ids, conversation = request.prompt.ids, request.generate.conversation
+        best = (0, False, False)
+        for slot in self._slots:
+            keep = min(slot.cells.common_prefix(ids), len(ids) - 1)
+            if not keep:
+                continue
+            refused = slot.cells.usable(keep)
+            if refused is not None:
+                if slot.is_idle and slot.conversation == conversation:
+                    plan.refused = refused
+                continue
+            merit = (keep, slot.is_idle, slot.conversation == conversation)
+            if merit > best:
+                best, plan.keep, plan.slot = merit, keep, slot
+
+    @staticmethod
+    def _may_cut(plan: Plan, request: Request, idle: list[Slot]) -> bool:
+        """Whether the slot with the best prefix is used itself, rather than forked."""
+        assert plan.slot is not None
+        lost = len(plan.slot.cells) - plan.keep
+        same = plan.slot.conversation == request.generate.conversation
+        return lost < (PARK_OWN_FROM if same else PARK_FROM) or len(idle) == 1
+
+    def settle(self, plan: Plan, request: Request) -> str | None:
+        """Bring the prefix into the target's cells. Returns why not, if it could not be."""
+        target = plan.target
+        same = target.conversation == request.generate.conversation
+        refused = plan.refused
+        if plan.slot is target:
+            if len(target.cells) - plan.keep >= (PARK_OWN_FROM if same else PARK_FROM):
+                self._park(target)
+            if not target.cells.cut(plan.keep):
+                refused = CANNOT_CUT
+        else:
+            self._vacate(target)
+            if plan.slot is not None:
+                target.cells.fork_from(plan.slot.cells, plan.keep)
+            elif plan.parked is not None and not self._restore(target, plan.parked, plan.keep):
+                refused = PARKED_LOST
+        target.conversation = request.generate.conversation
+        return refused
+
+    def _restore(self, target: Slot, parked: Parked, keep: int) -> bool:
+        wanted = len(parked.ids)
+        if self.make_room(wanted) < wanted:
+            return True  # others write: there is no room for all of it, and it stays parked
+        if not target.cells.restore(parked.data, parked.ids.tolist()):
+            self.parking.drop(parked)
+            return False
+        if keep >= wanted - 1:
+            self.parking.drop(parked)  # the slot holds all of it now
+        else:
+            self.parking.touch(parked)
+        return target.cells.usable(keep) is None and target.cells.cut(keep)
+
+    # --- leaving ----------------------------------------------------------------------------
 
     def thin_out(self) -> None:
-        """Let idle slots keep only a few cells, the ones used last."""
-        left = MAX_IDLE_CELLS
-        for slot in sorted(self._idle_with_cells(), key=lambda s: -s.used_at):
-            if len(slot.cells) > left:
-                slot.cells.clear()
-            left -= len(slot.cells)
+        """Let idle slots keep only a few cells, the ones used last; the others are parked."""
+        busy = cells_in_use(slot.cells for slot in self._slots if not slot.is_idle)
+        for slot in sorted(self._idle_with_cells(), key=lambda s: s.used_at):
+            if self.used - busy <= MAX_IDLE_CELLS:
+                break
+            self._vacate(slot)
 
     def make_room(self, cells: int) -> int:
-        """Take cells from idle slots, least recently used first, until `cells` are free.
+        """Park idle slots, least recently used first, until `cells` are free.
 
         Returns how many are free then, at most `cells`.
         """
+        free = self.free
         for slot in sorted(self._idle_with_cells(), key=lambda s: s.used_at):
-            if self.free >= cells:
+            if free >= cells:
                 break
-            slot.cells.clear()
-        return min(self.free, cells)
+            self._vacate(slot)
+            free = self.free
+        return min(free, cells)
+
+    def vacate_all(self) -> None:
+        """Park whatever idle slots hold."""
+        for slot in self._idle_with_cells():
+            self._vacate(slot)
 
     def _idle_with_cells(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.is_idle and len(slot.cells)]
+
+    def _vacate(self, slot: Slot) -> None:
+        if len(slot.cells) >= PARK_FROM:
+            self._park(slot)
+        slot.cells.clear()
+
+    def _park(self, slot: Slot) -> None:
+        cells = slot.cells
+        if self.parking.holds(cells.ids) or cells.state_bytes() > self.parking.cap_bytes:
+            return
+        first_position = cells.first_position_of_copy
+        data = cells.save()
+        if data is not None:
+            self.parking.put(cells.ids, data, first_position)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from native_session import NativeSession
 
+from app.engine.cells import Cells, common_length
 from app.engine.native import llama
 from app.engine.protocol import ChatMessage, ChatPrompt, Generate, IdsPrompt, TextPrompt
-from app.engine.slot import Cells, common_length, empty_summary, split_stops, splitter_for
+from app.engine.slot import empty_summary, split_stops, splitter_for
 from app.engine.weights import Weights
 
 
@@ -25,7 +26,7 @@ def fill(session: NativeSession, cells: Cells, count: int) -> None:
     ids = list(range(100, 100 + count))
     batch.add(ids, len(cells), cells.sequence, want_scores=False)
     assert llama.llama_decode(session.weights.context, batch.native) == 0
-    cells.ids.extend(ids)
+    cells.extend(ids)
 
 
 def last_position(weights: Weights, cells: Cells) -> int:
@@ -51,7 +52,7 @@ def test_repair_drops_what_the_mirror_does_not_know(
 ) -> None:
     cells = session.scheduler._slots[0].cells
     fill(session, cells, 10)
-    del cells.ids[6:]  # as if the last four had not been recorded
+    cells._forget(6)  # as if the last four had not been recorded
     cells.repair()
     assert last_position(starter, cells) == 5
     cells.ids.append(9)  # as if a cell were gone

@@ -1,0 +1,201 @@
+"""How many threads decode: steered by how long the steps take. Pure logic, no clock, no threads.
+
+llama.cpp's threads spin while they wait for each other, so one that loses its core to another
+program stalls all of them: two threads on two cores decode 56 tokens/s when the machine is idle
+and 2 to 5 when another program takes one core, where a single thread still does 21 to 25.
+
+    settled at n threads ──step much slower than the best──▶ try fewer ──faster?──▶ settle there,
+          ▲                                                      │ no               try fewer still
+          └──────────────────────────────────────────────────────┘
+    settled below the ceiling ──every 3, 6, 12 … 60 s──▶ try more ──not slower?──▶ settle there
+
+Only steps of the same number of rows are compared, and a step may take longer as the cache grows.
+The machine may be busy from the start, where nothing tells a slow step from a slow machine: so
+the fourth step after loading tries fewer threads, once (a few milliseconds of an idle machine).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+MAX_ROWS: Final = 64
+"""Steps of more rows read prompts: they wait for each other less often, and vary more."""
+
+SLOW: Final = 1.5
+VERY_SLOW: Final = 3.0
+_GAIN: Final = 0.85
+_SURE_GAIN: Final = 0.6
+_LOSS: Final = 1.25
+_SAMPLES: Final = 3
+_UP_WAIT_S: Final = 3.0
+_DOWN_WAIT_S: Final = 4.0
+_LONGEST_WAIT_S: Final = 60.0
+_WORTH: Final = 20.0
+"""A try that failed is repeated only after this many times what it took, so that tries cost at
+most a twentieth of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From the next step on: `n_threads`. `reason` is a sentence where it is settled, empty while
+    it is only tried."""
+
+    n_threads: int
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Steps of one number of rows at one number of threads: the best, and the last few."""
+
+    best_s: float = 0.0
+    best_cells: int = 0
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+
+    def add(self, elapsed_s: float, cells: int, expected_s: float) -> None:
+        self.recent.append(elapsed_s)
+        if not self.best_s or elapsed_s <= expected_s:
+            self.best_s, self.best_cells = elapsed_s, cells
+
+    @property
+    def usual_s(self) -> float:
+        return median(self.recent)
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Other threads for a few steps. `reference_s`: what a step took before."""
+
+    origin: int
+    rows: int
+    reference_s: float
+    upwards: bool
+    samples: list[float] = field(default_factory=list)
+
+
+class Governor:
+    """Steers between 1 thread and the ceiling. `growth`: share of a step that one more cell in
+    the cache may add (bytes of cache per token / bytes of weights).
+
+    >>> governor = Governor(2, growth=0.0)
+    >>> changes = [governor.after_step(1, 0, 0.3, now=n * 0.3) for n in range(3)]
+    >>> changes[-1]                      # the first try, to know the machine
+    Change(n_threads=1, reason='')
+    >>> governor.after_step(1, 0, 0.04, now=1.0).n_threads
+    1
+    """
+
+    def __init__(self, ceiling: int, *, growth: float) -> None:
+        self._growth = growth
+        self.set_ceiling(ceiling)
+
+    def set_ceiling(self, ceiling: int) -> None:
+        """Begin anew with at most `ceiling` threads."""
+        self._ladder = ladder(ceiling)
+        self._at = 0
+        self._trial: _Trial | None = None
+        self._seen: dict[tuple[int, int], _Seen] = {}
+        self._knows_machine = len(self._ladder) == 1
+        self._up_wait_s, self._down_wait_s = _UP_WAIT_S, _DOWN_WAIT_S
+        self._up_at = self._down_at = 0.0
+
+    @property
+    def n_threads(self) -> int:
+        return self._ladder[self._at]
+
+    def after_step(self, rows: int, cells: int, elapsed_s: float, now: float) -> Change | None:
+        """A step of `rows` writers is over; the cache holds `cells`. What changes, if anything."""
+        if rows > MAX_ROWS or elapsed_s <= 0 or len(self._ladder) == 1:
+            return None
+        seen = self._seen.setdefault((rows, self.n_threads), _Seen())
+        expected_s = self._expected(seen, cells)
+        seen.add(elapsed_s, cells, expected_s)
+        if self._trial is not None:
+            return self._judge(self._trial, rows, elapsed_s, now)
+        if len(seen.recent) < _SAMPLES:
+            if expected_s and min(list(seen.recent)[-2:]) > VERY_SLOW * expected_s:
+                return self._try(rows, seen, now, upwards=False)
+            return None
+        if not self._knows_machine:
+            self._knows_machine = True
+            return self._try(rows, seen, now, upwards=False)
+        if self._is_slow(seen, expected_s) and now >= self._down_at:
+            return self._try(rows, seen, now, upwards=False)
+        if self._at > 0 and now >= self._up_at:
+            return self._try(rows, seen, now, upwards=True)
+        return None
+
+    def _expected(self, seen: _Seen, cells: int) -> float:
+        return seen.best_s * (1 + self._growth * max(cells - seen.best_cells, 0))
+
+    @staticmethod
+    def _is_slow(seen: _Seen, expected_s: float) -> bool:
+        last_two = list(seen.recent)[-2:]
+        return seen.usual_s > SLOW * expected_s or min(last_two) > VERY_SLOW * expected_s
+
+    # --- trying -----------------------------------------------------------------------------
+
+    def _try(self, rows: int, seen: _Seen, now: float, *, upwards: bool) -> Change | None:
+        if not upwards and self._at == len(self._ladder) - 1:
+            self._down_at = now + self._down_wait_s
+            return None
+        self._trial = _Trial(self._at, rows, seen.usual_s, upwards)
+        self._at += -1 if upwards else 1
+        self._seen.pop((rows, self.n_threads), None)
+        return Change(self.n_threads)
+
+    def _judge(self, trial: _Trial, rows: int, elapsed_s: float, now: float) -> Change | None:
+        if rows != trial.rows:
+            return self._back(trial, now)
+        trial.samples.append(elapsed_s)
+        ratio = median(trial.samples) / trial.reference_s
+        last = len(trial.samples) == _SAMPLES
+        if trial.upwards:
+            if elapsed_s > _LOSS * trial.reference_s or (last and ratio > 1):
+                return self._back(trial, now)
+            return self._settle(trial, now) if last else None
+        if elapsed_s > trial.reference_s or (last and ratio > _GAIN):
+            return self._back(trial, now)
+        return self._settle(trial, now) if last or ratio < _SURE_GAIN else None
+
+    def _back(self, trial: _Trial, now: float) -> Change:
+        """It was no better. Ask again later, the later the more often it failed."""
+        self._trial = None
+        self._at = trial.origin
+        cost_s = _WORTH * sum(trial.samples)
+        if trial.upwards:
+            self._up_at = now + max(self._up_wait_s, cost_s)
+            self._up_wait_s = min(2 * self._up_wait_s, _LONGEST_WAIT_S)
+        else:
+            self._down_at = now + max(self._down_wait_s, cost_s)
+            self._down_wait_s = min(2 * self._down_wait_s, _LONGEST_WAIT_S)
+            # Fewer threads are no faster, so this is what a step takes now.
+            if (seen := self._seen.get((trial.rows, self.n_threads))) is not None:
+                seen.best_s = max(seen.best_s, min(seen.recent))
+        return Change(self.n_threads)
+
+    def _settle(self, trial: _Trial, now: float) -> Change:
+        self._trial = None
+        if trial.upwards:
+            self._up_wait_s = _UP_WAIT_S
+            self._up_at = now
+            return Change(self.n_threads, "The machine has room again.")
+        self._down_wait_s, self._up_wait_s = _DOWN_WAIT_S, _UP_WAIT_S
+        self._up_at = now + self._up_wait_s
+        self._down_at = now
+        self._knows_machine = False  # perhaps still fewer are better still
+        return Change(self.n_threads, "Another program takes processor time.")
+
+
+def ladder(ceiling: int) -> list[int]:
+    """Numbers of threads to go down by: one less, then quarters, then one.
+
+    >>> ladder(2), ladder(4), ladder(16)
+    ([2, 1], [4, 3, 2, 1], [16, 15, 12, 8, 4, 2, 1])
+    """
+    ceiling = max(ceiling, 1)
+    rungs = {ceiling, ceiling - 1, ceiling * 3 // 4, ceiling // 2, ceiling // 4, ceiling // 8, 1}
+    return sorted((rung for rung in rungs if rung >= 1), reverse=True)

@@ -582,7 +582,7 @@ def test_idle_cells_make_way_for_a_prompt_that_needs_them(tiny: TinySession) -> 
     summary = session.reply([b] * 250, max_tokens=2, conversation="two")
     assert (summary.text, summary.reused) == (" gamma delta", 0)
     again = session.reply([a] * 150, max_tokens=2, conversation="one")
-    assert again.reused == 0
+    assert (again.reused, again.reuse_source) == (149, "parked")
 
 
 def test_idle_cells_that_are_in_nobodys_way_are_kept(tiny: TinySession) -> None:

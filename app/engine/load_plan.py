@@ -11,9 +11,10 @@ from typing import Final
 
 from app.engine import native
 from app.engine.adapters import Adapter
+from app.engine.estimate import estimate
 from app.engine.load_checks import LoadRefused, check_devices_and_split, choose_devices
 from app.engine.placement import DeviceMemory, DoesNotFit, Placement, plan
-from app.engine.protocol import Device, LoadOptions, RopeScaling
+from app.engine.protocol import Device, LoadOptions, MemoryPart, RopeScaling
 from app.engine.sizes import WeightSizes, sizes_of
 from app.gguf.header import Header
 
@@ -35,6 +36,11 @@ class Plan:
     n_ubatch: int
     n_slots: int
     notes: tuple[str, ...]
+
+
+def estimate_of(planned: Plan) -> list[MemoryPart]:
+    """What the load will take, by device and kind, before anything is loaded."""
+    return estimate(planned.sizes, planned.placement, planned.devices, n_ubatch=planned.n_ubatch)
 
 
 def plan_load(header: Header, options: LoadOptions, adapters: list[Adapter]) -> Plan:

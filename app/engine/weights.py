@@ -15,13 +15,12 @@ from typing import Any, Final
 
 from app.engine import native
 from app.engine.adapters import apply_adapters, load_adapters, read_adapters
-from app.engine.estimate import estimate
 from app.engine.load_checks import (
     LoadRefused as LoadRefused,
     check_cache_types,
     check_options as check_options,
 )
-from app.engine.load_plan import Plan, plan_load
+from app.engine.load_plan import Plan, estimate_of, plan_load
 from app.engine.logparse import (
     LoadReport,
     last_error,
@@ -355,7 +354,7 @@ def _describe(
         load_s=time.perf_counter() - started,
         notes=notes,
         fast_hash=_fast_hash(header),
-        estimate=estimate(plan_.sizes, plan_.placement, plan_.devices, n_ubatch=plan_.n_ubatch),
+        estimate=estimate_of(plan_),
         loras=list(options.loras),
         n_slots=int(llama.llama_n_seq_max(context)),
         devices=[

@@ -41,8 +41,17 @@ from app.engine.prompt_tokens import (
     present_controls,
     split_control,
 )
-from app.engine.protocol import ChatMessage, ChatPrompt, IdsPrompt, Prompt, TextPrompt, clean_text
+from app.engine.protocol import (
+    ChatMessage,
+    ChatPrompt,
+    CutMessage,
+    IdsPrompt,
+    Prompt,
+    TextPrompt,
+    clean_text,
+)
 from app.engine.template_messages import TemplateFailed
+from app.engine.text import opened_reasoning, reasoning_tags
 
 __all__ = ["BuiltPrompt", "PromptNote", "PromptPart", "PromptVocabulary", "build_prompt"]
 
@@ -52,7 +61,8 @@ Render = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class PromptNote:
-    """Something the user should know. kind: no_template, system_folded, turns_merged."""
+    """Something the user should know. kind: no_template, system_folded, turns_merged,
+    turns_left_out."""
 
     kind: str
     sentence: str
@@ -60,13 +70,16 @@ class PromptNote:
 
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
-    """`retokenized`: message_ids of replies whose own IDs could not be used."""
+    """`retokenized`: message_ids of replies whose own IDs could not be used. `cut`: what the
+    context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked)."""
 
     ids: list[int]
     rendered: str
     parts: list[PromptPart]
     notes: list[PromptNote] = field(default_factory=list)
     retokenized: list[str] = field(default_factory=list)
+    cut: list[CutMessage] = field(default_factory=list)
+    n_whole: int = 0
 
 
 NO_TEMPLATE: Final = PromptNote(
@@ -145,7 +158,7 @@ def _build_chat(
     _add_layout(tokenizer, layout, messages)
     rendered = layout.text
     if continued is not None:
-        rendered += _add_continued(tokenizer, continued)
+        rendered += _add_continued(tokenizer, continued, rendered, template)
     return BuiltPrompt(tokenizer.ids, rendered, tokenizer.parts, notes, tokenizer.retokenized)
 
 
@@ -371,12 +384,38 @@ def _origin_at(origins: list[Origin], position: int) -> tuple[str, str | None]:
     return "scaffold", None
 
 
-def _add_continued(tokenizer: PromptTokenizer, reply: ChatMessage) -> str:
-    """Append the reply that is to be continued; return its text."""
+def _add_continued(
+    tokenizer: PromptTokenizer, reply: ChatMessage, rendered: str, template: str | None
+) -> str:
+    """Append the reply that is to be continued; return its text.
+
+    A reply that has only reasoning goes on inside it: the opening tag stands before it, unless
+    the template has just written one.
+    """
     spelled = tokenizer.spell(reply.token_ids) if reply.token_ids else None
     if reply.token_ids and spelled is not None and spelled.endswith(reply.content):
         tokenizer.add_ids(reply.token_ids, "assistant", reply.message_id)
         return spelled
-    for piece, is_control in split_control(reply.content, tokenizer.vocabulary):
-        tokenizer.add(piece, "assistant", reply.message_id, ordinary=True, whole=not is_control)
-    return reply.content
+    text = reply.content
+    before = ""
+    if reply.reasoning:
+        opening, closing = reasoning_tags(template or "")
+        before = "" if opened_reasoning(rendered) else f"{opening}\n"
+        _add_tag(tokenizer, before)
+        text = reply.reasoning
+        if reply.content:
+            _add_ordinary(tokenizer, text, reply.message_id)
+            between = f"\n{closing}\n\n"
+            _add_tag(tokenizer, between)
+            before, text = before + text + between, reply.content
+    _add_ordinary(tokenizer, text, reply.message_id)
+    return before + text
+
+
+def _add_tag(tokenizer: PromptTokenizer, text: str) -> None:
+    tokenizer.add(text, "scaffold", None)
+
+
+def _add_ordinary(tokenizer: PromptTokenizer, text: str, message_id: str | None) -> None:
+    for piece, is_control in split_control(text, tokenizer.vocabulary):
+        tokenizer.add(piece, "assistant", message_id, ordinary=True, whole=not is_control)

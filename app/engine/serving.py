@@ -24,11 +24,13 @@ from itertools import count
 from typing import BinaryIO, Final
 
 from app.engine import native, wire
+from app.engine.fitting import PromptTooLong, fit_prompt
 from app.engine.native import NativeLog
 from app.engine.placement import unused_graphics_note
 from app.engine.prompt import BuiltPrompt, build_prompt
 from app.engine.protocol import (
     PROTOCOL_VERSION,
+    ChatPrompt,
     Choose,
     Command,
     CountPrompt,
@@ -42,6 +44,7 @@ from app.engine.protocol import (
     LoadWeights,
     Log,
     Progress,
+    Prompt,
     PromptCount,
     ProtocolError,
     ReadVocabulary,
@@ -60,6 +63,7 @@ from app.engine.slot import empty_summary
 from app.engine.template_client import TemplateClient, TemplateFailed
 from app.engine.tracing import Outbox, TokenRecord
 from app.engine.weights import LoadCancelled, LoadRefused, Weights, load
+from app.gguf.header import MAIN_TEMPLATE
 
 _LEAVE_AFTER_S: Final = 1.0
 _LOG_BURST: Final = 400
@@ -355,6 +359,9 @@ class Serving:
                 if self._weights is not None:
                     prompt = self._render(generate, self._weights)
                     return _Prepared(generate, prompt, None, arrived)
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            failed = Failed(generate.id, "prompt_too_long", error.sentence, used)
         except TemplateFailed as error:
             failed = Failed(generate.id, "bad_template", error.sentence)
         except Exception:  # noqa: BLE001 - it ends this request
@@ -363,9 +370,25 @@ class Serving:
         return _Prepared(generate, None, failed, arrived)
 
     def _render(self, command: Generate | CountPrompt, weights: Weights) -> BuiltPrompt:
-        return build_prompt(
-            command.prompt, weights.vocabulary, weights.chat_template, self._templates.render
+        """The prompt as it fits. Raises TemplateFailed or PromptTooLong."""
+        template = _template(command.prompt, weights)
+        return fit_prompt(
+            command.prompt,
+            lambda prompt: build_prompt(
+                prompt, weights.vocabulary, template, self._templates.render
+            ),
+            weights.n_ctx,
+            command.context_policy,
         )
+
+    def _count(self, command: CountPrompt, weights: Weights) -> PromptCount:
+        """What does not fit has a count as well."""
+        try:
+            built = self._render(command, weights)
+        except PromptTooLong as error:
+            return PromptCount(error.used, error.limit, n_whole=error.used)
+        n_tokens = len(built.ids)
+        return PromptCount(n_tokens, weights.n_ctx, len(built.cut), built.n_whole or n_tokens)
 
     def _answer_guarded(self, command: Tokenize | CountPrompt | ReadVocabulary) -> None:
         try:
@@ -382,11 +405,24 @@ class Serving:
     def _answer(self, command: Tokenize | CountPrompt | ReadVocabulary, weights: Weights) -> Result:
         vocabulary = weights.vocabulary
         if isinstance(command, CountPrompt):
-            return PromptCount(len(self._render(command, weights).ids), weights.n_ctx)
+            return self._count(command, weights)
         if isinstance(command, ReadVocabulary):
             return vocabulary.table()
         ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
         return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
+
+
+def _template(prompt: Prompt, weights: Weights) -> str | None:
+    """The template that the prompt asks for: the file's main one, or another one by name. A
+    broken one stops nobody who uses another."""
+    name = prompt.template_name if isinstance(prompt, ChatPrompt) else None
+    if name is None or name == MAIN_TEMPLATE:
+        return weights.chat_template
+    if name not in weights.loaded.templates:
+        known = ", ".join(weights.loaded.templates) or "none"
+        sentence = f"These weights have no chat template called “{name}”. They have: {known}."
+        raise TemplateFailed("unknown", sentence)
+    return weights.named_template(name)
 
 
 class _LogGate:

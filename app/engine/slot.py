@@ -22,6 +22,7 @@ from app.engine.text import (
     Piece,
     ReasoningSplitter,
     ReplyText,
+    last_opened,
     opened_reasoning,
     unclosed_reasoning,
 )
@@ -151,6 +152,7 @@ class Reply:
             rendered_prompt=self.request.prompt.rendered,
             notes=list(self.request.notes),
             cut=list(getattr(self.request.prompt, "cut", [])),
+            cut=list(getattr(self.request.prompt, "cut", [])),
             reuse_source=self.reuse_source,
         )
 
@@ -207,8 +209,11 @@ def splitter_for(generate: Generate, rendered: str) -> ReasoningSplitter | None:
     prompt = generate.prompt
     if not isinstance(prompt, ChatPrompt):
         return None
-    if prompt.continue_last and prompt.messages and prompt.messages[-1].content:
-        closing = unclosed_reasoning(prompt.messages[-1].content)
+    last = prompt.messages[-1] if prompt.continue_last and prompt.messages else None
+    if last is not None and last.role == "assistant" and last.content:
+        closing = unclosed_reasoning(last.content)
         return ReasoningSplitter(inside=True, closing=closing) if closing else None
+    if last is not None and last.role == "assistant" and last.reasoning:
+        return ReasoningSplitter(inside=True, closing=last_opened(rendered), keep_breaks=True)
     closing = opened_reasoning(rendered)
     return ReasoningSplitter(inside=True, closing=closing) if closing else ReasoningSplitter()

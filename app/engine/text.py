@@ -21,6 +21,10 @@ REASONING_TAGS: Final[tuple[tuple[str, str], ...]] = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("[THINK]", "[/THINK]"),
+    ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("◁think▷", "◁/think▷"),
 )
 """Opening and closing tags, as reasoning weights write them."""
 
@@ -116,11 +120,17 @@ class ReasoningSplitter:
     ([], [('reasoning', '2+2'), ('content', '4')])
     """
 
-    def __init__(self, *, inside: bool = False, closing: str = REASONING_TAGS[0][1]) -> None:
+    def __init__(
+        self,
+        *,
+        inside: bool = False,
+        closing: str = REASONING_TAGS[0][1],
+        keep_breaks: bool = False,
+    ) -> None:
         self._state: Literal["start", "reasoning", "content"] = "reasoning" if inside else "start"
         self._closing = closing
         self._held = ""
-        self._skip_breaks = inside
+        self._skip_breaks = inside and not keep_breaks
 
     @property
     def unclosed(self) -> bool:
@@ -258,6 +268,25 @@ def opened_reasoning(text: str) -> str | None:
         if bare.endswith(opening):
             return closing
     return None
+
+
+def last_opened(text: str) -> str:
+    """The closing tag that belongs to the last opening tag in a prompt.
+
+    >>> last_opened("<think>old</think> so [THINK] we were")
+    '[/THINK]'
+    """
+    return max(REASONING_TAGS, key=lambda pair: text.rfind(pair[0]))[1]
+
+
+def reasoning_tags(template: str) -> tuple[str, str]:
+    """The tags that a chat template speaks of, or the most common ones.
+
+    >>> reasoning_tags("{{ '[THINK]' + m.reasoning_content + '[/THINK]' }}")
+    ('[THINK]', '[/THINK]')
+    """
+    named = (pair for pair in REASONING_TAGS if pair[0] in template or pair[1] in template)
+    return next(named, REASONING_TAGS[0])
 
 
 def unclosed_reasoning(text: str) -> str | None:

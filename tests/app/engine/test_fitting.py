@@ -1,0 +1,212 @@
+"""Context policies: what is left out, that it stays so, and what happens at the limit."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+
+from app.engine import fitting
+from app.engine.fitting import PromptTooLong, Sized, fit_prompt, left_out, measure
+from app.engine.prompt import BuiltPrompt
+from app.engine.prompt_tokens import PromptPart
+from app.engine.protocol import ChatMessage, ChatPrompt, IdsPrompt, Prompt, TextPrompt
+
+WINDOW = 256
+
+
+def words(n_tokens: int, seed: int = 0) -> str:
+    """A text of `n_tokens` tokens of the toy builder, different for each seed."""
+    return "".join(chr(97 + (seed * 7 + i) % 26) for i in range(n_tokens))
+
+
+def build(prompt: Prompt) -> BuiltPrompt:
+    """One token per character; `[` before and `]` after each message, `>` opens the reply."""
+    if isinstance(prompt, IdsPrompt):
+        return BuiltPrompt(prompt.token_ids, "", [])
+    if isinstance(prompt, TextPrompt):
+        return BuiltPrompt([ord(c) for c in prompt.text], prompt.text, [])
+    ids = [0]
+    parts = [PromptPart(0, 1, "scaffold")]
+    for message in prompt.messages:
+        for text, origin, message_id in (
+            ("[", "scaffold", None),
+            (message.content, message.role, message.message_id),
+            ("]", "scaffold", None),
+        ):
+            if text:
+                parts.append(PromptPart(len(ids), len(ids) + len(text), origin, message_id))
+                ids += [ord(c) for c in text]
+    parts.append(PromptPart(len(ids), len(ids) + 1, "scaffold"))
+    ids.append(ord(">"))
+    return BuiltPrompt(ids, "".join(map(chr, ids)), parts)
+
+
+def chat(*lengths: int, system: int = 0, pinned: tuple[int, ...] = ()) -> ChatPrompt:
+    """user, assistant, user, … of these lengths."""
+    messages = [ChatMessage("system", "S" * system, message_id="s")] if system else []
+    for number, length in enumerate(lengths):
+        role = "assistant" if number % 2 else "user"
+        messages.append(
+            ChatMessage(
+                role, words(length, number), message_id=f"m{number}", is_pinned=number in pinned
+            )
+        )
+    return ChatPrompt(messages)
+
+
+def user_message_for(n_tokens: int) -> ChatPrompt:
+    """One message whose prompt has `n_tokens`."""
+    return chat(n_tokens - 4)
+
+
+@pytest.mark.parametrize("policy", ["stop", "drop_oldest"])
+@pytest.mark.parametrize("n_tokens", [WINDOW - 1, WINDOW])
+def test_a_prompt_up_to_the_limit_is_taken_whole(policy: fitting.Policy, n_tokens: int) -> None:
+    """C01."""
+    built = fit_prompt(user_message_for(n_tokens), build, WINDOW, policy)
+    assert len(built.ids) == n_tokens
+    assert built.cut == []
+    assert built.notes == []
+
+
+@pytest.mark.parametrize("policy", ["stop", "drop_oldest"])
+def test_one_message_over_the_limit_is_refused_in_words(policy: fitting.Policy) -> None:
+    """C01: with used and limit, and what to do."""
+    with pytest.raises(PromptTooLong) as refused:
+        fit_prompt(user_message_for(WINDOW + 1), build, WINDOW, policy)
+    assert (refused.value.used, refused.value.limit) == (257, 256)
+    assert "257" in refused.value.sentence
+    assert "256" in refused.value.sentence
+    assert "longer context" in refused.value.sentence
+
+
+@pytest.mark.parametrize("n_tokens", [WINDOW - 1, WINDOW, WINDOW + 1])
+def test_dropping_takes_the_oldest_pairs_with_their_replies(n_tokens: int) -> None:
+    """C01: whole pairs from the first on, down to 60 % of the window at once."""
+    lengths = [20, 20, 20, 20, 20, 20, 20, 20, 20, 20]
+    last = n_tokens - 1 - 1 - 12 - sum(n + 2 for n in lengths) - 2
+    built = fit_prompt(chat(*lengths, last, system=10), build, WINDOW, "drop_oldest")
+    # 256 holds 16 tokens for a reply: all three are over it.
+    assert built.n_whole == n_tokens
+    assert len(built.ids) <= 0.6 * WINDOW
+    assert [c.message_id for c in built.cut] == ["m0", "m1", "m2", "m3", "m4", "m5"]
+    assert [c.role for c in built.cut] == ["user", "assistant"] * 3
+    assert built.n_whole - len(built.ids) == sum(c.n_tokens for c in built.cut)
+    assert [note.kind for note in built.notes] == ["turns_left_out"]
+    assert "6 messages" in built.notes[0].sentence
+    assert built.rendered.startswith("\0[SSSSSSSSSS]")
+    assert {part.message_id for part in built.parts} == {
+        None, "s", "m6", "m7", "m8", "m9", "m10",
+    }  # fmt: skip
+
+
+def test_stop_leaves_nothing_out() -> None:
+    with pytest.raises(PromptTooLong):
+        fit_prompt(chat(*[20] * 13), build, WINDOW, "stop")
+
+
+def test_pinned_turns_and_the_system_prompt_stay() -> None:
+    prompt = chat(*[20] * 13, system=10, pinned=(3,))
+    built = fit_prompt(prompt, build, WINDOW, "drop_oldest")
+    gone = [c.message_id for c in built.cut]
+    assert "m2" not in gone  # the pinned reply's own question
+    assert "m3" not in gone
+    assert gone[:2] == ["m0", "m1"]
+    assert words(20, 3) in built.rendered
+    assert len(built.ids) <= WINDOW - WINDOW // fitting.REPLY_SHARE
+
+
+def test_when_what_must_stay_does_not_fit_it_is_said() -> None:
+    """C01."""
+    prompt = chat(100, 100, 20, 20, 100, pinned=(0,))
+    with pytest.raises(PromptTooLong) as refused:
+        fit_prompt(prompt, build, WINDOW, "drop_oldest")
+    assert "pinned" in refused.value.sentence
+    assert refused.value.used == 1 + 102 + 102 + 102 + 1
+
+
+def test_the_last_message_stays_even_where_it_is_more_than_the_target() -> None:
+    built = fit_prompt(chat(30, 30, 30, 30, 200), build, WINDOW, "drop_oldest")
+    assert [c.message_id for c in built.cut] == ["m0", "m1", "m2", "m3"]
+    assert len(built.ids) == 204
+
+
+@pytest.mark.parametrize("prompt", [TextPrompt("x" * 257), IdsPrompt([1] * 257)])
+@pytest.mark.parametrize("policy", ["stop", "drop_oldest"])
+def test_plain_texts_have_no_turns_to_leave_out(prompt: Prompt, policy: fitting.Policy) -> None:
+    with pytest.raises(PromptTooLong):
+        fit_prompt(prompt, build, WINDOW, policy)
+
+
+def test_the_cut_holds_until_the_window_is_full_again() -> None:
+    """Each prompt but those that cut begins with the one before it: only new tokens are read."""
+    lengths = [22] * 81
+    prompts = [
+        fit_prompt(chat(*lengths[: 2 * n + 1], system=10), build, WINDOW, "drop_oldest").ids
+        for n in range(40)
+    ]
+    # The opening of the reply is where the reply itself follows.
+    cuts = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(prompts))
+    assert all(len(ids) <= WINDOW for ids in prompts)
+    assert 0 < cuts <= 40 / 2
+    assert max(map(len, prompts)) > 0.85 * WINDOW
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 30))
+def test_playing_on_never_brings_a_turn_back(sizes: list[int], system: int) -> None:
+    """What was left out for one turn is left out for the next, and everything fits."""
+    messages = [Sized("system", system)] + [
+        Sized("assistant" if i % 2 else "user", n) for i, n in enumerate(sizes)
+    ]
+    before: list[int] = []
+    for end in range(2, len(messages) + 1, 2):
+        gone = [i for turn in left_out(messages[:end], 3, WINDOW) for i in turn.indices]
+        assert gone[: len(before)] == before
+        assert 3 + sum(m.n_tokens for i, m in enumerate(messages[:end]) if i not in gone) <= WINDOW
+        assert 0 not in gone
+        assert end - 1 not in gone
+        before = gone
+
+
+def test_a_template_that_tells_nobody_where_messages_are_is_counted_again() -> None:
+    def unknown(prompt: Prompt) -> BuiltPrompt:
+        built = build(prompt)
+        return BuiltPrompt(built.ids, built.rendered, [PromptPart(0, len(built.ids), "scaffold")])
+
+    built = fit_prompt(chat(*[20] * 21), unknown, WINDOW, "drop_oldest")
+    assert len(built.ids) <= WINDOW
+    assert built.cut
+    assert built.rendered.endswith(f"[{words(20, 20)}]>")
+
+
+def test_a_template_that_makes_more_of_the_rest_is_believed() -> None:
+    """The choice is an estimate; what is sent was counted."""
+
+    def swelling(prompt: Prompt) -> BuiltPrompt:
+        built = build(prompt)
+        extra = 0 if isinstance(prompt, ChatPrompt) and len(prompt.messages) == 13 else 110
+        return BuiltPrompt([*built.ids, *[0] * extra], built.rendered, built.parts)
+
+    built = fit_prompt(chat(*[20] * 13), swelling, WINDOW, "drop_oldest")
+    assert len(built.ids) <= WINDOW
+
+
+def test_neighbouring_questions_are_turns_of_their_own() -> None:
+    messages = [ChatMessage("user", words(60, i), message_id=str(i)) for i in range(5)]
+    built = fit_prompt(ChatPrompt(messages), build, WINDOW, "drop_oldest")
+    # It was cut at the fourth; the fifth fits beside what was left then.
+    assert [c.message_id for c in built.cut] == ["0", "1"]
+
+
+def test_sizes_add_up_to_the_whole() -> None:
+    rng = random.Random(3)
+    prompt = chat(*[rng.randint(1, 40) for _ in range(9)], system=7)
+    numbered = [
+        ChatMessage(m.role, m.content, message_id=str(i)) for i, m in enumerate(prompt.messages)
+    ]
+    whole = build(ChatPrompt(numbered))
+    sizes, overhead = measure(numbered, whole)
+    assert overhead + sum(one.n_tokens for one in sizes) == len(whole.ids)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from PySide6.QtGui import QFont, QFontDatabase
 
 REPLY_PX = 15
+HEADING_PX = (21, 18, 16, REPLY_PX)
 TEXT_PX = 14
 SMALL_PX = 12
 

@@ -163,6 +163,11 @@ class Theme(QObject):
         """15 px: what people read."""
         return fonts.text_font(fonts.REPLY_PX * self.scale, weight=weight)
 
+    def font_heading(self, level: int) -> QFont:
+        """Level 1 is the largest; from the fourth on they are as large as the text."""
+        size = fonts.HEADING_PX[min(level, len(fonts.HEADING_PX)) - 1]
+        return fonts.text_font(size * self.scale, weight=QFont.Weight.DemiBold)
+
     def font_small(self, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
         """12 px: figures and captions."""
         return fonts.text_font(fonts.SMALL_PX * self.scale, weight=weight)

@@ -42,7 +42,13 @@ class CodeLayout:
             colored = list(runs(block.code, block.language))
         found = [self._format_run(run) for run in colored]
         self._lines = TextLines(
-            block.code, styles.code, inner, styles.code_step, runs=found, option=option
+            block.code,
+            styles.code,
+            inner,
+            styles.code_step,
+            runs=found,
+            option=option,
+            hangs=True,
         )
         bottom = styles.px(PADDING) if block.is_last else 0.0
         self.height = self._top + self._lines.height + bottom

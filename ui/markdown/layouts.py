@@ -61,10 +61,11 @@ class TextLayout:
 
     def __init__(self, block: TextBlock, styles: Styles, width: float) -> None:
         self._styles = styles
-        is_heading = block.level > 0
-        self.text, runs, self._links = span_runs(block.spans, styles, is_heading=is_heading)
-        font = styles.bold if is_heading else styles.reply
-        self._lines = TextLines(self.text, font, width, styles.line_step, runs=runs)
+        level = block.level
+        self.text, runs, self._links = span_runs(block.spans, styles, level=level)
+        font = styles.heading(level) if level else styles.reply
+        self._step = styles.heading_step(level) if level else styles.line_step
+        self._lines = TextLines(self.text, font, width, self._step, runs=runs)
         self.height = self._lines.height
         self.natural_width = self._lines.natural_width
 
@@ -93,7 +94,7 @@ class TextLayout:
         for start, end, target in self._links:
             if start <= position <= end:
                 box = self._lines.rect_at(start).united(self._lines.rect_at(end))
-                if box.height() > self._styles.line_step or box.left() <= point.x() <= box.right():
+                if box.height() > self._step or box.left() <= point.x() <= box.right():
                     return target
         return ""
 

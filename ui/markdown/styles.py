@@ -14,6 +14,7 @@ from ui.theme import Colors, Theme
 
 LINE_HEIGHT = 1.55
 CODE_LINE_HEIGHT = 1.45
+HEADING_LINE_HEIGHT = 1.35
 CODE_PX = 13
 MAX_CELLS = 800
 """Cells of tables whose layouts are kept; a view shows some hundred."""
@@ -49,7 +50,8 @@ class Styles:
         self.code = theme.font_mono(CODE_PX)
         self.cells = Recent(MAX_CELLS)
         self.measures = Recent(MAX_CELLS)
-        self._spans: dict[tuple[bool, ...], QTextCharFormat] = {}
+        self._headings: dict[int, QFont] = {}
+        self._spans: dict[tuple[bool | int, ...], QTextCharFormat] = {}
         self._runs: dict[str, QTextCharFormat] = {}
 
     def px(self, length: float) -> float:
@@ -69,6 +71,15 @@ class Styles:
     def code_step(self) -> float:
         return round(self.code.pixelSize() * CODE_LINE_HEIGHT)
 
+    def heading(self, level: int) -> QFont:
+        """The font of a heading, 1 to 6."""
+        if level not in self._headings:
+            self._headings[level] = self.theme.font_heading(level)
+        return self._headings[level]
+
+    def heading_step(self, level: int) -> float:
+        return max(self.line_step, round(self.heading(level).pixelSize() * HEADING_LINE_HEIGHT))
+
     @cached_property
     def char_width(self) -> float:
         """Of an average letter: for guessing heights."""
@@ -78,10 +89,14 @@ class Styles:
     def code_tab(self) -> float:
         return 4 * QFontMetricsF(self.code).horizontalAdvance(" ")
 
-    def span_format(self, span: Span, *, is_heading: bool = False) -> QTextCharFormat:
-        """The format of a run; the same object for the same style."""
+    def span_format(
+        self, span: Span, *, is_heading: bool = False, level: int = 0
+    ) -> QTextCharFormat:
+        """The format of a run; the same object for the same style. `level` is that of a heading;
+        the head of a table is bold in the size of its text."""
         key = (
-            span.is_bold or is_heading,
+            level,
+            span.is_bold or is_heading or level > 0,
             span.is_italic,
             span.is_struck,
             span.is_code,
@@ -109,10 +124,13 @@ class Styles:
         return made
 
     def _made(
-        self, bold: bool, italic: bool, struck: bool, code: bool, dim: bool, link: bool
+        self, level: int, bold: bool, italic: bool, struck: bool, code: bool, dim: bool, link: bool
     ) -> QTextCharFormat:
         made = QTextCharFormat()
-        font = QFont(self.code if code else self.reply)
+        around = self.heading(level) if level else self.reply
+        font = QFont(self.code if code else around)
+        if code:
+            font.setPixelSize(around.pixelSize() - self.reply.pixelSize() + self.code.pixelSize())
         if bold:
             font.setWeight(QFont.Weight.DemiBold)
         font.setItalic(italic)
@@ -122,7 +140,7 @@ class Styles:
         ink = self.colors.dim if dim else self.colors.ink
         made.setForeground(QColor(self.colors.accent if link else ink))
         if code:
-            made.setBackground(QColor(self.colors.hover))
+            made.setBackground(QColor(self.colors.code))
         return made
 
 

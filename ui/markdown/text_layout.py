@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QFont, QPainter, QTextCharFormat, QTextLayout, QTextOption
+from PySide6.QtGui import (
+    QFont,
+    QFontMetricsF,
+    QPainter,
+    QTextCharFormat,
+    QTextLayout,
+    QTextLine,
+    QTextOption,
+)
 
 from ui.markdown.blocks import Span
 from ui.markdown.direction import is_right_to_left
@@ -32,8 +40,17 @@ def slice_utf16(text: str, start: int, end: int) -> str:
     return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le", "replace")
 
 
+HANG_LETTERS = 2
+"""How far the rest of a wrapped line of code stands behind the line's own indent."""
+MAX_HANG = 0.5
+"""Of the width: what is indented deeper still has room for its words."""
+
+
 class TextLines:
-    """A wrapped text in one font with formats on top. `text` uses line feeds."""
+    """A wrapped text in one font with formats on top. `text` uses line feeds.
+
+    `hangs`: the rest of a line that wraps stands behind the line's own indent (code).
+    """
 
     def __init__(
         self,
@@ -44,6 +61,7 @@ class TextLines:
         *,
         runs: Sequence[FormatRun] = (),
         option: QTextOption | None = None,
+        hangs: bool = False,
     ) -> None:
         self.text = text
         self.width = width
@@ -53,24 +71,32 @@ class TextLines:
         self._set_runs(runs)
         self.height = 0.0
         self.natural_width = 0.0
-        self._break_lines(step)
+        self._break_lines(step, _indents(text) if hangs else {})
 
     def _set_runs(self, runs: Sequence[FormatRun]) -> None:
         """Formats by UTF-16 position; those that only colour leave the lines as they are."""
         self._layout.setFormats([_format_range(*run) for run in runs])
 
-    def _break_lines(self, step: float) -> None:
+    def _break_lines(self, step: float, indents: dict[int, int]) -> None:
+        """`indents`: for each line that begins in the text, where its indent ends."""
         layout = self._layout
         layout.beginLayout()
-        y = 0.0
+        y = hang = 0.0
         while (line := layout.createLine()).isValid():
-            line.setLineWidth(self.width)
+            start = line.textStart()
+            x = 0.0 if start in indents else hang
+            line.setLineWidth(self.width - x)
             height = max(step, line.height())
-            line.setPosition(QPointF(0, y + (height - line.height()) / 2))
-            self.natural_width = max(self.natural_width, line.naturalTextWidth())
+            line.setPosition(QPointF(x, y + (height - line.height()) / 2))
+            self.natural_width = max(self.natural_width, x + line.naturalTextWidth())
+            if start in indents:
+                hang = min(_x_of(line, indents[start]) + self._letters(), self.width * MAX_HANG)
             y += height
         layout.endLayout()
         self.height = y
+
+    def _letters(self) -> float:
+        return HANG_LETTERS * QFontMetricsF(self._layout.font()).horizontalAdvance(" ")
 
     @property
     def length(self) -> int:
@@ -112,10 +138,27 @@ class TextLines:
         line = self._layout.lineForTextPosition(min(position, self.length))
         if not line.isValid():
             return QRectF(0, 0, 1, self.height)
-        # The binding answers (x, position) where C++ has an in-out argument.
-        found: Any = line.cursorToX(position)
-        x = float(found[0] if isinstance(found, tuple) else found)
-        return QRectF(x, line.y(), 1, line.height())
+        return QRectF(_x_of(line, position), line.y(), 1, line.height())
+
+
+def _x_of(line: QTextLine, position: int) -> float:
+    """Where a position stands in its line."""
+    # The binding answers (x, position) where C++ has an in-out argument.
+    found: Any = line.cursorToX(position)
+    return float(found[0] if isinstance(found, tuple) else found)
+
+
+def _indents(text: str) -> dict[int, int]:
+    """Where each line begins, and where its indent ends, in UTF-16 units.
+
+    >>> _indents("a\\n  b")
+    {0: 0, 2: 4}
+    """
+    found, start = {}, 0
+    for line in text.split("\n"):
+        found[start] = start + len(line) - len(line.lstrip(" \t"))
+        start += utf16_length(line) + 1
+    return found
 
 
 def _bottom(layout: QTextLayout, index: int, rect: QRectF) -> float:
@@ -133,7 +176,7 @@ def _format_range(start: int, length: int, made: QTextCharFormat) -> QTextLayout
 
 
 def span_runs(
-    spans: Sequence[Span], styles: Styles, *, is_heading: bool = False
+    spans: Sequence[Span], styles: Styles, *, is_heading: bool = False, level: int = 0
 ) -> tuple[str, list[FormatRun], list[tuple[int, int, str]]]:
     """The text of some spans, their formats, and (start, end, target) of the links in it."""
     runs: list[FormatRun] = []
@@ -141,7 +184,7 @@ def span_runs(
     start = 0
     for span in spans:
         length = utf16_length(span.text)
-        runs.append((start, length, styles.span_format(span, is_heading=is_heading)))
+        runs.append((start, length, styles.span_format(span, is_heading=is_heading, level=level)))
         if span.href:
             links.append((start, start + length, span.href))
         start += length

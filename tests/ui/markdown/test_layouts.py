@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from ui.markdown.blocks import Span
+from ui.markdown.code_layout import HEADER, PADDING, CodeLayout
 from ui.markdown.document import Document
 from ui.markdown.highlight import GroupHighlight, needs_group_highlight, runs, runs_of_part
 from ui.markdown.layouts import SegmentLayout, TextLayout
@@ -56,6 +58,85 @@ def test_long_text_wraps_inside_its_width(styles: Styles, source: str) -> None:
     assert layout.height > 3 * styles.line_step
     assert layout.natural_width <= WIDTH + 1
     assert ink_columns(painted(layout, styles), styles)[1] < WIDTH
+
+
+def test_headings_come_in_three_sizes(styles: Styles) -> None:
+    sizes = [laid_out(f"{'#' * level} How plants grow", styles) for level in (1, 2, 3)]
+    widths = [layout.natural_width for layout in sizes]
+    assert widths == sorted(set(widths), reverse=True)
+    assert widths[0] > 1.25 * widths[2]
+    assert widths[2] > laid_out("**How plants grow**", styles).natural_width
+    heights = [layout.height for layout in sizes]
+    assert heights == sorted(heights, reverse=True)
+
+
+def test_a_large_heading_wraps_without_touching_itself(styles: Styles) -> None:
+    one, two = laid_out("# Tj", styles), laid_out("# " + "Tjgyp " * 12, styles)
+    lines = round(two.height / one.height)
+    assert lines > 1
+    assert two.height == lines * one.height > lines * styles.line_step
+
+
+def test_link_in_a_large_heading_is_found_only_on_its_words(styles: Styles) -> None:
+    layout = laid_out("# See [this](https://e.org) word", styles)
+    middle = layout.height / 2
+    hits = {x for x in range(int(layout.natural_width)) if layout.link_at(QPointF(x, middle))}
+    assert 30 < len(hits) < layout.natural_width / 2
+
+
+def test_inline_code_stands_on_the_plane_of_code(styles: Styles) -> None:
+    made = styles.span_format(Span("x", is_code=True))
+    assert made.background().color() == QColor(styles.colors.code)
+
+
+def line_starts(layout: SegmentLayout, styles: Styles) -> list[int]:
+    """The first column with ink in each line of a code block."""
+    code = layout.placed[0].layout
+    assert isinstance(code, CodeLayout)
+    image = painted(layout, styles)
+    plane = QColor(styles.colors.code).rgb()
+    top, step = round(styles.px(HEADER)), round(styles.code_step)
+    count = round((layout.height - styles.px(HEADER + PADDING)) / step)
+    inside = range(round(styles.px(PADDING)), round(WIDTH - styles.px(PADDING)))
+    return [
+        next(
+            (
+                x
+                for x in inside
+                if any(image.pixel(x, top + i * step + y) != plane for y in range(step))
+            ),
+            -1,
+        )
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("start", ["", "é🙂 = 1\n"])
+def test_wrapped_code_hangs_behind_its_own_indent(styles: Styles, start: str) -> None:
+    source = f"```\n{start}    if {'alpha and ' * 9}:\n        pass\n```"
+    begin, *more, last = line_starts(laid_out(source, styles), styles)[bool(start) :]
+    letter = QFontMetricsF(styles.code).horizontalAdvance(" ")
+    assert len(more) >= 2
+    assert all(abs(x - begin - 2 * letter) < letter for x in more)
+    assert abs(last - begin - 4 * letter) < letter
+
+
+def test_deeply_indented_code_keeps_room_for_its_words(styles: Styles) -> None:
+    source = f"```\n{' ' * 200}{'word ' * 30}\n```"
+    layout = laid_out(source, styles)
+    assert max(line_starts(layout, styles)[-3:]) < WIDTH * 0.6
+
+
+def test_positions_in_wrapped_code_find_their_way_back(styles: Styles) -> None:
+    layout = laid_out(f"```\n    if {'alpha and ' * 9}:\n```", styles)
+    code = layout.placed[0].layout
+    assert isinstance(code, CodeLayout)
+    found = {
+        code.position_at(QPointF(x, y))
+        for y in range(round(styles.px(HEADER)), round(layout.height), 4)
+        for x in range(0, round(WIDTH), 3)
+    }
+    assert found == set(range(len(code.text) + 1))
 
 
 def test_line_height_is_that_of_a_book(styles: Styles) -> None:

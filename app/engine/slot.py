@@ -152,7 +152,6 @@ class Reply:
             rendered_prompt=self.request.prompt.rendered,
             notes=list(self.request.notes),
             cut=list(getattr(self.request.prompt, "cut", [])),
-            cut=list(getattr(self.request.prompt, "cut", [])),
             reuse_source=self.reuse_source,
         )
 

@@ -76,11 +76,6 @@ class Weights:
         text: bytes | None = llama.llama_model_chat_template(self.model, name.encode())
         return None if text is None else text.decode("utf-8", "replace")
 
-    def named_template(self, name: str) -> str | None:
-        """One of the file's further templates (`tokenizer.chat_template.NAME`)."""
-        text: bytes | None = llama.llama_model_chat_template(self.model, name.encode())
-        return None if text is None else text.decode("utf-8", "replace")
-
     @property
     def memory(self) -> Any:
         return llama.llama_get_memory(self.context)
@@ -359,7 +354,6 @@ def _describe(
         load_s=time.perf_counter() - started,
         notes=notes,
         fast_hash=_fast_hash(header),
-        templates=header.template_names,
         estimate=estimate_of(plan_),
         loras=list(options.loras),
         n_slots=int(llama.llama_n_seq_max(context)),

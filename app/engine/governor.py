@@ -67,12 +67,14 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Trial:
-    """Other threads for a few steps. `reference_s`: what a step took before."""
+    """Other threads for a few steps. `reference_s`: what a step took before. `is_first`: only to
+    know the machine."""
 
     origin: int
     rows: int
     reference_s: float
     upwards: bool
+    is_first: bool = False
     samples: list[float] = field(default_factory=list)
 
 
@@ -106,6 +108,10 @@ class Governor:
     def n_threads(self) -> int:
         return self._ladder[self._at]
 
+    @property
+    def _is_lowest(self) -> bool:
+        return self._at == len(self._ladder) - 1
+
     def after_step(self, rows: int, cells: int, elapsed_s: float, now: float) -> Change | None:
         """A step of `rows` writers is over; the cache holds `cells`. What changes, if anything."""
         if rows > MAX_ROWS or elapsed_s <= 0 or len(self._ladder) == 1:
@@ -121,7 +127,10 @@ class Governor:
             return None
         if not self._knows_machine:
             self._knows_machine = True
-            return self._try(rows, seen, now, upwards=False)
+            change = self._try(rows, seen, now, upwards=False)
+            if self._trial is not None:
+                self._trial.is_first = True
+            return change
         if self._is_slow(seen, expected_s) and now >= self._down_at:
             return self._try(rows, seen, now, upwards=False)
         if self._at > 0 and now >= self._up_at:
@@ -139,7 +148,7 @@ class Governor:
     # --- trying -----------------------------------------------------------------------------
 
     def _try(self, rows: int, seen: _Seen, now: float, *, upwards: bool) -> Change | None:
-        if not upwards and self._at == len(self._ladder) - 1:
+        if not upwards and self._is_lowest:
             self._down_at = now + self._down_wait_s
             return None
         self._trial = _Trial(self._at, rows, seen.usual_s, upwards)
@@ -157,9 +166,17 @@ class Governor:
             if elapsed_s > _LOSS * trial.reference_s or (last and ratio > 1):
                 return self._back(trial, now)
             return self._settle(trial, now) if last else None
-        if elapsed_s > trial.reference_s or (last and ratio > _GAIN):
-            return self._back(trial, now)
+        if ratio > _GAIN:
+            lost = elapsed_s > _LOSS * trial.reference_s
+            return self._back(trial, now) if lost or self._is_lowest else self._deeper(trial)
         return self._settle(trial, now) if last or ratio < _SURE_GAIN else None
+
+    def _deeper(self, trial: _Trial) -> Change:
+        """Not better and not worse: perhaps more cores are taken than that."""
+        self._at += 1
+        trial.samples.clear()
+        self._seen.pop((trial.rows, self.n_threads), None)
+        return Change(self.n_threads)
 
     def _back(self, trial: _Trial, now: float) -> Change:
         """It was no better. Ask again later, the later the more often it failed."""
@@ -169,7 +186,7 @@ class Governor:
         if trial.upwards:
             self._up_at = now + max(self._up_wait_s, cost_s)
             self._up_wait_s = min(2 * self._up_wait_s, _LONGEST_WAIT_S)
-        else:
+        elif not trial.is_first:
             self._down_at = now + max(self._down_wait_s, cost_s)
             self._down_wait_s = min(2 * self._down_wait_s, _LONGEST_WAIT_S)
             # Fewer threads are no faster, so this is what a step takes now.
@@ -184,7 +201,7 @@ class Governor:
             self._up_at = now
             return Change(self.n_threads, "The machine has room again.")
         self._down_wait_s, self._up_wait_s = _DOWN_WAIT_S, _UP_WAIT_S
-        self._up_at = now + self._up_wait_s
+        self._up_at = now + max(self._up_wait_s, _WORTH * trial.reference_s)
         self._down_at = now
         self._knows_machine = False  # perhaps still fewer are better still
         return Change(self.n_threads, "Another program takes processor time.")

@@ -404,8 +404,8 @@ class Tokens(Message, frozen=True, tag=True):
 
 
 class PromptCount(Message, frozen=True, tag=True):
-    """`n_tokens` of the prompt as the policy lets it be; the whole conversation has `n_whole`, and
-    `n_cut` of its messages are left out. More than `n_ctx` tokens would be refused."""
+    """`n_tokens` of the prompt as the policy lets it be; more than `n_ctx` would be refused. Where
+    `n_cut` messages are left out, the whole conversation has `n_whole` tokens."""
 
     n_tokens: int
     n_ctx: int

@@ -386,9 +386,9 @@ class Serving:
         try:
             built = self._render(command, weights)
         except PromptTooLong as error:
-            return PromptCount(error.used, error.limit, n_whole=error.used)
-        n_tokens = len(built.ids)
-        return PromptCount(n_tokens, weights.n_ctx, len(built.cut), built.n_whole or n_tokens)
+            return PromptCount(error.used, error.limit)
+        n_whole = built.n_whole if built.cut else 0
+        return PromptCount(len(built.ids), weights.n_ctx, len(built.cut), n_whole)
 
     def _answer_guarded(self, command: Tokenize | CountPrompt | ReadVocabulary) -> None:
         try:

@@ -7,48 +7,60 @@ what is left. What must hold:
 * Every value is checked before anything native sees it (`check`): native samplers assert.
 * The selecting stage is last, and before it a finite candidate is left; an empty or all −inf
   array would abort the process or select garbage. Otherwise `NoCandidate` names the stage.
-* Every stage is applied once per token: some have state, some draw from the seed.
+* Every stage is applied once per draw: some have state, some draw from the seed.
+* With a grammar a token is drawn first and tested; only if it is refused the whole vocabulary is
+  masked and the chain applied again, as llama.cpp's server does. So a refused token costs a
+  second number of each random stage.
 
-A new stage needs a struct in `protocol.py` and a row in `_KINDS`: its name, its checks and its
-native constructor.
+The stages are in `registry.py`. Two things differ from llama.cpp's own chain, where that one goes
+wrong: after a logit bias the array counts as unsorted (llama.cpp goes on with the old order, and
+divides infinities once the best token is banned); and before typical sampling candidates without
+any probability are dropped (of 0 · ln 0 llama.cpp makes "not a number", and keeps any tokens).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from app.engine.banned import check_banned
+from app.engine.bounds import BadSetting as BadSetting, Bounds, check_number, check_switch
+from app.engine.grammar import Grammar, check_grammar, new_grammar
 from app.engine.native import Candidates, llama
-from app.engine.protocol import (
-    Dist,
-    Greedy,
-    MinP,
-    Penalties,
-    Sampling,
-    Stage,
-    Temperature,
-    TopK,
-    TopP,
+from app.engine.protocol import LogitBias, Sampling, Stage, Temperature
+from app.engine.registry import (
+    KINDS,
+    MAX_SEED as MAX_SEED,
+    Context,
+    Kind,
+    biases_of,
+    check_stage,
+    stage_name as stage_name,
 )
 from app.engine.tracing import Scores, Snapshot
+from app.engine.uniforms import Uniforms, holds, takes_number
 
-MAX_SEED: Final = 2**32 - 2
+if TYPE_CHECKING:
+    from app.engine.vocabulary import Vocabulary
+
 MAX_STAGES: Final = 32
-_SCORES: Final = "scores"
+MAX_MIN_TOKENS: Final = 10_000_000
+SCORES: Final = "scores"
+END_TOKENS: Final = "end-token-ban"
+BANNED: Final = "banned-strings"
+GRAMMAR: Final = "grammar"
 
+_NEGLIGIBLE: Final = np.float32(80.0)
+"""This far below the best, e⁻⁸⁰ is the smallest share that float32 still tells from 0."""
 
-class BadSetting(Exception):  # noqa: N818
-    """A value that cannot be used; `sentence` names the field and what it may be."""
+_MAY_OVERFLOW: Final = frozenset(("temperature", "dynamic-temperature"))
 
-    def __init__(self, field: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.field = field
-        self.sentence = sentence
+Ids = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class NoCandidate(Exception):  # noqa: N818
@@ -57,154 +69,54 @@ class NoCandidate(Exception):  # noqa: N818
     def __init__(self, stage: str) -> None:
         super().__init__(stage)
         self.stage = stage
-        if stage == _SCORES:
-            self.sentence = (
-                "The weights gave no usable scores (not a number, or infinite). "
-                "The file may be damaged; load it again or choose another one."
-            )
-        else:
-            self.sentence = (
-                f"The sampling stage “{stage}” left no token to choose from. "
-                "Give it a milder value or take it out of the chain."
-            )
+        self.sentence = _NOTHING_LEFT.get(
+            stage,
+            f"The sampling stage “{stage}” left no token to choose from. "
+            "Give it a milder value or take it out of the chain.",
+        )
+
+
+_NOTHING_LEFT: Final = {
+    SCORES: "The weights gave no usable scores (not a number, or infinite). "
+    "The file may be damaged; load it again or choose another one.",
+    GRAMMAR: "The grammar allows none of the tokens that these weights could write here. "
+    "Make it wider, or take back what forbids tokens (bans, the smallest length).",
+    BANNED: "Every token that could come here begins a banned string. Ban less.",
+    END_TOKENS: "Only an end token could come here, and end tokens are banned.",
+}
 
 
 # --- checks ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """What a field may hold. `words` follows "must be"."""
+def check(sampling: Sampling, vocabulary: Vocabulary | None = None) -> None:
+    """Raise BadSetting for the first value that native code must not see.
 
-    low: float
-    high: float
-    words: str
-    whole: bool = False
-
-
-_Check = tuple[str, str, _Bounds]
-"""Attribute, its name for people, its bounds."""
-
-_SHARE: Final = _Bounds(0.0, 1.0, "between 0 and 1")
-_KEEP: Final = _Bounds(1, 1_000_000, "a whole number from 1", whole=True)
-
-
-def _check_number(value: object, label: str, field: str, bounds: _Bounds) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole and (bounds.whole or not isinstance(value, float)):
-        kind = "a whole number" if bounds.whole else "a number"
-        raise BadSetting(field, f"{label} must be {kind}, not {_shown(value)}.")
-    assert isinstance(value, int | float)
-    if not math.isfinite(value) or not bounds.low <= value <= bounds.high:
-        raise BadSetting(field, f"{label} must be {bounds.words}, not {_shown(value)}.")
-
-
-def _shown(value: object) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 40 else text[:40] + "…"
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What a native constructor may need beyond its stage."""
-
-    n_vocab: int
-    n_ctx: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A row of the registry."""
-
-    name: str
-    checks: tuple[_Check, ...]
-    build: Callable[[Any, _Context], Any]
-
-
-def _penalties(stage: Penalties, context: _Context) -> Any:
-    # Native code takes −1 for "off"; the whole context is what the protocol means by it.
-    last_n = context.n_ctx if stage.last_n < 0 else stage.last_n
-    return llama.llama_sampler_init_penalties(
-        context.n_vocab, last_n, stage.repeat, stage.frequency, stage.presence
-    )
-
-
-_KINDS: Final[dict[type[Stage], _Kind]] = {
-    Penalties: _Kind(
-        "penalties",
-        (
-            (
-                "last_n",
-                "Penalty window",
-                _Bounds(-1, 1_000_000, "-1 (the whole context), 0 (off) or more", whole=True),
-            ),
-            ("repeat", "Repetition penalty", _Bounds(0.01, 100.0, "between 0.01 and 100")),
-            ("frequency", "Frequency penalty", _Bounds(-100.0, 100.0, "between -100 and 100")),
-            ("presence", "Presence penalty", _Bounds(-100.0, 100.0, "between -100 and 100")),
-        ),
-        _penalties,
-    ),
-    TopK: _Kind(
-        "top-k",
-        (("k", "Top-k", _Bounds(-1, 10_000_000, "0 (off) or a whole number above", whole=True)),),
-        lambda stage, _: llama.llama_sampler_init_top_k(stage.k),
-    ),
-    TopP: _Kind(
-        "top-p",
-        (("p", "Top-p", _SHARE), ("min_keep", "Top-p's smallest number of tokens", _KEEP)),
-        lambda stage, _: llama.llama_sampler_init_top_p(stage.p, stage.min_keep),
-    ),
-    MinP: _Kind(
-        "min-p",
-        (("p", "Min-p", _SHARE), ("min_keep", "Min-p's smallest number of tokens", _KEEP)),
-        lambda stage, _: llama.llama_sampler_init_min_p(stage.p, stage.min_keep),
-    ),
-    Temperature: _Kind(
-        "temperature",
-        (("t", "Temperature", _Bounds(0.0, 100.0, "between 0 and 100")),),
-        lambda stage, _: llama.llama_sampler_init_temp(stage.t),
-    ),
-    Greedy: _Kind("greedy", (), lambda _, __: llama.llama_sampler_init_greedy()),
-    Dist: _Kind("dist", (), lambda _, context: llama.llama_sampler_init_dist(context.seed)),
-}
-_SELECTING: Final = (Greedy, Dist)
-
-
-def check(sampling: Sampling) -> None:
-    """Raise BadSetting for the first value that native code must not see."""
+    Token IDs and grammars can only be judged with a vocabulary; `scheduler.add` gives it.
+    """
     if len(sampling.filters) > MAX_STAGES:
         raise BadSetting("filters", f"A sampling chain may have at most {MAX_STAGES} stages.")
     for position, stage in enumerate(sampling.filters):
-        if isinstance(stage, _SELECTING):
+        if type(stage) in KINDS and KINDS[type(stage)].selects:
             raise BadSetting(
                 "filters", f"“{stage_name(stage)}” selects a token, so it must be the last stage."
             )
-        _check_stage(stage, f"filters[{position}]")
-    if not isinstance(sampling.select, _SELECTING):
+        check_stage(stage, f"filters[{position}]", vocabulary)
+    if type(sampling.select) not in KINDS or not KINDS[type(sampling.select)].selects:
+        names = ", ".join(kind.name for kind in KINDS.values() if kind.selects)
         raise BadSetting(
-            "select", "The last stage of a sampling chain must select a token (greedy or dist)."
+            "select", f"The last stage of a sampling chain must select a token ({names})."
         )
-    _check_stage(sampling.select, "select")
+    check_stage(sampling.select, "select", vocabulary)
     if sampling.seed is not None:
-        _check_number(
-            sampling.seed,
-            "Seed",
-            "seed",
-            _Bounds(0, MAX_SEED, f"a whole number from 0 to {MAX_SEED}", whole=True),
-        )
-
-
-def _check_stage(stage: Stage, where: str) -> None:
-    kind = _KINDS.get(type(stage))
-    if kind is None:
-        raise BadSetting(where, f"There is no sampling stage “{type(stage).__name__}”.")
-    for attribute, label, bounds in kind.checks:
-        _check_number(getattr(stage, attribute), label, f"{where}.{attribute}", bounds)
-
-
-def stage_name(stage: Stage) -> str:
-    return _KINDS[type(stage)].name
+        bounds = Bounds(0, MAX_SEED, f"a whole number from 0 to {MAX_SEED}", whole=True)
+        check_number(sampling.seed, "Seed", "seed", bounds)
+    words = f"a whole number from 0 to {MAX_MIN_TOKENS:,}"
+    shortest = Bounds(0, MAX_MIN_TOKENS, words, whole=True)
+    check_number(sampling.min_tokens, "The smallest length", "min_tokens", shortest)
+    check_switch(sampling.ban_end_token, "Banning end tokens", "ban_end_token")
+    check_banned(sampling.banned_strings)
+    check_grammar(sampling.grammar, sampling.json_schema, vocabulary)
 
 
 def fresh_seed() -> int:
@@ -217,76 +129,320 @@ def fresh_seed() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A drawn token and, where recorded, the candidates after each stage."""
+    """A drawn token; where recorded, what each stage changed; and the number that drew it."""
 
     token_id: int
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[Snapshot, ...] = ()
+    uniform: float | None = None
+
+
+@dataclass(slots=True)
+class _Step:
+    """A stage at work. `idle`: llama.cpp made an empty sampler of it, which changes nothing."""
+
+    kind: Kind
+    stage: Stage
+    sampler: Any
+    idle: bool
+    biased: Ids
+
+
+@dataclass(slots=True)
+class Moment:
+    """The chain as it was before a draw. `Chain.restore` uses it up; else it must be freed."""
+
+    draws: int
+    samplers: dict[int, Any] = field(default_factory=dict)
+    grammar: Grammar | None = None
+
+    def free(self) -> None:
+        while self.samplers:
+            llama.llama_sampler_free(self.samplers.popitem()[1])
+        if self.grammar is not None:
+            self.grammar.close()
+            self.grammar = None
+
+
+class _Seen:
+    """The different tokens of prompt and reply: all that penalties and DRY could change."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+        self._ids = np.empty(256, np.int32)
+
+    def add(self, token_ids: Iterable[int]) -> None:
+        for token_id in token_ids:
+            if token_id not in self._known:
+                if len(self._known) == len(self._ids):
+                    self._ids = np.concatenate([self._ids, np.empty_like(self._ids)])
+                self._ids[len(self._known)] = token_id
+                self._known.add(token_id)
+
+    @property
+    def ids(self) -> Ids:
+        return self._ids[: len(self._known)]
 
 
 class Chain:
     """The native stages of one request. Close it when the request ends.
 
-    `seed` is the one in use: the request's, or a fresh one where it gave none.
+    `seed` is the one in use: the request's, or a fresh one where it gave none. `vocabulary` is
+    needed by what deals with texts: biases by text, DRY, grammars, end tokens.
     """
 
-    def __init__(self, sampling: Sampling, *, n_vocab: int, n_ctx: int) -> None:
-        check(sampling)
+    def __init__(
+        self,
+        sampling: Sampling,
+        *,
+        n_vocab: int,
+        n_ctx: int,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        check(sampling, vocabulary)
         self.seed = fresh_seed() if sampling.seed is None else sampling.seed
-        context = _Context(n_vocab, n_ctx, self.seed)
-        self._stages: list[tuple[str, Any]] = []
-        for stage in [*sampling.filters, sampling.select]:
-            kind = _KINDS[type(stage)]
-            self._stages.append((kind.name, kind.build(stage, context)))
-        self._window = max(
-            (n_ctx if s.last_n < 0 else s.last_n)
-            for s in [Penalties(last_n=0), *sampling.filters]
-            if isinstance(s, Penalties)
+        self._context = Context(n_vocab, n_ctx, self.seed, vocabulary)
+        self._n_vocab = n_vocab
+        self._steps = [self._step(stage) for stage in [*sampling.filters, sampling.select]]
+        self._grammar = (
+            new_grammar(sampling.grammar, sampling.json_schema, vocabulary)
+            if vocabulary is not None
+            else None
         )
+        self._end_ids = np.array(vocabulary.eog_ids if vocabulary is not None else [], np.int32)
+        self._min_tokens = sampling.min_tokens
+        self._ban_end_token = sampling.ban_end_token
+        self._seen = _Seen()
+        self._uniforms = Uniforms(self.seed) if holds() else None
+        self._draws = 0
+        self._accepted = 0
+
+    def _step(self, stage: Stage) -> _Step:
+        kind = KINDS[type(stage)]
+        sampler = kind.build(stage, self._context)
+        idle = (llama.llama_sampler_name(sampler) or b"").startswith(b"?")
+        biases = biases_of(stage, self._context.vocabulary) if isinstance(stage, LogitBias) else {}
+        return _Step(kind, stage, sampler, idle, np.array(list(biases), np.int32))
 
     def see_prompt(self, token_ids: Sequence[int]) -> None:
-        """Let the stages with a memory (penalties) see the prompt, as llama.cpp's server does."""
-        for token_id in token_ids[max(len(token_ids) - self._window, 0) :]:
-            self.accept(token_id)
+        """Let the stages with a memory (penalties, DRY) see the prompt, as llama.cpp's server
+        does. A grammar is about the reply alone."""
+        self._seen.add(token_ids)
+        for step in self._steps:
+            if step.kind.touches == "seen" and not step.idle:
+                window = getattr(step.stage, "last_n", -1)
+                start = 0 if window < 0 else max(len(token_ids) - window, 0)
+                for token_id in token_ids[start:]:
+                    llama.llama_sampler_accept(step.sampler, token_id)
 
-    def draw(self, scores: Scores, candidates: Candidates, *, record: bool = False) -> Draw:
-        """Draw a token from `scores` [n_vocab]; they are copied into `candidates`."""
-        best = float(scores.max())
-        if not math.isfinite(best):
-            raise NoCandidate(_SCORES)
+    def draw(
+        self,
+        scores: Scores,
+        candidates: Candidates,
+        *,
+        record: bool = False,
+        banned: Iterable[int] = (),
+    ) -> Draw:
+        """Draw a token from `scores` [n_vocab]; they are copied into `candidates`.
+
+        `banned`: tokens that may not be drawn this time.
+        """
+        if not math.isfinite(float(scores.max())):
+            raise NoCandidate(SCORES)
+        snapshots: list[Snapshot] | None = [] if record else None
+        self._fill(scores, candidates, banned, snapshots)
+        token_id, uniform = self._apply(candidates, snapshots)
+        if self._grammar is None or self._grammar.allows(token_id):
+            return Draw(token_id, tuple(snapshots or ()), uniform)
+        snapshots = [] if record else None
+        self._fill(scores, candidates, banned, snapshots)
+        self._grammar.mask(candidates)
+        if snapshots is not None:
+            snapshots.append(Snapshot(GRAMMAR, scores=candidates.view["logit"].copy()))
+        if not math.isfinite(float(np.max(candidates.view["logit"]))):
+            return Draw(self._only_end(), tuple(snapshots or ()))
+        token_id, uniform = self._apply(candidates, snapshots)
+        return Draw(token_id, tuple(snapshots or ()), uniform)
+
+    def _fill(
+        self,
+        scores: Scores,
+        candidates: Candidates,
+        banned: Iterable[int],
+        snapshots: list[Snapshot] | None,
+    ) -> None:
+        """All candidates, without those that may not even reach the first stage."""
         candidates.fill(scores)
-        snapshots: list[Snapshot] = []
-        for name, sampler in self._stages:
-            llama.llama_sampler_apply(sampler, candidates.reference)
-            if not _has_finite(candidates, name):
+        for name, ids in self._bans(banned):
+            candidates.ban(ids)
+            if snapshots is not None:
+                nothing = np.full(len(ids), -np.inf, np.float32)
+                snapshots.append(Snapshot(name, ids, nothing, is_partial=True))
+            if not math.isfinite(float(np.max(candidates.view["logit"]))):
                 raise NoCandidate(name)
-            if record:
-                view = candidates.view
-                snapshots.append(Snapshot(name, view["id"].copy(), view["logit"].copy()))
-        selected = int(candidates.native.selected)
-        if not 0 <= selected < candidates.native.size:
-            raise NoCandidate(self._stages[-1][0])
-        return Draw(int(candidates.native.data[selected].id), tuple(snapshots))
+
+    def _bans(self, banned: Iterable[int]) -> list[tuple[str, Ids]]:
+        bans = []
+        too_short = self._accepted < self._min_tokens
+        if (too_short or self._ban_end_token) and len(self._end_ids):
+            bans.append((END_TOKENS, self._end_ids))
+        if ids := list(banned):
+            bans.append((BANNED, np.array(ids, np.int32)))
+        return bans
+
+    def _only_end(self) -> int:
+        """Nothing is left under the grammar: an end token, if the grammar is complete and only
+        bans stood against it."""
+        assert self._grammar is not None
+        for token_id in self._end_ids:
+            if self._grammar.allows(int(token_id)):
+                return int(token_id)
+        raise NoCandidate(GRAMMAR)
+
+    def _apply(
+        self, candidates: Candidates, snapshots: list[Snapshot] | None
+    ) -> tuple[int, float | None]:
+        """All stages in order; the selected token and the number that selected it."""
+        is_whole = True
+        for step in self._steps:
+            if not step.idle:
+                is_whole = self._apply_one(step, candidates, is_whole, snapshots)
+            elif snapshots is not None:
+                snapshots.append(Snapshot(step.kind.name))
+            if not step.idle and not _has_finite(candidates, step.kind.name):
+                raise NoCandidate(step.kind.name)
+        native, name = candidates.native, self._steps[-1].kind.name
+        selected = int(native.selected)
+        if not 0 <= selected < native.size:
+            raise NoCandidate(name)
+        uniform = None
+        if takes_number(name, int(native.size)):
+            uniform = None if self._uniforms is None else self._uniforms[self._draws]
+            self._draws += 1
+        return int(native.data[selected].id), uniform
+
+    def _apply_one(
+        self,
+        step: _Step,
+        candidates: Candidates,
+        is_whole: bool,
+        snapshots: list[Snapshot] | None,
+    ) -> bool:
+        """One stage; whether candidate i is still token i after it."""
+        name, native = step.kind.name, candidates.native
+        if is_whole and step.kind.touches:
+            ids = self._seen.ids if step.kind.touches == "seen" else step.biased
+            changed = candidates.apply_to(step.sampler, ids)
+            if snapshots is not None:
+                snapshots.append(Snapshot(name, ids.copy(), changed, is_partial=True))
+            return True
+        before = int(native.size)
+        if name == "typical":
+            _drop_hopeless(candidates)
+        llama.llama_sampler_apply(step.sampler, candidates.reference)
+        if name == "logit-bias":
+            native.sorted = False
+        is_whole = is_whole and not step.kind.orders
+        if snapshots is not None:
+            snapshots.append(_snapshot(step, candidates, is_whole, before))
+        return is_whole
+
+    def allows(self, token_id: int) -> bool:
+        """Whether the grammar, if there is one, lets the token come next."""
+        return self._grammar is None or self._grammar.allows(token_id)
 
     def accept(self, token_id: int) -> None:
-        """The token becomes part of the text: stages with a memory remember it."""
-        for _, sampler in self._stages:
-            llama.llama_sampler_accept(sampler, token_id)
+        """The token becomes part of the reply: stages with a memory remember it."""
+        self._accepted += 1
+        self._seen.add((token_id,))
+        for step in self._steps:
+            llama.llama_sampler_accept(step.sampler, token_id)
+        if self._grammar is not None:
+            self._grammar.accept(token_id)
+
+    # --- going back -----------------------------------------------------------------------
+
+    def before_draw(self) -> Moment:
+        """What the next draw will change: the random stages. Microseconds."""
+        moment = Moment(self._draws)
+        for position, step in enumerate(self._steps):
+            if step.kind.draws and not step.idle:
+                moment.samplers[position] = llama.llama_sampler_clone(step.sampler)
+        return moment
+
+    def complete(self, moment: Moment) -> None:
+        """After that draw, before its token is accepted: add what accepting will change."""
+        for position, step in enumerate(self._steps):
+            if step.kind.touches == "seen" and not step.idle:
+                moment.samplers[position] = llama.llama_sampler_clone(step.sampler)
+        if self._grammar is not None:
+            moment.grammar = self._grammar.clone()
+
+    def restore(self, moment: Moment, accepted: int) -> None:
+        """Go back to before the draw, when `accepted` tokens had been accepted."""
+        self._draws, self._accepted = moment.draws, accepted
+        for position, sampler in moment.samplers.items():
+            step = self._steps[position]
+            llama.llama_sampler_free(step.sampler)
+            step.sampler = sampler
+            if step.kind.name == "adaptive-p":
+                _advance(sampler, self._draws)
+        moment.samplers.clear()
+        if moment.grammar is not None and self._grammar is not None:
+            self._grammar.close()
+            self._grammar, moment.grammar = moment.grammar, None
 
     def close(self) -> None:
-        while self._stages:
-            llama.llama_sampler_free(self._stages.pop()[1])
+        while self._steps:
+            llama.llama_sampler_free(self._steps.pop().sampler)
+        if self._grammar is not None:
+            self._grammar.close()
+            self._grammar = None
+
+
+def _advance(sampler: Any, draws: int) -> None:
+    """Bring a clone's random generator to where it was: llama.cpp copies adaptive-p's running
+    mean, but starts its generator anew. Accepting another token than the last one drawn leaves
+    the mean as it is."""
+    two = Candidates(2)
+    for _ in range(draws):
+        two.fill(np.zeros(2, np.float32))
+        llama.llama_sampler_apply(sampler, two.reference)
+    llama.llama_sampler_accept(sampler, -2)
+
+
+def _snapshot(step: _Step, candidates: Candidates, is_whole: bool, before: int) -> Snapshot:
+    """What the stage did, as little of it as says everything: see `Snapshot`."""
+    name, native = step.kind.name, candidates.native
+    if name in ("greedy", "dist"):
+        return Snapshot(name)
+    if isinstance(step.stage, Temperature) and step.stage.t > 0:
+        return Snapshot(name, scale=step.stage.t)
+    if name in _ONLY_REMOVES and native.size == before:
+        return Snapshot(name)
+    view = candidates.view
+    return Snapshot(name, None if is_whole else view["id"].copy(), view["logit"].copy())
+
+
+_ONLY_REMOVES: Final = frozenset(("top-k", "top-p", "min-p", "typical", "xtc"))
+
+
+def _drop_hopeless(candidates: Candidates) -> None:
+    logits = candidates.view["logit"]
+    wanted = logits > np.max(logits) - _NEGLIGIBLE
+    if not wanted.all():
+        candidates.keep(wanted)
 
 
 def _has_finite(candidates: Candidates, name: str) -> bool:
     """Whether a usable candidate is left: the best score must be a finite number.
 
-    Only a division (temperature) can make scores infinite; after any other stage one finite
-    score is proof enough, and the first one nearly always is.
+    Only some stages can make scores infinite; after any other one finite score is proof enough,
+    and the first one nearly always is.
     """
     size = int(candidates.native.size)
     if size == 0:
         return False
     first_is_finite = math.isfinite(candidates.native.data[0].logit)
-    if candidates.native.sorted or (first_is_finite and name != _KINDS[Temperature].name):
+    if candidates.native.sorted or (first_is_finite and name not in _MAY_OVERFLOW):
         return first_is_finite
     return math.isfinite(float(np.max(candidates.view["logit"])))

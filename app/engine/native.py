@@ -197,15 +197,42 @@ class Candidates:
         self.native.selected = -1
         self.native.sorted = False
 
+    def ban(self, token_ids: np.ndarray[Any, np.dtype[np.int32]]) -> None:
+        """Set tokens to −inf; only right after `fill`, while candidate i is token i."""
+        self._array["logit"][token_ids] = -np.inf
+
+    def keep(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        """Drop the candidates that are not `wanted`; the others keep their order."""
+        left = self.view[wanted]
+        self.view[: len(left)] = left
+        self.native.size = len(left)
+
+    def apply_to(self, sampler: Any, token_ids: np.ndarray[Any, np.dtype[np.int32]]) -> Any:
+        """Apply a sampler that judges each candidate by itself to these tokens alone, while
+        candidate i is token i. Returns their new scores."""
+        few = np.empty(len(token_ids), CANDIDATE)
+        few["id"] = token_ids
+        few["logit"] = self._array["logit"][token_ids]
+        pointer = few.ctypes.data_as(llama.llama_token_data_p)
+        array = llama.llama_token_data_array(data=pointer, size=len(few), selected=-1)
+        llama.llama_sampler_apply(sampler, ctypes.byref(array))
+        self._array["logit"][token_ids] = few["logit"]
+        return few["logit"].copy()
+
+    @property
+    def address(self) -> int:
+        """Where the first candidate lies (a sampler may have moved it)."""
+        return ctypes.cast(self.native.data, ctypes.c_void_p).value or 0
+
     @property
     def view(self) -> np.ndarray[Any, Any]:
         """What is left now, as it lies in memory (a sampler may have replaced the array)."""
-        address = ctypes.cast(self.native.data, ctypes.c_void_p).value
+        address = self.address
         size = int(self.native.size)
         if address == self._address:
             left: np.ndarray[Any, Any] = self._array[:size]
             return left
-        raw = (ctypes.c_ubyte * (size * CANDIDATE.itemsize)).from_address(address or 0)
+        raw = (ctypes.c_ubyte * (size * CANDIDATE.itemsize)).from_address(address)
         elsewhere: np.ndarray[Any, Any] = np.ctypeslib.as_array(raw).view(CANDIDATE)
         return elsewhere
 

@@ -111,35 +111,100 @@ class Measurer:
             self._reach *= 1.1
 
 
+# --- what the stages did --------------------------------------------------------------------------
+
+SURVIVED: Final = 255
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The candidate array after one stage: a copy, to be evaluated later on another thread."""
+    """What one stage changed, as little of it as says everything; evaluated on another thread.
+
+    Copying 262,144 candidates after every stage would cost more than the stages. So:
+
+    * nothing given: the stage left the candidates and their scores as they were;
+    * `scale`: it divided all scores by this number;
+    * `is_partial`: `ids` now have `scores`, all others are as before;
+    * `scores` without `ids`: the scores of the whole vocabulary, by ID;
+    * `ids` and `scores`: these candidates are left.
+    """
 
     stage: str
-    ids: np.ndarray[Any, np.dtype[np.int32]]
-    scores: Scores
+    ids: np.ndarray[Any, np.dtype[np.int32]] | None = None
+    scores: Scores | None = None
+    scale: float | None = None
+    is_partial: bool = False
 
 
-def stage_effect(snapshot: Snapshot, token_id: int) -> StageEffect:
-    """How many candidates a stage left, and the probability of `token_id` among them.
+class Replay:
+    """The candidates as one stage after the other left them, beginning with all scores.
 
-    Three scores 2, 1, −inf leave two candidates; the first has e² / (e² + e) = 0.73.
+    >>> replay = Replay(np.array([2, 1, 0], np.float32), 0, np.array([0, 1], np.int32))
+    >>> replay.follow(Snapshot("top-k", np.array([0], np.int32), np.array([2], np.float32)))
+    StageEffect(stage='top-k', left=1, probability=1.0)
+    >>> replay.removed_by.tolist()
+    [255, 0]
     """
-    scores = snapshot.scores
-    left = int(np.count_nonzero(scores > -np.inf))
-    at = _index_of(snapshot.ids, token_id)
-    if at is None or not left:
-        return StageEffect(snapshot.stage, left, 0.0)
-    weight = np.exp(scores - scores.max())
-    return StageEffect(snapshot.stage, left, float(weight[at] / weight.sum(dtype=np.float64)))
 
+    def __init__(
+        self, scores: Scores, token_id: int, watched: np.ndarray[Any, np.dtype[np.int32]]
+    ) -> None:
+        self._ids: np.ndarray[Any, np.dtype[np.int32]] | None = None
+        self._scores = scores
+        self._token_id = token_id
+        self._watched = watched
+        self._stage = 0
+        self._left = 0
+        self._probability: float | None = None
+        self.removed_by = np.full(len(watched), SURVIVED, np.uint8)
 
-def _index_of(ids: np.ndarray[Any, np.dtype[np.int32]], token_id: int) -> int | None:
-    # Until a stage sorts, candidate i is token i.
-    if token_id < len(ids) and ids[token_id] == token_id:
-        return token_id
-    found = np.flatnonzero(ids == token_id)
-    return int(found[0]) if len(found) else None
+    def follow(self, snapshot: Snapshot) -> StageEffect:
+        """Go on to after this stage: how many candidates are left, and the share of the token."""
+        if self._take(snapshot) or self._probability is None:
+            self._measure()
+        assert self._probability is not None
+        self._stage += 1
+        return StageEffect(snapshot.stage, self._left, self._probability)
+
+    def _take(self, snapshot: Snapshot) -> bool:
+        """Whether the stage changed anything."""
+        if snapshot.scale is not None:
+            if snapshot.scale == 1:
+                return False
+            self._scores = self._scores / np.float32(snapshot.scale)
+        elif snapshot.scores is None:
+            return False
+        elif snapshot.is_partial:
+            if self._ids is not None:
+                raise ValueError("a partial snapshot needs the whole vocabulary before it")
+            if snapshot.ids is None or len(snapshot.ids) == 0:
+                return False
+            self._scores = self._scores.copy()
+            self._scores[snapshot.ids] = snapshot.scores
+        else:
+            self._ids, self._scores = snapshot.ids, snapshot.scores
+        return True
+
+    def _measure(self) -> None:
+        scores = self._scores
+        is_left = scores > -np.inf
+        self._left = int(np.count_nonzero(is_left))
+        self._probability = 0.0
+        at = self._index_of(self._token_id)
+        if at is not None and self._left:
+            weight = np.exp(scores - scores.max())
+            self._probability = float(weight[at] / weight.sum(dtype=np.float64))
+        if self._ids is None:
+            here = is_left[self._watched]
+        else:
+            here = np.isin(self._watched, self._ids[is_left])
+        self.removed_by[~here & (self.removed_by == SURVIVED)] = self._stage
+
+    def _index_of(self, token_id: int) -> int | None:
+        if self._ids is None:
+            return token_id
+        found = np.flatnonzero(self._ids == token_id)
+        return int(found[0]) if len(found) else None
 
 
 def as_array(values: np.ndarray[Any, Any]) -> Array:
@@ -173,6 +238,7 @@ class TokenRecord:
     snapshots: tuple[Snapshot, ...]
     alternatives: int
     ms: float
+    uniform: float | None = None
     text: str = ""
     part: Literal["content", "reasoning"] = "content"
     context_used: int = 0
@@ -180,6 +246,7 @@ class TokenRecord:
 
     def event(self, measurer: Measurer) -> TokenArrived | Held:
         measured = measurer.measure(self.scores, self.token_id, self.alternatives)
+        replay = Replay(self.scores, self.token_id, measured.alternative_ids)
         trace = TokenTrace(
             index=self.index,
             token_id=self.token_id,
@@ -189,8 +256,10 @@ class TokenRecord:
             entropy=measured.entropy,
             alternative_ids=as_array(measured.alternative_ids),
             alternative_logprobs=as_array(measured.alternative_logprobs),
-            stages=[stage_effect(snapshot, self.token_id) for snapshot in self.snapshots],
+            stages=[replay.follow(snapshot) for snapshot in self.snapshots],
             ms=self.ms,
+            removed_by=as_array(replay.removed_by) if self.snapshots else None,
+            uniform=self.uniform,
         )
         if self.held:
             return Held(self.request_id, trace)

@@ -8,6 +8,8 @@ a vocabulary.
 from __future__ import annotations
 
 import ctypes
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,6 +23,7 @@ from app.engine.tracing import as_array
 _UNKNOWN: Final = 1
 _CONTROL: Final = 8
 _HIDDEN: Final = _UNKNOWN | _CONTROL
+_MAX_DRY_SAMPLERS: Final = 4
 _TAGS: Final = frozenset(tag.encode() for pair in REASONING_TAGS for tag in pair)
 
 
@@ -29,6 +32,7 @@ class Vocabulary:
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
+        self._dry_samplers: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self.n_vocab = int(llama.llama_vocab_n_tokens(handle))
         self._pieces: list[bytes | None] = [None] * self.n_vocab
         self.bos_id = self._special(llama.llama_vocab_bos(handle))
@@ -77,6 +81,21 @@ class Vocabulary:
 
     def is_eog(self, token_id: int) -> bool:
         return token_id in self._eog
+
+    @property
+    def handle(self) -> Any:
+        """The llama_vocab, for native samplers that need one."""
+        return self._handle
+
+    def dry_sampler(self, key: tuple[object, ...], build: Callable[[], Any]) -> Any:
+        """The DRY sampler of these settings, to be cloned: making one looks for breakers in every
+        token. The last few are kept."""
+        if key not in self._dry_samplers:
+            self._dry_samplers[key] = build()
+            if len(self._dry_samplers) > _MAX_DRY_SAMPLERS:
+                llama.llama_sampler_free(self._dry_samplers.popitem(last=False)[1])
+        self._dry_samplers.move_to_end(key)
+        return self._dry_samplers[key]
 
     @property
     def bos_text(self) -> str:

@@ -21,7 +21,7 @@ from app.engine.protocol import (
     TopK,
     TopP,
 )
-from app.engine.tracing import stage_effect
+from app.engine.tracing import Replay
 from app.engine.weights import Weights
 
 BAD: list[tuple[Sampling, str, str]] = [
@@ -178,7 +178,8 @@ def test_stages_say_what_they_left() -> None:
     chain = Chain(Sampling([TopK(4), TopP(0.8), Temperature(2.0)], seed=1), n_vocab=6, n_ctx=10)
     scores = np.log(np.array([0.05, 0.4, 0.1, 0.3, 0.05, 0.1], np.float32))
     draw = chain.draw(scores, Candidates(6), record=True)
-    effects = [stage_effect(snapshot, 1) for snapshot in draw.snapshots]
+    replay = Replay(scores, 1, np.arange(6, dtype=np.int32))
+    effects = [replay.follow(snapshot) for snapshot in draw.snapshots]
     assert [(e.stage, e.left) for e in effects] == [
         ("top-k", 4),
         ("top-p", 3),

@@ -16,9 +16,18 @@ from app.engine.protocol import (
     Log,
     Note,
     ProtocolError,
+    StageEffect,
     TokenArrived,
 )
-from app.engine.tracing import Measurer, Outbox, Snapshot, TokenRecord, as_array, stage_effect
+from app.engine.tracing import (
+    SURVIVED,
+    Measurer,
+    Outbox,
+    Replay,
+    Snapshot,
+    TokenRecord,
+    as_array,
+)
 
 
 def naive(scores: np.ndarray, token_id: int) -> tuple[float, int, float, np.ndarray]:
@@ -78,17 +87,58 @@ def test_measuring_does_not_depend_on_what_was_measured_before() -> None:
         assert first.entropy == again.entropy
 
 
-def test_stage_effect_counts_finite_candidates_and_shares() -> None:
+def test_replay_counts_finite_candidates_and_shares() -> None:
     snapshot = Snapshot(
         "temperature",
         np.array([9, 4, 7], np.int32),
         np.array([2.0, 1.0, -np.inf], np.float32),
     )
-    effect = stage_effect(snapshot, 9)
-    assert (effect.stage, effect.left) == ("temperature", 2)
-    assert effect.probability == pytest.approx(np.e / (np.e + 1), abs=1e-6)
-    assert stage_effect(snapshot, 7).probability == 0.0
-    assert stage_effect(snapshot, 1234).probability == 0.0
+    start = np.zeros(12, np.float32)
+
+    def effect(token_id: int) -> StageEffect:
+        return Replay(start, token_id, np.empty(0, np.int32)).follow(snapshot)
+
+    assert (effect(9).stage, effect(9).left) == ("temperature", 2)
+    assert effect(9).probability == pytest.approx(np.e / (np.e + 1), abs=1e-6)
+    assert effect(7).probability == 0.0
+    assert effect(1).probability == 0.0
+
+
+def test_replay_follows_every_kind_of_snapshot() -> None:
+    """The same six stages by small differences and by full copies."""
+    source = np.random.default_rng(3)
+    scores = source.normal(0, 3, 500).astype(np.float32)
+    watched = np.argsort(-scores)[:64].astype(np.int32)
+    token_id = int(watched[5])
+    some = np.array([token_id, 3, int(watched[0])], np.int32)
+    punished = scores.copy()
+    punished[some] = [0.5, -np.inf, 1.0]
+    cool = punished / np.float32(0.7)
+    masked = np.where(cool > 1.0, cool, np.float32(-np.inf))
+    kept = np.flatnonzero(masked > 2.0).astype(np.int32)
+    kept = np.union1d(kept, np.array([token_id], np.int32)).astype(np.int32)
+    left = np.where(np.isin(np.arange(500), kept), cool, np.float32(-np.inf))
+    small = [
+        Snapshot("penalties", some, punished[some], is_partial=True),
+        Snapshot("top-p"),
+        Snapshot("temperature", scale=0.7),
+        Snapshot("top-n-sigma", scores=masked),
+        Snapshot("top-k", kept[::-1], cool[kept[::-1]]),
+        Snapshot("dist"),
+    ]
+    full = [punished, punished, cool, masked, left, left]
+    replay = Replay(scores, token_id, watched)
+    gone: dict[int, int] = {}
+    for stage, (snapshot, after) in enumerate(zip(small, full, strict=True)):
+        effect = replay.follow(snapshot)
+        weights = np.exp(after.astype(np.float64) - after.max())
+        assert effect.left == int((after > -np.inf).sum())
+        assert effect.probability == pytest.approx(weights[token_id] / weights.sum(), abs=1e-6)
+        for place, watched_id in enumerate(watched):
+            if after[watched_id] == -np.inf:
+                gone.setdefault(place, stage)
+    assert replay.removed_by.tolist() == [gone.get(place, SURVIVED) for place in range(64)]
+    assert 0 < len(gone) < 64
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.int64, np.uint8])

@@ -1,0 +1,107 @@
+"""Banned strings: texts that never appear in a reply, whatever the weights say.
+
+Tokens are held back while they may be the beginning of a banned string, and taken back when it is
+complete: up to the token in which it begins. It is matched on bytes, exactly and with case, so
+token borders and split characters make no difference.
+
+    banned: "red rose"        held back, in tokens
+    a  red                    | red|
+    a  red ro                 | red| ro|
+    a  red rope               ||                  a near miss: released
+    a  red rose               take back 2 tokens: "rose" completes it, " red" began it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.engine.bounds import check_list, check_text
+
+MAX_STRINGS: Final = 64
+MAX_BYTES: Final = 1000
+
+
+def check_banned(strings: object) -> None:
+    """Raise BadSetting for the first banned string that cannot be used."""
+    check_list(strings, "Banned strings", "banned_strings", most=MAX_STRINGS)
+    assert isinstance(strings, list | tuple)
+    for position, text in enumerate(strings):
+        check_text(text, "A banned string", f"banned_strings[{position}]", most=MAX_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    start: int
+    end: int
+
+
+class BannedMatcher:
+    """Which of the last tokens may begin a banned string, and which one did.
+
+    >>> matcher = BannedMatcher(["red rose"])
+    >>> [matcher.feed(piece) for piece in (b"a", b" red", b" ro")], matcher.n_held
+    ([0, 0, 0], 2)
+    >>> matcher.feed(b"se!"), matcher.n_held
+    (3, 0)
+    """
+
+    def __init__(self, banned: Sequence[str]) -> None:
+        self._banned = [text.encode() for text in banned]
+        self._bytes = b""
+        self._starts: list[int] = []
+
+    @property
+    def n_held(self) -> int:
+        """How many of the last tokens a banned string may begin or go on in."""
+        return len(self._starts)
+
+    def feed(self, piece: bytes) -> int:
+        """Take one more token; how many of the last tokens (this one too) are to be taken back.
+        They are forgotten here, as if they had never come."""
+        self._starts.append(len(self._bytes))
+        self._bytes += piece
+        match = self._first_match()
+        taken = 0
+        if match is not None:
+            first = self._token_at(match.start)
+            taken = len(self._starts) - first
+            self._bytes = self._bytes[: self._starts[first]]
+            del self._starts[first:]
+        self._let_go()
+        return taken
+
+    def _first_match(self) -> _Match | None:
+        """The match that ends first; of those that end together, the longest."""
+        found = [
+            _Match(start, start + len(text))
+            for text in self._banned
+            if (start := self._bytes.find(text)) >= 0
+        ]
+        return min(found, key=lambda match: (match.end, match.start), default=None)
+
+    def _token_at(self, position: int) -> int:
+        """The token that holds this byte. Tokens without bytes hold none."""
+        return max(i for i, start in enumerate(self._starts) if start <= position)
+
+    def _let_go(self) -> None:
+        """Forget the tokens in which no banned string can begin any more."""
+        keep = max((_overlap(self._bytes, text) for text in self._banned), default=0)
+        if keep == 0:
+            self._bytes, self._starts = b"", []
+            return
+        first = self._token_at(len(self._bytes) - keep)
+        cut = self._starts[first]
+        self._bytes = self._bytes[cut:]
+        self._starts = [start - cut for start in self._starts[first:]]
+
+
+def _overlap(data: bytes, wanted: bytes) -> int:
+    """Length of the longest end of `data` that is a proper beginning of `wanted`."""
+    start = max(len(data) - len(wanted) + 1, 0)
+    while (start := data.find(wanted[0], start)) >= 0:
+        if wanted.startswith(data[start:]):
+            return len(data) - start
+        start += 1
+    return 0

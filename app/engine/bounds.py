@@ -1,0 +1,79 @@
+"""What a setting may hold, and the sentence for what it may not.
+
+Everything that comes from a person or a file is checked here before anything runs: native
+samplers assert, and an assertion ends the process.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+_MAX_SHOWN: Final = 40
+
+
+class BadSetting(Exception):  # noqa: N818
+    """A value that cannot be used; `sentence` names the field and what it may be."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field = field
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a number may be. `words` follows "must be"."""
+
+    low: float
+    high: float
+    words: str
+    whole: bool = False
+
+
+def check_number(value: object, label: str, field: str, bounds: Bounds) -> None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole and (bounds.whole or not isinstance(value, float)):
+        kind = "a whole number" if bounds.whole else "a number"
+        raise BadSetting(field, f"{label} must be {kind}, not {shown(value)}.")
+    assert isinstance(value, int | float)
+    # Compared before it is asked whether it is finite: an integer may be too large for a float.
+    if not bounds.low <= value <= bounds.high or not math.isfinite(value):
+        raise BadSetting(field, f"{label} must be {bounds.words}, not {shown(value)}.")
+
+
+def check_switch(value: object, label: str, field: str) -> None:
+    if not isinstance(value, bool):
+        raise BadSetting(field, f"{label} must be on or off, not {shown(value)}.")
+
+
+def check_text(value: object, label: str, field: str, *, most: int, least: int = 1) -> None:
+    """A text of `least` to `most` bytes (UTF-8) that C can take: no NUL, no lone surrogate."""
+    if not isinstance(value, str):
+        raise BadSetting(field, f"{label} must be a text, not {shown(value)}.")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise BadSetting(field, f"{label} holds half a character (a lone surrogate).") from None
+    if "\0" in value:
+        raise BadSetting(field, f"{label} holds the character NUL, which no text can have.")
+    if size < least:
+        raise BadSetting(field, f"{label} is empty. Write something there, or take it out.")
+    if size > most:
+        raise BadSetting(field, f"{label} has {size:,} bytes; there may be at most {most:,}.")
+
+
+def check_list(value: object, label: str, field: str, *, most: int) -> None:
+    if not isinstance(value, list | tuple):
+        raise BadSetting(field, f"{label} must be a list, not {shown(value)}.")
+    if len(value) > most:
+        raise BadSetting(field, f"{label} has {len(value):,} entries; there may be {most:,}.")
+
+
+def shown(value: object) -> str:
+    """A value as a sentence may quote it: never long, never over several lines."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
+        return "a number of that size"
+    text = str(value) if isinstance(value, int | float) else repr(value)
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"

@@ -1,0 +1,269 @@
+"""Grammars: what a reply must look like, as GBNF or as a JSON schema.
+
+llama.cpp's grammar sampler holds the state; this file keeps it from everything that would end the
+process. What must hold:
+
+* The text is bounded in size, nesting, rules and branching before native code parses it.
+* Only a token that the grammar allows is accepted: any other one ends in an uncaught C++
+  exception ("Unexpected empty grammar stack").
+* Testing one token costs microseconds, the whole vocabulary 7 to 95 ms and, where a grammar is
+  ambiguous, minutes. So the vocabulary is masked in pieces, and one that takes too long ends
+  the reply (`GrammarTooSlow`), not the engine.
+
+Parse errors come only as text on stderr: `_parse` reads it there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from app.engine.bounds import BadSetting, check_text, shown
+from app.engine.grammar_limits import (
+    MAX_NESTING,
+    MAX_RULES,
+    MAX_WAYS,
+    largest_ways,
+    shape_of,
+)
+from app.engine.native import Candidates, llama
+
+if TYPE_CHECKING:
+    from app.engine.vocabulary import Vocabulary
+
+MAX_BYTES: Final = 64 * 1024
+MAX_SCHEMA_DEPTH: Final = 32
+_ROOT: Final = b"root"
+_LIMIT_S: Final = 5.0
+_PIECE: Final = 256
+
+
+class GrammarTooSlow(Exception):  # noqa: N818
+    """Finding what the grammar allows takes too long."""
+
+    sentence = (
+        "The grammar is too ambiguous: finding which tokens it allows takes too long. Write it so "
+        "that the next character decides which rule applies."
+    )
+
+
+class Grammar:
+    """The state of one reply in its grammar. Close it, or give it to a `Chain` that does."""
+
+    def __init__(self, native: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._native = native
+        self._clock = clock
+        self._one = (llama.llama_token_data * 1)()
+        self._array = llama.llama_token_data_array(data=self._one, size=1, selected=-1)
+        self._reference = ctypes.byref(self._array)
+
+    def allows(self, token_id: int) -> bool:
+        """Whether the token may come next."""
+        self._one[0].id, self._one[0].logit = token_id, 1.0
+        began = self._clock()
+        llama.llama_sampler_apply(self._native, self._reference)
+        if self._clock() - began > _LIMIT_S:
+            raise GrammarTooSlow
+        return bool(self._one[0].logit > -np.inf)
+
+    def mask(self, candidates: Candidates) -> None:
+        """Set what may not come next to −inf. Each candidate is judged by itself, so judging them
+        piece by piece gives the same as all at once."""
+        size, address = int(candidates.native.size), candidates.address
+        piece = llama.llama_token_data_array(selected=-1)
+        began = self._clock()
+        for start in range(0, size, _PIECE):
+            piece.data = ctypes.cast(address + start * 12, llama.llama_token_data_p)
+            piece.size = min(_PIECE, size - start)
+            llama.llama_sampler_apply(self._native, ctypes.byref(piece))
+            if self._clock() - began > _LIMIT_S:
+                raise GrammarTooSlow
+
+    def accept(self, token_id: int) -> None:
+        """The token becomes part of the reply; `allows` must have said yes."""
+        began = self._clock()
+        llama.llama_sampler_accept(self._native, token_id)
+        if self._clock() - began > _LIMIT_S:
+            raise GrammarTooSlow
+
+    def clone(self) -> Grammar:
+        return Grammar(llama.llama_sampler_clone(self._native), self._clock)
+
+    def close(self) -> None:
+        if self._native:
+            llama.llama_sampler_free(self._native)
+            self._native = None
+
+
+# --- from text ------------------------------------------------------------------------------------
+
+
+def check_grammar(grammar: object, json_schema: object, vocabulary: Vocabulary | None) -> None:
+    """Raise BadSetting where the grammar or the schema cannot be used. Without a vocabulary only
+    its size and shape are looked at."""
+    text = grammar_text(grammar, json_schema)
+    if text and vocabulary is not None:
+        Grammar(_parse(text, vocabulary, _field(json_schema))).close()
+
+
+def new_grammar(grammar: str, json_schema: str, vocabulary: Vocabulary) -> Grammar | None:
+    """The grammar of a request at its beginning, or None if it has none. Raises BadSetting."""
+    text = grammar_text(grammar, json_schema)
+    return Grammar(_parse(text, vocabulary, _field(json_schema))) if text else None
+
+
+def grammar_text(grammar: object, json_schema: object) -> str:
+    """The GBNF of a request within its bounds, or "". Raises BadSetting."""
+    if grammar != "" and json_schema != "":
+        raise BadSetting("json_schema", "Give either a grammar or a JSON schema, not both.")
+    if json_schema != "":
+        check_text(json_schema, "The JSON schema", "json_schema", most=MAX_BYTES)
+        text = schema_to_gbnf(str(json_schema))
+        _check_shape(text, "The grammar of this JSON schema", "json_schema")
+        return text
+    check_text(grammar, "The grammar", "grammar", most=MAX_BYTES, least=0)
+    if grammar != "":
+        _check_shape(str(grammar), "The grammar", "grammar")
+    return str(grammar)
+
+
+def _field(json_schema: object) -> str:
+    return "json_schema" if json_schema else "grammar"
+
+
+def _check_shape(text: str, label: str, field: str) -> None:
+    check_text(text, label, field, most=4 * MAX_BYTES)
+    shape = shape_of(text)
+    if shape.nesting > MAX_NESTING:
+        raise BadSetting(field, f"{label} nests brackets more than {MAX_NESTING} deep.")
+    if len(shape.rules) > MAX_RULES:
+        raise BadSetting(field, f"{label} has more than {MAX_RULES:,} rules.")
+    if largest_ways(text) > MAX_WAYS:
+        raise BadSetting(
+            field,
+            f"{label} is too ambiguous: one of its rules can begin in more than {MAX_WAYS:,} ways.",
+        )
+
+
+def _parse(text: str, vocabulary: Vocabulary, field: str) -> Any:
+    """The native grammar sampler of `text`, or BadSetting with what llama.cpp printed about it."""
+    with _captured_stderr() as printed:
+        native = llama.llama_sampler_init_grammar(vocabulary.handle, text.encode(), _ROOT)
+    if native:
+        return native
+    label = "The JSON schema gives a grammar that" if field == "json_schema" else "The grammar"
+    raise BadSetting(field, f"{label} {_reason(text, printed[0])}.")
+
+
+def _reason(text: str, printed: str) -> str:
+    """llama.cpp's complaint as words that follow "The grammar"."""
+    found = re.search(r"error parsing grammar: (.*?)\n\n", printed, re.DOTALL)
+    if found is None:
+        if re.search(r"^\s*root\s*::=", text, re.MULTILINE) is None:
+            return "has no rule named “root”"
+        return "has a rule that begins with itself (left recursion), which llama.cpp cannot follow"
+    message, _, rest = found.group(1).partition(" at ")
+    message = message.rstrip()
+    if not rest or not text.endswith(rest):
+        return f"cannot be read: {shown_words(message)}"
+    before = text[: len(text) - len(rest)]
+    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    return f"cannot be read at line {line}, column {column}: {shown_words(message)}"
+
+
+def shown_words(message: str) -> str:
+    message = " ".join(message.split())
+    return message if len(message) <= 100 else message[:100] + "…"
+
+
+_stderr_lock = threading.Lock()
+
+
+@contextmanager
+def _captured_stderr() -> Iterator[list[str]]:
+    """What is printed to file descriptor 2 meanwhile, as the one entry of the list.
+
+    The parser prints with fprintf, past llama.cpp's log. What other threads print in these
+    microseconds lands here too; it is printed again unless the parser complained as well.
+    """
+    printed = [""]
+    with _stderr_lock, tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield printed
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            data = file.read()
+            printed[0] = data.decode("utf-8", "replace")
+            if data and b"error parsing grammar" not in data:
+                os.write(2, data)
+
+
+# --- from a JSON schema ---------------------------------------------------------------------------
+
+
+def schema_to_gbnf(schema: str) -> str:
+    """The grammar of the JSON texts that fit `schema`. Raises BadSetting.
+
+    The conversion is llama-cpp-python's (llama.cpp's own script); its module imports nothing
+    heavy. Nothing is fetched: a `$ref` to another document is refused.
+    """
+    try:
+        data = json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        words = str(error) if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        raise BadSetting("json_schema", f"The JSON schema is no JSON: {words}.") from None
+    if not isinstance(data, dict):
+        raise BadSetting("json_schema", "The JSON schema must be an object, like {…}.")
+    if _depth(data) > MAX_SCHEMA_DEPTH:
+        raise BadSetting("json_schema", f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep.")
+    converter = _converter()
+    try:
+        resolved = converter.resolve_refs(data, "schema")
+        converter.visit(resolved, "")
+        return str(converter.format_grammar())
+    except Exception as error:  # noqa: BLE001 - whatever a strange schema does to the converter
+        reason = shown(str(error) or type(error).__name__).strip("'\"")
+        raise BadSetting(
+            "json_schema", f"The JSON schema cannot be turned into a grammar: {reason}."
+        ) from None
+
+
+def _converter() -> Any:
+    library = importlib.import_module("llama_cpp.llama_grammar")
+
+    class Converter(library.SchemaConverter):  # type: ignore[misc, name-defined]
+        """With backslashes escaped: a constant "a\\nb" would else demand a bare line break."""
+
+        def _format_literal(self, literal: str) -> str:
+            return str(super()._format_literal(literal.replace("\\", "\\\\")))
+
+    return Converter(prop_order={}, allow_fetch=False, dotall=False, raw_pattern=False)
+
+
+def _depth(value: object) -> int:
+    """How deep objects and lists nest, without recursion."""
+    deepest, todo = 0, [(value, 1)]
+    while todo:
+        part, depth = todo.pop()
+        if isinstance(part, dict | list):
+            deepest = max(deepest, depth)
+            inner = part.values() if isinstance(part, dict) else part
+            todo += [(child, depth + 1) for child in inner]
+    return deepest

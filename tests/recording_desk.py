@@ -53,6 +53,7 @@ class FakeDesk:
         self.engine_state = EngineStateChanged("stopped")
         self.settings = Settings()
         self.is_generating = False
+        self.is_waiting = False
         self.weights: list[Weights] = []
         self.takes_messages = True
         self.log: list[tuple[str, str]] = []

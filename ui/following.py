@@ -58,6 +58,7 @@ class Following(QObject):
         self._last_path = ""
         self._last_undo = ""
         self._is_generating = False
+        self._waiting_id = ""
         bridge.conversations_changed.connect(self._on_conversations_changed)
         bridge.conversation_opened.connect(self._on_conversation_opened)
         bridge.conversation_changed.connect(self._on_conversation_changed)
@@ -102,7 +103,7 @@ class Following(QObject):
         self._show_title(conversation.title)
         self._chat.transcript.set_conversation(event.messages)
         self._chat.composer.set_text(conversation.draft)
-        self._chat.status.set_waiting(False)
+        self._show_waiting(self._desk.is_waiting)
         self._chat.status.clear_reply()
         self._show_body()
         self._look_whether_generating()
@@ -172,7 +173,7 @@ class Following(QObject):
 
     def _on_prefill_progressed(self, event: PrefillProgressed) -> None:
         if event.conversation_id == self._open_id:
-            self._chat.status.set_prefill(event)
+            self._chat.status.clear_reply()
             done, total = event.done_tokens, event.total_tokens
             self._chat.transcript.set_progress(
                 event.message_id, f"Reading the prompt, {done:,} of {total:,} tokens"
@@ -180,8 +181,20 @@ class Following(QObject):
 
     def _on_send_queued(self, event: SendQueued) -> None:
         if event.conversation_id == self._open_id:
-            self._chat.status.set_waiting(event.waiting)
+            self._show_waiting(event.waiting)
         self._look_whether_generating()
+
+    def _show_waiting(self, is_waiting: bool) -> None:
+        """That the last message waits, and what for: below it, and in the status line."""
+        messages = self._desk.messages if is_waiting else ()
+        waiting_id = messages[-1].id if messages else ""
+        if self._waiting_id and self._waiting_id != waiting_id:
+            self._chat.transcript.set_progress(self._waiting_id, "")
+        self._waiting_id = waiting_id
+        if waiting_id:
+            words = _waiting_words(self._desk.engine_state)
+            self._chat.transcript.set_progress(waiting_id, words)
+        self._chat.status.set_waiting(is_waiting)
 
     def _on_context_counted(self, event: ContextCounted) -> None:
         self._chat.status.set_context(event.used, event.size)
@@ -201,6 +214,8 @@ class Following(QObject):
             self._chat.toasts.dismiss(NO_WEIGHTS_SENTENCE)  # what it asks for is being done
         self._chat.header.set_engine_state(event)
         self._chat.status.set_engine_state(event)
+        if self._waiting_id:
+            self._show_waiting(True)
         notice = self._engine_notice(event)
         if notice is None:
             self._chat.banners.dismiss("engine")
@@ -266,3 +281,12 @@ class Following(QObject):
             return
         level = "error" if event.state == "failed" else "warning"
         self._chat.banners.show_notice(Notice("store", level, event.sentence))
+
+
+def _waiting_words(state: EngineStateChanged) -> str:
+    """What a message waits for."""
+    if state.loaded is not None:
+        return "Waits for its turn"
+    if state.state in LOADING:
+        return "Waits for the weights to load"
+    return "Waits for weights: choose some at the top"

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
-from app.chat.events import EngineStateChanged, PrefillProgressed, StatusFigures
+from app.chat.events import EngineStateChanged, StatusFigures
 from app.engine.protocol import Loaded
 from models.records import MessageCounts
 from ui.figures import device_text, memory_text, rate_text, seconds_text
@@ -139,13 +139,6 @@ class StatusLine(QWidget):
         )
         self._show()
 
-    def set_prefill(self, progress: PrefillProgressed) -> None:
-        """The prompt is being read; the reply has no figures yet."""
-        done, total = progress.done_tokens, progress.total_tokens
-        self._texts["tokens"] = f"reading the prompt, {done:,} / {total:,}"
-        self._texts["rate"] = self._texts["first_token"] = ""
-        self._show()
-
     def set_engine_state(self, state: EngineStateChanged) -> None:
         self._loaded = state.loaded
         if state.loaded is None:
@@ -165,7 +158,7 @@ class StatusLine(QWidget):
         self._show()
 
     def clear_reply(self) -> None:
-        """Another chat is on screen: its figures are not those of the last reply."""
+        """Another chat or another reply is on screen: the figures of the last one go."""
         for name in ("tokens", "rate", "first_token"):
             self._texts[name] = ""
         self._show()

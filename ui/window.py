@@ -92,6 +92,7 @@ class MainWindow(QMainWindow):
         chat.composer.stop_requested.connect(desk.stop)
         chat.composer.draft_changed.connect(desk.save_draft)
         chat.transcript.retry_requested.connect(desk.retry)
+        chat.transcript.new_chat_requested.connect(self.new_chat)
         chat.transcript.version_step_requested.connect(desk.show_version)
         chat.transcript.link_activated.connect(lambda address: confirm_link(self, address))
         chat.header.weights_chosen.connect(desk.load_weights)

@@ -220,6 +220,11 @@ class Desk:
         """Whether a reply grows, or waits, in the open conversation: Send is Stop then."""
         return self._replies.is_busy(self._shelf.open.id)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a message of the open conversation was said to wait (`SendQueued`)."""
+        return self._replies.is_waiting(self._shelf.open.id)
+
     def known_weights(self) -> list[Weights]:
         return self._loader.known_weights()
 

@@ -27,7 +27,7 @@ from app.chat.events import (
 )
 from app.chat.loading import Loader
 from app.chat.prompts import clean_message, generate_request, is_encodable
-from app.chat.reply import Reply, fields_at_end
+from app.chat.reply import Reply, fields_at_end, in_the_apps_words
 from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings, now
 from app.engine.protocol import (
@@ -87,6 +87,12 @@ class Replies:
     def is_busy(self, conversation_id: str) -> bool:
         """Whether a reply waits or grows there."""
         return conversation_id in self._waiting or self._reply_in(conversation_id) is not None
+
+    def is_waiting(self, conversation_id: str) -> bool:
+        """Whether the user was told that a message there waits."""
+        waiting = self._waiting.get(conversation_id)
+        reply = self._reply_in(conversation_id)
+        return bool(waiting and waiting.is_announced) or bool(reply and reply.is_queued)
 
     def is_growing(self, conversation_id: str) -> bool:
         return self._reply_in(conversation_id) is not None
@@ -295,7 +301,8 @@ class Replies:
     def take_queued(self, event: Queued) -> None:
         reply = self._requests.get(event.id)
         if reply is not None:
-            self._around.emit(SendQueued(reply.conversation_id, waiting=event.position > 0))
+            reply.is_queued = event.position > 0
+            self._around.emit(SendQueued(reply.conversation_id, waiting=reply.is_queued))
 
     def take_note(self, event: Note) -> None:
         """Say a note once per conversation and kind: it would come back with each reply."""
@@ -348,6 +355,8 @@ class Replies:
     def _end(self, reply: Reply, ending: Finished | Stopped | Failed) -> None:
         self._around.alarms.cancel(f"save {reply.message.id}")
         self._show_text(reply)
+        if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
+            ending = in_the_apps_words(ending, self._loader.loaded)
         message = reply.ended(ending)
         self._growing.pop(reply.message.id, None)
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))

@@ -6,8 +6,18 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from app.chat.events import StatusFigures
-from app.engine.protocol import Failed, Finished, Stopped, Summary, TextFlushed, TokenArrived
+from app.engine.protocol import (
+    Failed,
+    Finished,
+    Loaded,
+    Stopped,
+    Summary,
+    TextFlushed,
+    TokenArrived,
+)
 from models.records import Message, MessageCounts, MessageState
 
 CLOSED_SENTENCE: Final = "The app was closed while this reply was being written."
@@ -19,12 +29,14 @@ class Reply:
     """A reply in the making. `message` is its row as it was first stored (streaming).
 
     `request_id` is None until the engine was asked; `is_stop_wanted` covers a Stop that
-    comes before that. `unshown` is text (with its part) that no view has been told of yet.
+    comes before that; `is_queued`: the engine is busy with others. `unshown` is text (with its
+    part) that no view has been told of yet.
     """
 
     message: Message
     request_id: int | None = None
     is_stop_wanted: bool = False
+    is_queued: bool = False
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
@@ -156,6 +168,20 @@ def _counts(summary: Summary) -> MessageCounts:
         first_token_s=None,
         total_s=None,
     )
+
+
+def in_the_apps_words(failed: Failed, loaded: Loaded | None) -> Failed:
+    """A prompt that is too long, with what can be done about it in the window."""
+    tokens, _, size = failed.evidence.partition("/")
+    if not (tokens.isdecimal() and size.isdecimal()):
+        return failed
+    steps = "Start a new chat, write a shorter message, or "
+    if loaded is None or loaded.n_ctx < loaded.n_ctx_train:
+        steps += "set a larger context window in Settings under Engine and load the weights again."
+    else:
+        steps += "choose other weights."
+    facts = f"This chat has {int(tokens):,} tokens and the context window holds {int(size):,}."
+    return msgspec.structs.replace(failed, sentence=f"{facts} {steps}")
 
 
 STORED_AT_END: Final = (

@@ -335,7 +335,9 @@ class Oversight:
             self._child.send(request.command)
         except ProtocolError:
             del self._open[request.id]
-            sentence = "This is too much text for one request. Send it in parts."
+            sentence = (
+                "This is too much text for one request. Start a new chat and send it in parts."
+            )
             self._finish(Failed(request.id, "prompt_too_long", sentence))
 
     def _report(self, child: ChildProcess, report: ChildReport) -> None:

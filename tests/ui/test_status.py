@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QLabel, QProgressBar
 from pytestqt.qtbot import QtBot
 from recording_desk import loaded
 
-from app.chat.events import EngineStateChanged, PrefillProgressed, StatusFigures
+from app.chat.events import EngineStateChanged, StatusFigures
 from ui.status import LEAVE_FIRST, StatusLine
 from ui.theme import Theme
 
@@ -70,14 +70,6 @@ def test_a_first_token_at_once_is_a_measurement_too(status: StatusLine) -> None:
     assert "first token 0.00 s" in shown(status)
     assert "1 token" in shown(status)
     assert "1 thread" in shown(status)
-
-
-def test_reading_the_prompt_shows_how_far(status: StatusLine) -> None:
-    status.set_engine_state(READY)
-    status.set_figures(FIGURES)
-    status.set_prefill(PrefillProgressed("c1", "m1", 512, 2000))
-    assert "reading the prompt, 512 / 2,000" in shown(status)
-    assert status.text("rate") == ""
 
 
 def test_a_waiting_message_is_said(status: StatusLine) -> None:

@@ -420,8 +420,73 @@ def test_figures_reach_the_status_line(window: MainWindow, bridge: FakeBridge) -
     assert status.text("context") == "99 / 4,096"
     bridge.prefill_progressed.emit(PrefillProgressed("other", "m1", 1, 2))
     assert status.text("tokens") == "40 tokens"
-    bridge.prefill_progressed.emit(PrefillProgressed("c1", "m2", 1, 2))
-    assert status.text("tokens") == "reading the prompt, 1 / 2"
+
+
+def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge) -> None:
+    """Under the question; the status line drops what it said of the reply before."""
+    status = window.chat.status
+    bridge.message_added.emit(MessageAdded(message(3, Role.USER, "And of Spain?")))
+    growing = message(4, Role.ASSISTANT, "", state=MessageState.STREAMING)
+    bridge.message_added.emit(MessageAdded(growing))
+    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
+    bridge.prefill_progressed.emit(PrefillProgressed("c1", "m4", 1, 2))
+    assert window.chat.transcript.rows.item(3).progress == "Reading the prompt, 1 of 2 tokens"
+    assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
+    assert status.text("context") == "70 / 4,096"
+    assert status.text("threads") == "2 threads"
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (EngineStateChanged("loading", SMOL), "Waits for the weights to load"),
+        (READY, "Waits for its turn"),
+        (EngineStateChanged("stopped"), "Waits for weights: choose some at the top"),
+    ],
+)
+def test_a_message_that_waits_says_so_below_itself(
+    window: MainWindow,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    state: EngineStateChanged,
+    words: str,
+) -> None:
+    set_engine(desk, bridge, state)
+    asked = message(3, Role.USER, "And of Spain?")
+    desk.messages = (QUESTION, REPLY, asked)
+    bridge.message_added.emit(MessageAdded(asked))
+    item = window.chat.transcript.rows.item(2)
+    height = item.height
+    desk.is_waiting = True
+    bridge.send_queued.emit(SendQueued("c1", True))
+    assert item.progress == words
+    assert item.height > height
+
+    set_engine(desk, bridge, EngineStateChanged("starting", SMOL))
+    assert item.progress == "Waits for the weights to load"
+    bridge.send_queued.emit(SendQueued("other", False))
+    assert item.progress
+    desk.is_waiting = False
+    bridge.send_queued.emit(SendQueued("c1", False))
+    assert item.progress == ""
+    assert item.height == height
+
+
+def test_a_chat_that_is_opened_again_still_says_that_it_waits(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
+    desk.messages, desk.is_waiting = (QUESTION,), True
+    bridge.conversation_opened.emit(ConversationOpened(CHATS[0], desk.messages))
+    assert window.chat.transcript.rows.item(0).progress == "Waits for the weights to load"
+    assert "as soon as" in window.chat.status.accessibleDescription()
+
+
+def test_a_chat_that_is_too_long_leads_to_a_new_one(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    window.chat.transcript.new_chat_requested.emit()
+    assert desk.called("new_conversation") == [()]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def paint_action(
     radius = styles.px(6)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    if action.name == "try_again":
+    if action.name in ("try_again", "new_chat"):
         painter.setBrush(QColor(colors.hover if is_hovered else colors.card))
         painter.setPen(QPen(QColor(colors.dim if colors.is_dark else colors.line), 1))
         painter.drawRoundedRect(rect, styles.px(8), styles.px(8))

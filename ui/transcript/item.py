@@ -89,14 +89,14 @@ class MessageItem:
 
     def set_message(self, message: Message) -> None:
         """Take over another state of the same message; text already there is kept."""
-        self.message = message
+        was_streaming, self.message = self.is_streaming, message
         self._trouble = None
         self._content = self._grown(self._content, message.content, self.is_quoted)
         if self._reasoning is None:
             self._set_reasoning(message.reasoning)
         else:
             self._reasoning = self._grown(self._reasoning, message.reasoning, False)
-        if not self.is_streaming:
+        if was_streaming and not self.is_streaming:
             self.progress = ""
 
     def append(self, text: str, part: str) -> None:
@@ -214,7 +214,8 @@ class MessageItem:
                 moved = action.rect.translated(rect.topLeft())
                 found.append(Action(moved, action.name, action.label, action.payload))
         if trouble := self._trouble_lines():
-            found.append(Action(self._try_again_rect(trouble), "try_again", "Try again", ""))
+            name, label = self._way_out()
+            found.append(Action(self._trouble_button(trouble), name, label, ""))
         return [*found, *self._footer_actions()]
 
     # Painting
@@ -317,7 +318,13 @@ class MessageItem:
         top = content.bottom() + (px(12) if content.height() > 1 else 0)
         return QRectF(0, top, self._width, max(lines.height + px(20), px(48)))
 
-    def _try_again_rect(self, lines: TextLines) -> QRectF:
+    def _way_out(self) -> tuple[str, str]:
+        """What the box of trouble offers: what would fail again is no way out."""
+        if self.message.stop_reason == "prompt_too_long":
+            return "new_chat", "New chat"
+        return "try_again", "Try again"
+
+    def _trouble_button(self, lines: TextLines) -> QRectF:
         px = self._styles.px
         box = self._trouble_rect(lines)
         return QRectF(box.right() - px(96 + 8), box.center().y() - px(16), px(96), px(32))
@@ -326,7 +333,7 @@ class MessageItem:
         px = self._styles.px
         if self.is_quoted:
             bottom = self._bubble_rect().bottom()
-            has_row = self.message.sibling_count > 1
+            has_row = self.message.sibling_count > 1 or bool(self.progress)
             return QRectF(0, bottom, self._width, px(ROW) if has_row else 0)
         if lines := self._trouble_lines():
             top = self._trouble_rect(lines).bottom() + px(4)
@@ -347,7 +354,7 @@ class MessageItem:
         right = versions[0].rect.left() - px(4) if versions else row.right()
         copy = QRectF(right - side, y, side, side)
         found = [Action(copy, "copy_message", "Copy message", ""), *versions]
-        if self._trouble_lines() is None:  # else the box above offers it
+        if self._trouble_lines() is None or self._way_out()[0] != "try_again":
             retry = copy.translated(-side - px(2), 0)
             found.insert(0, Action(retry, "retry", "Try again", ""))
         return found
@@ -359,7 +366,7 @@ class MessageItem:
         x = bubble.left() - side - px(6)
         y = bubble.bottom() - side - px(7)
         found = [Action(QRectF(x, y, side, side), "copy_message", "Copy message", "")]
-        if row.height():
+        if self.message.sibling_count > 1:
             found += self._version_actions(row.right(), row.center().y() - side / 2)
         return found
 
@@ -452,17 +459,25 @@ class MessageItem:
         painter.setPen(QColor(styles.colors.dim))
         actions = self._footer_actions()
         shown = [a for a in actions if look.is_lit or a.name not in QUIET]
-        right = min((action.rect.left() for action in shown), default=row.right())
-        if self.is_reply and not self.is_streaming:
-            room = right - row.left() - styles.px(8)
+        beside = [action.rect.left() for action in shown if action.rect.top() >= row.top()]
+        right = min(beside, default=row.right() + styles.px(8))
+        if words := self._footer_words():
+            room = row.adjusted(0, 0, right - styles.px(8) - row.right(), 0)
             words = painter.fontMetrics().elidedText(
-                figures_text(self.message), Qt.TextElideMode.ElideRight, round(room)
+                words, Qt.TextElideMode.ElideRight, round(room.width())
             )
-            painter.drawText(row, Qt.AlignmentFlag.AlignVCenter, words)
+            side = Qt.AlignmentFlag.AlignRight if self.is_quoted else Qt.AlignmentFlag.AlignLeft
+            painter.drawText(room, side | Qt.AlignmentFlag.AlignVCenter, words)
         versions = [a.rect for a in actions if a.name.startswith("version")]
         if versions:
             label = QRectF(versions[0].topRight(), versions[1].bottomLeft())
             painter.drawText(label, Qt.AlignmentFlag.AlignCenter, version_text(self.message))
+
+    def _footer_words(self) -> str:
+        """The quiet line: why nothing happens yet, else the figures of a reply that has ended."""
+        if self.is_streaming:
+            return ""
+        return self.progress or ("" if self.is_quoted else figures_text(self.message))
 
 
 def _section_part(

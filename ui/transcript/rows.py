@@ -159,7 +159,7 @@ class Rows:
         far = sorted(self._items, key=lambda index: -abs(index - middle))
         for index in far[: len(self._items) - MAX_ITEMS // 2]:
             item = self._items[index]
-            if not item.is_streaming and not item.is_reasoning_open:
+            if not (item.is_streaming or item.is_reasoning_open or item.progress):
                 self._messages[index] = item.message
                 del self._items[index]
 

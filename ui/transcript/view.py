@@ -59,6 +59,7 @@ class TranscriptView(QAbstractScrollArea):
     """
 
     retry_requested = Signal(str)
+    new_chat_requested = Signal()
     version_step_requested = Signal(str, int)
     link_activated = Signal(str)
     copied = Signal(str)
@@ -143,10 +144,12 @@ class TranscriptView(QAbstractScrollArea):
         self._later()
 
     def set_progress(self, message_id: str, sentence: str) -> None:
-        """What a reply without text is waiting for ("Reading the prompt: 40 of 120 tokens")."""
+        """What a message is waiting for, in a quiet line: in the place of a reply without text
+        ("Reading the prompt: 40 of 120 tokens"), below all others. Empty: nothing more."""
         index = self.rows.index_of(message_id)
         if index is not None:
             self.rows.item(index).progress = sentence
+            self.rows.measure(index)
             self._later()
 
     def set_empty_text(self, title: str, sentence: str) -> None:
@@ -220,6 +223,8 @@ class TranscriptView(QAbstractScrollArea):
                 self._show_done(index, action)
             case "retry" | "try_again":
                 self.retry_requested.emit(message.id)
+            case "new_chat":
+                self.new_chat_requested.emit()
             case "version_previous" | "version_next":
                 step = 1 if action.name == "version_next" else -1
                 self.step_version(index, step)

@@ -219,6 +219,32 @@ def test_next_message_after_a_death_is_answered(make_room):
     assert room.until(room.ended_reply).content == "All is well."
 
 
+def too_long(n_ctx: int) -> dict[str, Any]:
+    fail = {"kind": "prompt_too_long", "sentence": "Too long.", "evidence": "5000/2048"}
+    loaded = {"n_ctx": n_ctx, "n_ctx_train": 4096}
+    return {
+        "load": {"ms": 10, "loaded": loaded},
+        "replies": [{"tokens": [{"fail": fail}]}],
+    }
+
+
+def test_chat_that_is_too_long_says_what_can_be_done(make_room):
+    room = make_room(too_long(2048)).start_ready()
+    reply = room.ask("Hello")
+    assert (reply.state, reply.stop_reason) == (MessageState.FAILED, "prompt_too_long")
+    assert reply.error == (
+        "This chat has 5,000 tokens and the context window holds 2,048. Start a new chat, write "
+        "a shorter message, or set a larger context window in Settings under Engine and load the "
+        "weights again."
+    )
+
+
+def test_no_larger_window_is_proposed_than_the_weights_were_trained_for(make_room):
+    room = make_room(too_long(4096)).start_ready()
+    error = room.ask("Hello").error
+    assert error.endswith("Start a new chat, write a shorter message, or choose other weights.")
+
+
 def test_failure_in_words_is_shown_with_the_reply(make_room):
     failure = {"fail": {"kind": "no_candidate", "sentence": "Top-k left nothing. Raise it."}}
     room = make_room(dying(failure)).start_ready()

@@ -37,6 +37,7 @@ def test_failed_load_says_why_and_leaves_the_chat_usable(make_room):
 
     assert room.desk.send("Hello")
     room.until(lambda: room.of(events.SendQueued))
+    assert room.desk.is_waiting
     assert [m.content for m in room.desk.messages] == ["Hello"]
     assert room.desk.engine_state.state == "stopped", "it must not be tried again unasked"
 

@@ -278,6 +278,26 @@ def test_progress_is_shown_until_text_comes(qtbot, view: TranscriptView) -> None
     assert view.rows.item(1).progress == ""
 
 
+def test_a_waiting_message_has_a_quiet_line(qtbot, view: TranscriptView) -> None:
+    view.set_conversation([said(0, "hi"), reply(1, "yes", counts=COUNTS), said(2, "and?")])
+    before, height = shot(view), view.rows.height(2)
+    view.set_progress("u2", "Waits for the weights to load")
+    flush(qtbot, view)
+    assert view.rows.height(2) > height
+    assert shot(view) != before
+    view.change_message(said(2, "and?", sibling_count=1))
+    assert view.rows.item(2).progress, "it waits until somebody says that it does not"
+    view.set_progress("u2", "")
+    flush(qtbot, view)
+    assert view.rows.height(2) == height
+    view.set_progress("r1", "Waits for its turn")  # another version of it was asked for
+    flush(qtbot, view)
+    assert shot(view) != before
+    view.set_progress("r1", "")
+    flush(qtbot, view)
+    assert shot(view) == before
+
+
 # What a message offers
 
 
@@ -289,6 +309,18 @@ def test_copy_message_and_code(qtbot, view: TranscriptView) -> None:
     assert clipboard() == source
     click(view, 1, "copy_code")
     assert clipboard() == "x = 1\n"
+
+
+def test_a_chat_that_is_too_long_offers_a_new_one(qtbot, view: TranscriptView) -> None:
+    failed = reply(
+        1, "", state=MessageState.FAILED, error="Too long.", stop_reason="prompt_too_long"
+    )
+    view.set_conversation([said(0, "hi"), failed])
+    with qtbot.waitSignal(view.new_chat_requested):
+        click(view, 1, "new_chat")
+    # With a larger context it can be asked again where it stands.
+    with qtbot.waitSignal(view.retry_requested):
+        click(view, 1, "retry")
 
 
 def test_try_again_on_a_failed_reply(qtbot, view: TranscriptView) -> None:

@@ -1,0 +1,1 @@
+"""Arithmetic on traces and probes: pure functions, numbers in, numbers out."""

@@ -428,7 +428,10 @@ class Scheduler:
     def _crash(self, rows: list[Row], code: int) -> None:
         """The decode did not happen. Cut the cells back; say why, unless somebody stopped it."""
         for row in rows:
+            before = len(row.slot.cells)
             row.slot.cells.repair()
+            if len(row.slot.cells) < before and row.slot.reply is row.reply:
+                self._restart(row.reply)
         if code == _ABORTED:
             return
         evidence = f"llama_decode returned {code}\n" + "\n".join(self._log.tail(6))
@@ -444,9 +447,13 @@ class Scheduler:
     def _read_again(self, reply: Reply) -> None:
         """Once per reply: all cells are gone, so prompt and text so far are read anew."""
         reply.retried = True
+        self._restart(reply)
+        self._note(reply, "read_again", READ_AGAIN)
+
+    @staticmethod
+    def _restart(reply: Reply) -> None:
         reply.ids = [*reply.request.prompt.ids, *reply.generated]
         reply.next_token, reply.phase = None, Phase.READING
-        self._note(reply, "read_again", READ_AGAIN)
 
     # --- tokens ---------------------------------------------------------------------------
 

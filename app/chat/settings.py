@@ -99,6 +99,11 @@ class SettingRefused(Exception):  # noqa: N818
     """A value that a setting does not take; the text is a sentence for the user."""
 
 
+def names() -> tuple[str, ...]:
+    """The names of all settings."""
+    return tuple(_CHECKS)
+
+
 def checked(name: str, value: object) -> Any:
     """Return `value` as the setting `name` keeps it, or raise SettingRefused."""
     check = _CHECKS.get(name)

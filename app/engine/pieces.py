@@ -7,7 +7,16 @@ from typing import Final
 
 from app.engine.protocol import Array, ProtocolError, Vocabulary
 
-_CODES: Final = {"i4": "i", "i8": "q", "u4": "I", "f4": "f", "f8": "d"}
+_CODES: Final = {
+    "u1": "B",
+    "u2": "H",
+    "u4": "I",
+    "i4": "i",
+    "i8": "q",
+    "f2": "e",
+    "f4": "f",
+    "f8": "d",
+}
 
 
 def unpack(array: Array) -> tuple[float, ...]:

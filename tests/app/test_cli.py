@@ -147,8 +147,9 @@ def test_options_go_before_the_settings_file(script: Any, tmp_path: Path) -> Non
     path.write_text(json.dumps({"temperature": 0.1, "top_k": 3, "n_ctx": 300}))
     options = cli._parse(["x", "--settings", str(path), "--temperature", "0.5", "--threads", "2"])
     settings = cli._settings(options)
-    assert (settings.temperature, settings.top_k, settings.n_ctx) == (0.5, 3, 300)
-    assert settings.n_threads == 2
+    window = settings.window
+    assert (window.temperature, window.top_k, window.n_ctx) == (0.5, 3, 300)
+    assert window.n_threads == 2
 
 
 def test_the_system_prompt_goes_first() -> None:
@@ -426,3 +427,46 @@ def test_a_text_file_named_gguf(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert _ask("x", "--gguf", str(path)) == 1
     assert time.monotonic() - began < 30
     _one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.weights
+def test_a_repeatable_run_says_the_same_again(starter_gguf: Path, tmp_path: Path) -> None:
+    """B14: two processes, a settings file that draws with a seed."""
+    path = tmp_path / "settings.json"
+    path.write_text(
+        json.dumps(
+            {
+                "repeatable": True,
+                "max_tokens": 24,
+                "chain": [{"stage": "top_k", "k": 50}, {"stage": "temperature", "t": 1.2}],
+                "load": {"n_ctx": 512, "n_threads": 1},
+            }
+        )
+    )
+    outputs = []
+    for _ in range(2):
+        argv = ["Tell me a story.", "--settings", str(path), "--gguf", str(starter_gguf)]
+        with _start(*argv) as process:
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        outputs.append(out)
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) > 20
+
+
+@pytest.mark.weights
+def test_json_shows_the_stages_of_a_chain(
+    starter_gguf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "settings.json"
+    chain = [{"stage": "top_k", "k": 5}, {"stage": "temperature", "t": 0.7}, {"stage": "dist"}]
+    path.write_text(json.dumps({"chain": chain, "seed": 1, "max_tokens": 4, "alternatives": 16}))
+    argv = ["Hi", "--json", "--settings", str(path), "--threads", "1", "--ctx", "512"]
+    assert _ask(*argv, "--gguf", str(starter_gguf)) == 0
+    lines = _lines(capsys.readouterr().out)
+    tokens = [line for line in lines if line["event"] == "token"]
+    assert len(tokens) == 4
+    for token in tokens:
+        assert len(token["alternatives"]) == 16
+        assert [s["left"] for s in token["stages"]][:2] == [5, 5]
+    assert lines[-1]["cut"] == []

@@ -1,0 +1,194 @@
+"""Values that people wrote (a JSON file) become typed ones, or a sentence that names the place.
+
+The types are those of the wire (`protocol.py`), so nothing is listed twice. But where the wire
+lets unknown fields pass, here each is refused, with the nearest known name:
+
+    {"stage": "top_k", "n": 40}   →   “n” is not known in stage 1 (top_k). Did you mean “k”?
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+from msgspec import inspect
+
+from app.engine.protocol import clean_text
+
+STAGE: Final = "stage"
+"""The field that tells which of several structs a JSON object is."""
+
+
+class Refused(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+    """A value that does not fit; the text is a sentence for the user."""
+
+
+def decode_object(text: str) -> dict[str, Any]:
+    """One JSON object. Refuses what Python would let pass: NaN, Infinity, a name given twice.
+
+    >>> decode_object('{"temperature": NaN}')
+    Traceback (most recent call last):
+    app.strict_reading.Refused: NaN is not a number that can be used; found near “temperature”.
+    """
+
+    def refuse(word: str) -> NoReturn:
+        near = re.findall(r'"([^"\\]*)"\s*:[^:"]*' + re.escape(word), text)
+        where = f"; found near “{near[0]}”" if near else ""
+        raise Refused(f"{word} is not a number that can be used{where}.")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise Refused(f"“{name}” stands there twice. Keep one of them.")
+        return dict(pairs)
+
+    value = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
+    if not isinstance(value, dict):
+        raise Refused("It must hold one JSON object: { … }.")
+    return value
+
+
+def unknown(name: str, known: Iterable[str], where: str) -> Refused:
+    """The refusal of a name, with the one that was probably meant."""
+    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    hint = f" Did you mean “{near[0]}”?" if near else ""
+    return Refused(f"“{name}” is not known in {where}.{hint}")
+
+
+def field_types(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:
+    """The types of a struct's fields."""
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType)
+    return {field.name: field.type for field in info.fields}
+
+
+def read_fields(
+    values: Mapping[str, Any], types: Mapping[str, inspect.Type], where: str
+) -> dict[str, Any]:
+    """Check each value against the type of its name. Raises Refused."""
+    for name in values:
+        if name not in types:
+            raise unknown(name, types, where)
+    return {name: read_value(value, types[name], _place(name, where)) for name, value in
+            values.items()}  # fmt: skip
+
+
+def read_struct(struct: type[msgspec.Struct], value: object, where: str) -> Any:
+    """A JSON object as `struct`. Raises Refused."""
+    if not isinstance(value, dict):
+        raise Refused(f"{_upper(where)} must be an object, not {_what(value)}.")
+    required = [field.name for field in msgspec.structs.fields(struct) if field.required]
+    for name in required:
+        if name not in value:
+            raise Refused(f"“{name}” is missing in {where}.")
+    return struct(**read_fields(value, field_types(struct), where))
+
+
+def read_value(value: object, kind: inspect.Type, place: str) -> Any:
+    """One value as the type says. Raises Refused, naming `place`."""
+    if isinstance(kind, inspect.UnionType):
+        others = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+        if value is None and len(others) < len(kind.types):
+            return None
+        if len(others) > 1:
+            return read_stage(value, [one.cls for one in others], place)  # type: ignore[attr-defined]
+        return read_value(value, others[0], place)
+    if isinstance(kind, inspect.StructType):
+        return read_struct(kind.cls, value, place)
+    if isinstance(kind, inspect.ListType):
+        if not isinstance(value, list):
+            raise Refused(f"{_upper(place)} must be a list, not {_what(value)}.")
+        return [
+            read_value(item, kind.item_type, f"item {number} of {place}")
+            for number, item in enumerate(value, 1)
+        ]
+    if isinstance(kind, inspect.LiteralType):
+        if value not in kind.values:
+            choices = ", ".join(f"“{choice}”" for choice in kind.values)
+            raise Refused(f"{_upper(place)} must be one of {choices}, not {_what(value)}.")
+        return value
+    return _read_plain(value, kind, place)
+
+
+def read_stage(value: object, structs: list[type[msgspec.Struct]], place: str) -> Any:
+    """A JSON object whose `stage` says which struct it is."""
+    if not isinstance(value, dict):
+        raise Refused(f"{_upper(place)} must be an object, not {_what(value)}.")
+    named = {snake(struct.__name__): struct for struct in structs}
+    name = value.get(STAGE)
+    if name is None:
+        raise Refused(f"“{STAGE}” is missing in {place}. It is one of {', '.join(named)}.")
+    if not isinstance(name, str) or name not in named:
+        raise unknown(str(name), named, f"“{STAGE}” of {place}")
+    rest = {key: item for key, item in value.items() if key != STAGE}
+    return read_struct(named[name], rest, f"{place} ({name})")
+
+
+def snake(name: str) -> str:
+    """A class name as it stands in a file.
+
+    >>> snake("TopNSigma"), snake("MirostatV2"), snake("TopK")
+    ('top_n_sigma', 'mirostat_v2', 'top_k')
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _read_plain(value: object, kind: inspect.Type, place: str) -> Any:
+    is_bool = isinstance(value, bool)
+    if isinstance(kind, inspect.BoolType) and is_bool:
+        return value
+    if isinstance(kind, inspect.StrType) and isinstance(value, str):
+        return clean_text(value)
+    if isinstance(kind, inspect.IntType) and not is_bool:
+        if isinstance(value, int) and abs(value) < 2**63:
+            return value
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+            return int(value)
+    is_number = isinstance(value, int | float) and not is_bool
+    if isinstance(kind, inspect.FloatType) and is_number:
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+        raise Refused(f"{_upper(place)} is too large a number.")
+    raise Refused(f"{_upper(place)} must be {_WANTED[type(kind)]}, not {_what(value)}.")
+
+
+_WANTED: Final[dict[type[inspect.Type], str]] = {
+    inspect.BoolType: "true or false",
+    inspect.StrType: "a text",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+}
+
+
+def _what(value: object) -> str:
+    """How a wrong value is called.
+
+    >>> _what([1]), _what(True), _what("x" * 100), _what(None)
+    ('a list', 'true', 'the text “xxxxxxxxxxxxxxxxxxxx…”', 'null')
+    """
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return f"the text “{value if len(value) <= 20 else value[:20] + '…'}”"
+    if isinstance(value, int | float):
+        text = f"{value:g}" if isinstance(value, float) else str(value)[:20]
+        return f"the number {text}"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _place(name: str, where: str) -> str:
+    return f"“{name}” in {where}"
+
+
+def _upper(place: str) -> str:
+    return place[:1].upper() + place[1:]

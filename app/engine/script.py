@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -39,7 +39,10 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     """One token, or something that happens instead of one.
 
     Tokens: `text` or `hex`, `ms` before it, `probability`, `rank`, `alternatives` as
-    [[text, probability], ...], `repeat` times. Happenings: `signal` ("SEGV"), `exit`, `fail`,
+    [[text, probability], ...], `repeat` times; `stages` as [[name, left, probability], ...],
+    `removed_by` (an index into them for each alternative, 255: none), `uniform`, `drafted`;
+    `withheld`: no text of it is shown, since `take_back` (a number of tokens) follows.
+    Happenings: `take_back`, `signal` ("SEGV"), `exit`, `fail`,
     `hang` (true: until killed or terminated; "hard": refuses to be terminated), `stderr`
     and `log` (a line), `garbage` (hex bytes on the wire), `note` ([kind, sentence]).
     """
@@ -50,6 +53,12 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     probability: float | None = None
     rank: int = 1
     alternatives: list[tuple[str, float]] = []
+    stages: list[tuple[str, int, float]] = []
+    removed_by: list[Annotated[int, msgspec.Meta(ge=0, le=255)]] = []
+    uniform: float | None = None
+    drafted: bool = False
+    withheld: bool = False
+    take_back: int = 0
     part: str = "content"
     repeat: int = 1
     signal: str | None = None
@@ -78,13 +87,15 @@ class ScriptPrefill(_Part, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptReply(_Part, frozen=True, forbid_unknown_fields=True):
-    """`text` is shorthand for `tokens`: cut into words, `ms` each; `probabilities` go round."""
+    """`text` is shorthand for `tokens`: cut into words, `ms` each; `probabilities` go round, and
+    so do `prompt_probabilities` over the prompt's tokens, where scores of it are asked for."""
 
     tokens: list[ScriptToken] = []
     match: str | None = None
     text: str = ""
     ms: float = 1
     probabilities: list[float] = []
+    prompt_probabilities: list[float] = []
     prefill: ScriptPrefill = ScriptPrefill()
     stop_reason: str = "end_token"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Literal
 
+from app.engine.prompt import BuiltPrompt
 from app.engine.protocol import Generate, Loaded, Summary
 from app.engine.text import CharacterStream, StopMatcher
 
@@ -13,7 +14,7 @@ class Take:
     """Counts and times are of this playing; the seed is the request's, or 1."""
 
     def __init__(
-        self, command: Generate, loaded: Loaded, prompt_tokens: int, rendered: str
+        self, command: Generate, loaded: Loaded, prompt_tokens: int, prompt: BuiltPrompt
     ) -> None:
         self.command = command
         self.prompt_tokens = prompt_tokens
@@ -22,7 +23,7 @@ class Take:
         self.part: Literal["content", "reasoning"] = "content"
         self.stop_reason = "end_token"
         self._loaded = loaded
-        self._rendered = rendered
+        self._prompt = prompt
         self._characters = CharacterStream()
         self._matcher = StopMatcher([stop for stop in command.stop if stop])
         self._texts: dict[str, list[str]] = {"content": [], "reasoning": []}
@@ -30,6 +31,10 @@ class Take:
         self._began = self._lap = time.monotonic()
         self._prefilled = self._began
         self._first: float | None = None
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        return self._prompt.ids
 
     @property
     def context_used(self) -> int:
@@ -111,6 +116,9 @@ class Take:
             n_threads=self._loaded.n_threads,
             context_used=self.context_used,
             context_size=self._loaded.n_ctx,
-            rendered_prompt=self._rendered,
-            notes=[],
+            rendered_prompt=self._prompt.rendered,
+            notes=[note.sentence for note in self._prompt.notes],
+            cut=self._prompt.cut,
+            reuse_source="slot" if self.reused else "",
+            prompt_ids=self._prompt.ids if self.command.score_prompt else None,
         )

@@ -23,6 +23,8 @@ from typing import BinaryIO, Final, Literal, cast
 import msgspec
 
 from app.engine import wire
+from app.engine.fitting import PromptTooLong, fit_prompt
+from app.engine.prompt import BuiltPrompt
 from app.engine.protocol import (
     PROTOCOL_VERSION,
     Array,
@@ -38,7 +40,6 @@ from app.engine.protocol import (
     Held,
     Hello,
     Hold,
-    IdsPrompt,
     Loaded,
     LoadWeights,
     Log,
@@ -46,16 +47,19 @@ from app.engine.protocol import (
     Progress,
     Prompt,
     PromptCount,
+    PromptScores,
     ProtocolError,
     ReadVocabulary,
     Resume,
     SetThreads,
     Shutdown,
+    StageEffect,
     Stop,
     Stopped,
     Summary,
     TextFlushed,
     TextPrompt,
+    TextTakenBack,
     TokenArrived,
     Tokenize,
     Tokens,
@@ -72,10 +76,10 @@ from app.engine.script import (
     ScriptVocabulary,
     read_script,
 )
+from app.engine.script_prompt import END_ID, build_scripted
 from app.engine.script_steering import Steering, StopSeenError
 from app.engine.script_take import Take
 
-_END_ID: Final = 0
 _LEAVE_AFTER_S: Final = 0.2
 
 
@@ -151,8 +155,7 @@ class ScriptedEngine:
             ids = self._vocabulary.tokenize(command.text)
             self._answer(command.id, Tokens(ids, [self._vocabulary.pieces[i] for i in ids]))
         elif isinstance(command, CountPrompt) and self._loaded:
-            ids, _ = self._render(command.prompt)
-            self._answer(command.id, PromptCount(len(ids), self._loaded.n_ctx))
+            self._answer(command.id, self._count(command, self._loaded.n_ctx))
         elif isinstance(command, ReadVocabulary):
             self._answer(command.id, self._read_vocabulary())
         else:
@@ -234,28 +237,38 @@ class ScriptedEngine:
             "type_v": options.type_v,
             "has_template": True,
             "add_bos": False,
-            "eog_ids": [_END_ID],
+            "eog_ids": [END_ID],
             "memory": [],
             "kv_bytes_per_token": 0,
             "load_s": self._script.load.ms / 1000,
             "notes": [],
             "fast_hash": "scripted",
+            "templates": ["default"],
         }
         return msgspec.convert({"@": "Loaded", **made_up, **self._script.load.loaded}, Loaded)
 
     def _play_generate(self, command: Generate) -> None:
         if self._loaded is None:
             return self._fail(command.id, _NOT_LOADED)
-        ids, rendered = self._render(command.prompt)
+        n_ctx = self._loaded.n_ctx
+        try:
+            built = self._fit(command, n_ctx)
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            failure = ScriptFailure("prompt_too_long", error.sentence, used)
+            return self._fail(command.id, failure)
+        ids = built.ids
         reply = self._choose_reply(command.prompt)
         prompt_tokens = len(ids) if reply.prefill.tokens is None else reply.prefill.tokens
-        if prompt_tokens >= self._loaded.n_ctx:
+        if prompt_tokens >= n_ctx:
             sentence = (
-                f"The prompt has {prompt_tokens} tokens, the context {self._loaded.n_ctx}. "
+                f"The prompt has {prompt_tokens} tokens, the context {n_ctx}. "
                 "Shorten it, or load the weights with a larger context."
             )
             return self._fail(command.id, ScriptFailure("prompt_too_long", sentence))
-        take = Take(command, self._loaded, prompt_tokens, rendered)
+        for note in built.notes:
+            self._send(Note(command.id, note.kind, note.sentence))
+        take = Take(command, self._loaded, prompt_tokens, built)
         take.reused = min(self._reused(command, ids), prompt_tokens)
         try:
             self._play_prefill(take, reply)
@@ -296,26 +309,22 @@ class ScriptedEngine:
             same += 1
         return same
 
-    def _render(self, prompt: Prompt) -> tuple[list[int], str]:
-        """The prompt's IDs and its text, in the made-up vocabulary's own format."""
-        if isinstance(prompt, IdsPrompt):
-            pieces = [self._vocabulary.pieces[i] for i in prompt.token_ids]
-            return prompt.token_ids, b"".join(pieces).decode("utf-8", "replace")
-        if isinstance(prompt, TextPrompt):
-            return self._vocabulary.tokenize(prompt.text), prompt.text
-        ids: list[int] = []
-        text = ""
-        for message in prompt.messages:
-            role = self._vocabulary.id_of(f"<|{message.role}|>".encode())
-            ids += [
-                role,
-                *(message.token_ids or self._vocabulary.tokenize(message.content)),
-                _END_ID,
-            ]
-            text += f"<|{message.role}|>{message.content}<|end|>"
-        if prompt.continue_last:
-            return ids[:-1], text.removesuffix("<|end|>")
-        return [*ids, self._vocabulary.id_of(b"<|assistant|>")], text + "<|assistant|>"
+    def _fit(self, command: Generate | CountPrompt, n_ctx: int) -> BuiltPrompt:
+        """The prompt, by the same context policy as the real engine's."""
+        return fit_prompt(
+            command.prompt,
+            lambda prompt: build_scripted(prompt, self._vocabulary),
+            n_ctx,
+            command.context_policy,
+        )
+
+    def _count(self, command: CountPrompt, n_ctx: int) -> PromptCount:
+        try:
+            built = self._fit(command, n_ctx)
+        except PromptTooLong as error:
+            return PromptCount(error.used, n_ctx)
+        n_whole = built.n_whole if built.cut else 0
+        return PromptCount(len(built.ids), n_ctx, len(built.cut), n_whole)
 
     def _play_prefill(self, take: Take, reply: ScriptReply) -> None:
         prefill = reply.prefill
@@ -325,12 +334,25 @@ class ScriptedEngine:
             done = take.reused + todo * chunk // prefill.chunks
             self._send(Progress(take.command.id, "prefill", done, take.prompt_tokens))
         take.end_prefill()
+        if take.command.score_prompt and reply.prompt_probabilities:
+            self._score_prompt(take, reply.prompt_probabilities)
+
+    def _score_prompt(self, take: Take, probabilities: list[float]) -> None:
+        """The script's probabilities go round over the prompt; each rank is what they allow."""
+        ids = take.prompt_ids[1:]
+        cycle = [probabilities[i % len(probabilities)] for i in range(len(ids))]
+        logprobs = [math.log(max(p, 1e-30)) for p in cycle]
+        ranks = [1 if p > 0.5 else int(1 / max(p, 1e-9)) for p in cycle]
+        self._send(
+            PromptScores(take.command.id, 1, ids, _array("f4", logprobs), _array("i4", ranks))
+        )
 
     def _play_tokens(self, take: Take, reply: ScriptReply) -> None:
         for token in reply.steps():
             if token.piece is None:
                 self._steering.wait(take.command.id, (token.ms or 0) / 1000)
                 self._happen(token, take.command.id)
+                self._take_back(take, token.take_back)
                 continue
             if take.ends_before_token():
                 return
@@ -346,7 +368,7 @@ class ScriptedEngine:
         if self._steering.is_holding(take.command.id):
             self._send(Held(take.command.id, trace))
             chosen = self._steering.choice(take.command.id)
-            if chosen == _END_ID:
+            if chosen == END_ID:
                 take.stop_reason = "end_token"
                 return True
             if chosen is not None and 0 <= chosen < len(self._vocabulary.pieces):
@@ -356,7 +378,7 @@ class ScriptedEngine:
         flushed = take.change_part(token.part)
         if flushed:
             self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
-        text = take.add(trace.token_id, piece)
+        text = take.add(trace.token_id, b"" if token.withheld else piece)
         self._send(TokenArrived(take.command.id, trace, text, take.part, take.context_used))
         return take.is_stopped_by_string()
 
@@ -367,6 +389,8 @@ class ScriptedEngine:
         given = 1.0 if token.probability is None else token.probability
         probability = listed if piece != token.piece and listed is not None else given
         ranks = [other for other, _ in table]
+        records = take.command.record_stages
+        removed = records and bool(token.removed_by)
         return TokenTrace(
             index=len(take.token_ids),
             token_id=self._vocabulary.id_of(piece),
@@ -376,9 +400,19 @@ class ScriptedEngine:
             entropy=_entropy_bits([p for _, p in table] or [probability]),
             alternative_ids=_array("i4", [self._vocabulary.id_of(other) for other, _ in table]),
             alternative_logprobs=_array("f4", [math.log(max(p, 1e-30)) for _, p in table]),
-            stages=[],
+            stages=[StageEffect(*effect) for effect in token.stages] if records else [],
             ms=ms,
+            removed_by=_array("u1", token.removed_by[: len(table)]) if removed else None,
+            uniform=token.uniform,
+            drafted=token.drafted,
         )
+
+    def _take_back(self, take: Take, n_tokens: int) -> None:
+        """As after a banned string: tokens whose text was withheld are no part of the reply."""
+        n_tokens = min(n_tokens, len(take.token_ids))
+        if n_tokens > 0:
+            del take.token_ids[-n_tokens:]
+            self._send(TextTakenBack(take.command.id, n_tokens))
 
     def _flush(self, take: Take) -> None:
         flushed = take.change_part(None)
@@ -420,8 +454,8 @@ class _ScriptedError(Exception):
 _NOT_LOADED: Final = ScriptFailure("not_loaded", "No weights are loaded. Choose a GGUF file first.")
 
 
-def _array(dtype: Literal["i4", "i8", "f4"], values: list[int] | list[float]) -> Array:
-    code = {"i4": "i", "i8": "q", "f4": "f"}[dtype]
+def _array(dtype: Literal["i4", "i8", "f4", "u1"], values: list[int] | list[float]) -> Array:
+    code = {"i4": "i", "i8": "q", "f4": "f", "u1": "B"}[dtype]
     return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
 
 

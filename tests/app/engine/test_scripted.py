@@ -25,10 +25,12 @@ from app.engine.protocol import (
     LoadOptions,
     Progress,
     PromptCount,
+    PromptScores,
     ReadVocabulary,
     Summary,
     TextFlushed,
     TextPrompt,
+    TextTakenBack,
     TokenArrived,
     Tokenize,
     Tokens,
@@ -245,3 +247,72 @@ def test_the_scripts_that_ship_can_be_played(path: Path) -> None:
     for reply in script.replies:
         assert list(reply.steps())
     json.dumps([reply.text for reply in script.replies])
+
+
+# --- the whole trace --------------------------------------------------------------------------
+
+
+def test_stages_and_the_draw_come_from_the_script(talk: ScriptedTalk) -> None:
+    token = {
+        "text": "blue",
+        "alternatives": [["red", 0.5], ["blue", 0.25]],
+        "stages": [["top-k", 2, 0.33], ["dist", 1, 1.0]],
+        "removed_by": [0, 255],
+        "uniform": 0.75,
+        "drafted": True,
+    }
+    engine = talk.loaded_engine(_script({"tokens": [token]}))
+    _summary(engine, ask(alternatives=8, record_stages=True))
+    _summary(engine, ask(alternatives=8))
+    with_stages, without = (event.token for event in talk.of(TokenArrived))
+    assert [(s.stage, s.left) for s in with_stages.stages] == [("top-k", 2), ("dist", 1)]
+    assert with_stages.removed_by is not None
+    assert with_stages.removed_by.data == bytes([0, 255])
+    assert (with_stages.uniform, with_stages.drafted) == (0.75, True)
+    assert (without.stages, without.removed_by) == ([], None)
+
+
+def test_tokens_are_taken_back_without_a_trace_in_the_text(talk: ScriptedTalk) -> None:
+    tokens = [
+        {"text": "good "},
+        {"text": "bad", "withheld": True},
+        {"text": " word", "withheld": True},
+        {"take_back": 2},
+        {"text": "day"},
+    ]
+    engine = talk.loaded_engine(_script({"tokens": tokens}))
+    summary = _summary(engine, ask())
+    assert (summary.text, summary.generated) == ("good day", 2)
+    assert [event.n_tokens for event in talk.of(TextTakenBack)] == [2]
+    assert [event.token.index for event in talk.of(TokenArrived)] == [0, 1, 2, 1]
+
+
+def test_the_prompt_is_scored_where_the_script_says_how(talk: ScriptedTalk) -> None:
+    reply = {"text": "Hi", "prompt_probabilities": [0.75, 0.125]}
+    engine = talk.loaded_engine(_script(reply))
+    summary = _summary(engine, ask("a b", score_prompt=True))
+    (scores,) = talk.of(PromptScores)
+    assert scores.start == 1
+    assert summary.prompt_ids is not None
+    assert scores.token_ids == summary.prompt_ids[1:]
+    logprobs = struct.unpack(f"<{len(scores.token_ids)}f", scores.logprobs.data)
+    assert logprobs[:2] == pytest.approx([math.log(0.75), math.log(0.125)])
+    assert struct.unpack("<2i", scores.ranks.data[:8]) == (1, 8)
+
+
+def test_the_oldest_turns_are_left_out(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine(_script({"text": "Hi"}, loaded={"n_ctx": 64}))
+    messages = [
+        ChatMessage("assistant" if i % 2 else "user", "four words are here", message_id=str(i))
+        for i in range(11)
+    ]
+    prompt = ChatPrompt(messages)
+    summary = _summary(engine, Generate(0, prompt, context_policy="drop_oldest"))
+    assert [c.message_id for c in summary.cut] == [str(i) for i in range(len(summary.cut))]
+    assert summary.cut
+    assert "left out" in summary.notes[0]
+    ending = engine.wait_for(engine.request(CountPrompt(0, prompt, "drop_oldest")), PATIENCE_S)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, PromptCount)
+    assert ending.result.n_tokens == summary.prompt_tokens
+    assert ending.result.n_cut == len(summary.cut)

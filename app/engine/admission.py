@@ -8,15 +8,23 @@ from typing import Final
 from app.engine.chain import BadSetting, check
 from app.engine.protocol import Failed, Generate
 from app.engine.slot import MAX_STOP_CHARACTERS, MAX_STOPS
+from app.engine.vocabulary import Vocabulary
 
 MAX_DEADLINE_S: Final = 1_000_000
 """Eleven days; a timer takes no more than 292 years."""
 
 
-def refusal(generate: Generate, ids: list[int], *, n_vocab: int, n_ctx: int) -> Failed | None:
+def refusal(
+    generate: Generate,
+    ids: list[int],
+    *,
+    n_vocab: int,
+    n_ctx: int,
+    vocabulary: Vocabulary | None = None,
+) -> Failed | None:
     """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
     try:
-        check_request(generate)
+        check_request(generate, vocabulary)
     except BadSetting as error:
         return Failed(generate.id, "bad_setting", error.sentence, error.field)
     if not ids:
@@ -35,9 +43,10 @@ def refusal(generate: Generate, ids: list[int], *, n_vocab: int, n_ctx: int) -> 
     return None
 
 
-def check_request(generate: Generate) -> None:
-    """Raise BadSetting for the first value that cannot be used."""
-    check(generate.sampling)
+def check_request(generate: Generate, vocabulary: Vocabulary | None = None) -> None:
+    """Raise BadSetting for the first value that cannot be used. Without a vocabulary token IDs
+    and grammars are not looked at."""
+    check(generate.sampling, vocabulary)
     if generate.max_tokens < 0:
         raise BadSetting("max_tokens", "The largest number of tokens must be 0 (no limit) or more.")
     if not 0 <= generate.alternatives <= 64:

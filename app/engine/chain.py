@@ -198,7 +198,7 @@ class Chain:
         n_ctx: int,
         vocabulary: Vocabulary | None = None,
     ) -> None:
-        check(sampling, vocabulary)
+        check(sampling)
         self.seed = fresh_seed() if sampling.seed is None else sampling.seed
         self._context = Context(n_vocab, n_ctx, self.seed, vocabulary)
         self._n_vocab = n_vocab

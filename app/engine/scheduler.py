@@ -34,8 +34,10 @@ from app.engine.admission import (
 from app.engine.batching import Batching, Row
 from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
+from app.engine.effects import worth_saying
 from app.engine.governor import Governor
-from app.engine.native import Batch, Candidates, NativeError, NativeLog, llama, scores_of
+from app.engine.grammar import GrammarTooSlow
+from app.engine.native import Batch, NativeError, NativeLog, llama, scores_of
 from app.engine.pace import Pace
 from app.engine.parking import Parking, default_cap
 from app.engine.prompt_scores import PromptScorer
@@ -54,7 +56,6 @@ from app.engine.protocol import (
     ThreadsChanged,
 )
 from app.engine.slot import (
-    Drawn,
     Phase,
     PreparedPrompt,
     Reply,
@@ -65,6 +66,7 @@ from app.engine.space import CellSpace, Plan
 from app.engine.text import Piece
 from app.engine.tracing import TokenRecord
 from app.engine.weights import MAX_OUTPUTS, Weights
+from app.engine.writing import Calls, Writer
 
 _ABORTED: Final = 2
 
@@ -96,7 +98,8 @@ class Scheduler:
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
         self._waiting: deque[Request] = deque()
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
-        self._candidates = Candidates(weights.vocabulary.n_vocab)
+        calls = Calls(self._emit, self._end, self._flush, self._note, self._restart)
+        self._writer = Writer(weights, calls, clock)
         self._lock = threading.Lock()
         self._in_flight: frozenset[int] = frozenset()
         self._on_processor = weights.loaded.n_gpu_layers == 0
@@ -116,7 +119,9 @@ class Scheduler:
         """Queue a request, or end it at once with the reason why it cannot run."""
         request = Request(generate, prompt, arrived, hold=generate.hold)
         n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
-        refused = refusal(generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx)
+        refused = refusal(
+            generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary
+        )
         if refused is not None:
             self._send(refused)
             return request
@@ -268,7 +273,10 @@ class Scheduler:
 
     def _begin(self, request: Request) -> Reply:
         chain = Chain(
-            request.generate.sampling, n_vocab=self._vocabulary.n_vocab, n_ctx=self._weights.n_ctx
+            request.generate.sampling,
+            n_vocab=self._vocabulary.n_vocab,
+            n_ctx=self._weights.n_ctx,
+            vocabulary=self._vocabulary,
         )
         chain.see_prompt(request.prompt.ids)
         reply = Reply(request, self._vocabulary, chain)
@@ -281,6 +289,9 @@ class Scheduler:
         assert reply is not None
         for note in getattr(reply.request.prompt, "notes", []):
             self._note(reply, note.kind, note.sentence)
+        sampling, n_vocab = reply.request.generate.sampling, self._vocabulary.n_vocab
+        for _, sentence in worth_saying(sampling, n_vocab=n_vocab, n_ctx=self._weights.n_ctx):
+            self._note(reply, "no_effect", sentence)
         refused = self._space.settle(plan, reply.request)
         if refused is not None:
             self._note(reply, "full_pass", refused)
@@ -311,7 +322,7 @@ class Scheduler:
             elif reply.request.expired:
                 self._end(slot, "deadline", f"{reply.request.generate.deadline_s:g} s")
             elif reply.phase is Phase.HELD and _has_news(reply):
-                self._guard(slot, self._leave_hold)
+                self._guard(slot, self._writer.leave_hold)
         for request in [r for r in self._waiting if r.stop or r.expired]:
             with self._lock:
                 self._waiting.remove(request)
@@ -324,7 +335,7 @@ class Scheduler:
         reply = slot.reply
         assert reply is not None
         flushed = reply.text.flush()
-        self._flush(reply, flushed.pieces)
+        self._flush(reply, [*reply.release(0), *flushed.pieces])
         if flushed.stop is not None:
             reason, detail = "stop_string", flushed.stop
         if reply.text.reasoning_unclosed and reply.text.reasoning:
@@ -340,7 +351,7 @@ class Scheduler:
     def _fail(self, slot: Slot, kind: str, sentence: str, evidence: str = "") -> None:
         reply = slot.reply
         assert reply is not None
-        self._flush(reply, reply.text.flush().pieces)
+        self._flush(reply, [*reply.release(0), *reply.text.flush().pieces])
         partial = self._summary(reply, "failed", kind, len(slot.cells))
         self._emit(Failed(reply.request.id, kind, sentence, evidence, partial))
         self._release(slot)
@@ -395,7 +406,7 @@ class Scheduler:
                     row.reply.read_at = row.reply.last_at = now
         for row in rows:
             if row.wants_scores:
-                self._guard(row.slot, partial(self._draw, row))
+                self._guard(row.slot, partial(self._writer.draw, row))
 
     def _score(self, row: Row) -> None:
         """Say how probable the tokens after those of the row were; needs the cells as they were."""
@@ -455,85 +466,6 @@ class Scheduler:
         reply.ids = [*reply.request.prompt.ids, *reply.generated]
         reply.next_token, reply.phase = None, Phase.READING
 
-    # --- tokens ---------------------------------------------------------------------------
-
-    def _draw(self, row: Row, slot: Slot) -> None:
-        reply = row.reply
-        generate = reply.request.generate
-        scores = scores_of(self._weights.context, row.index, self._vocabulary.n_vocab)
-        draw = reply.chain.draw(scores, self._candidates, record=generate.record_stages)
-        now = self._clock()
-        ms = (now - reply.last_at) * 1000
-        drawn = Drawn(draw.token_id, scores.copy(), draw.snapshots, ms)
-        if not reply.request.hold:
-            self._append(slot, reply, draw.token_id, drawn)
-            return
-        reply.held, reply.phase = drawn, Phase.HELD
-        reply.request.choice = None
-        self._emit(self._record(reply, draw.token_id, drawn, held=True))
-
-    def _leave_hold(self, slot: Slot) -> None:
-        reply = slot.reply
-        assert reply is not None
-        assert reply.held is not None
-        request, drawn = reply.request, reply.held
-        choice, request.choice = request.choice, None
-        token_id = drawn.token_id if choice is None else choice
-        if not 0 <= token_id < self._vocabulary.n_vocab:
-            self._note(reply, "bad_choice", f"There is no token {token_id}: choose another one.")
-            return
-        reply.held, reply.phase = None, Phase.WRITING
-        self._append(slot, reply, token_id, drawn)
-
-    def _append(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> None:
-        """The token becomes part of the reply, unless it is one that ends it."""
-        if self._vocabulary.is_eog(token_id):
-            self._end(slot, "end_token", _words(self._vocabulary.piece(token_id)))
-            return
-        if token_id in reply.stop_ids:
-            self._end(slot, "stop_string", reply.stop_ids[token_id])
-            return
-        shown = self._vocabulary.shown_piece(token_id)
-        pieces, stop = reply.take(token_id, shown, self._clock())
-        first, others = (pieces[0], pieces[1:]) if pieces else (("content", ""), [])
-        used = len(slot.cells)
-        self._emit(self._record(reply, token_id, drawn, piece=first, used=used))
-        self._flush(reply, others)
-        if stop is not None:
-            self._end(slot, "stop_string", stop)
-        elif len(reply.generated) == reply.request.generate.max_tokens:
-            self._end(slot, "max_tokens", f"{len(reply.generated):,}")
-        elif used >= self._weights.n_ctx:
-            self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
-        else:
-            reply.next_token, reply.phase = token_id, Phase.WRITING
-
-    def _record(
-        self,
-        reply: Reply,
-        token_id: int,
-        drawn: Drawn,
-        *,
-        piece: Piece = ("content", ""),
-        used: int = 0,
-        held: bool = False,
-    ) -> TokenRecord:
-        generate = reply.request.generate
-        return TokenRecord(
-            request_id=generate.id,
-            index=len(reply.generated) - (0 if held else 1),
-            token_id=token_id,
-            piece=self._vocabulary.piece(token_id),
-            scores=drawn.scores,
-            snapshots=drawn.snapshots,
-            alternatives=generate.alternatives,
-            ms=drawn.ms,
-            part=piece[0],
-            text=piece[1],
-            context_used=used,
-            held=held,
-        )
-
     # --- small things ---------------------------------------------------------------------
 
     def _guard(self, slot: Slot, act: Callable[[Slot], None]) -> None:
@@ -542,6 +474,8 @@ class Scheduler:
             act(slot)
         except NoCandidate as error:
             self._fail(slot, "no_candidate", error.sentence, error.stage)
+        except GrammarTooSlow as error:
+            self._fail(slot, "bad_setting", error.sentence, "grammar")
         except NativeError as error:
             self._fail(slot, "native_error", DECODE_FAILED, str(error))
         except Exception:  # a fault of ours must not take the other replies along
@@ -584,7 +518,3 @@ def _governor_of(weights: Weights) -> Governor | None:
 def _has_news(reply: Reply) -> bool:
     request = reply.request
     return request.stop or request.expired or not request.hold or request.choice is not None
-
-
-def _words(piece: bytes) -> str:
-    return piece.decode("utf-8", "replace")

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
 
+from app.engine.banned import BannedMatcher
 from app.engine.cells import Cells
-from app.engine.chain import Chain
+from app.engine.chain import Chain, Moment
 from app.engine.protocol import ChatPrompt, Generate, Summary
 from app.engine.text import (
     Piece,
     ReasoningSplitter,
     ReplyText,
+    TextMark,
     last_opened,
     opened_reasoning,
     unclosed_reasoning,
@@ -77,6 +79,20 @@ class Drawn:
     scores: Scores
     snapshots: tuple[Snapshot, ...]
     ms: float
+    uniform: float | None = None
+    moment: Moment | None = None
+
+
+@dataclass(slots=True)
+class HeldToken:
+    """A token whose text is held back, since a banned string may begin in it: the way back."""
+
+    token_id: int
+    drawn: Drawn
+    moment: Moment
+    mark: TextMark
+    bans: set[int]
+    pieces: list[Piece] = field(default_factory=list)
 
 
 class Reply:
@@ -93,6 +109,10 @@ class Reply:
         self.generated: list[int] = []
         self.next_token: int | None = None
         self.held: Drawn | None = None
+        banned = generate.sampling.banned_strings
+        self.banned = BannedMatcher(banned) if banned else None
+        self.held_back: list[HeldToken] = []
+        self.bans: set[int] = set()
         self.reused = 0
         self.reuse_source = ""
         self.evaluated = 0
@@ -104,7 +124,20 @@ class Reply:
         self.last_at = 0.0
 
     def close(self) -> None:
+        """Free what is native; the reply has ended."""
+        if self.held is not None and self.held.moment is not None:
+            self.held.moment.free()
+        self.release(0)
         self.chain.close()
+
+    def release(self, n_held: int) -> list[Piece]:
+        """Let go of all but the last `n_held` tokens that were held back; return their text."""
+        pieces: list[Piece] = []
+        while len(self.held_back) > n_held:
+            token = self.held_back.pop(0)
+            token.moment.free()
+            pieces += token.pieces
+        return pieces
 
     def take(self, token_id: int, shown: bytes, now: float) -> tuple[list[Piece], str | None]:
         """Append a token; return the pieces to show and the stop string that it completed."""

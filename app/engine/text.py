@@ -11,6 +11,7 @@ weights wrote is lost, whatever the reasoning tags do.
 from __future__ import annotations
 
 import codecs
+import copy
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -45,6 +46,15 @@ class CharacterStream:
 
     def feed(self, data: bytes) -> str:
         return self._decoder.decode(data)
+
+    @property
+    def state(self) -> tuple[bytes, int]:
+        """The bytes that wait; setting it goes back to them."""
+        return self._decoder.getstate()
+
+    @state.setter
+    def state(self, state: tuple[bytes, int]) -> None:
+        self._decoder.setstate(state)
 
     def flush(self) -> str:
         """The end of the stream: a character that was left unfinished becomes U+FFFD."""
@@ -199,6 +209,17 @@ class ReasoningSplitter:
 
 
 @dataclass(frozen=True, slots=True)
+class TextMark:
+    """How the machines of a `ReplyText` stood at one moment."""
+
+    decoder: tuple[bytes, int]
+    matcher: StopMatcher
+    splitter: ReasoningSplitter | None
+    n_content: int
+    n_reasoning: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What one more token adds: pieces to show, and the stop string that ended it, if any."""
 
@@ -231,6 +252,24 @@ class ReplyText:
     def feed(self, data: bytes) -> Reading:
         shown = self._matcher.feed(self._characters.feed(data))
         return Reading(self._split(shown), self._matcher.matched)
+
+    def mark(self) -> TextMark:
+        """A place to which `restore` can go back, any number of times."""
+        return TextMark(
+            self._characters.state,
+            copy.copy(self._matcher),
+            copy.copy(self._splitter),
+            len(self._content),
+            len(self._reasoning),
+        )
+
+    def restore(self, mark: TextMark) -> None:
+        """Forget what was fed since `mark`."""
+        self._characters.state = mark.decoder
+        self._matcher = copy.copy(mark.matcher)
+        self._splitter = copy.copy(mark.splitter)
+        del self._content[mark.n_content :]
+        del self._reasoning[mark.n_reasoning :]
 
     def flush(self) -> Reading:
         """The end of the reply. After a stop string nothing that was held comes out of it."""

@@ -12,7 +12,7 @@ import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import NativeSession, load_quietly
 
-from app.engine import scheduler as scheduler_module
+from app.engine import writing as writing_module
 from app.engine.native import NativeLog, llama
 from app.engine.protocol import (
     Failed,
@@ -229,7 +229,7 @@ def test_no_candidate_ends_as_failed_with_the_partial_reply(
     tiny: TinySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = tiny(LOOP)
-    real = scheduler_module.scores_of
+    real = writing_module.scores_of
 
     def broken(context: Any, row: int, n_vocab: int) -> Any:
         scores = real(context, row, n_vocab)
@@ -237,7 +237,7 @@ def test_no_candidate_ends_as_failed_with_the_partial_reply(
             scores[:] = float("-inf")
         return scores
 
-    monkeypatch.setattr(scheduler_module, "scores_of", broken)
+    monkeypatch.setattr(writing_module, "scores_of", broken)
     request_id = session.add([word(session, "alpha")])
     session.run()
     failed = session.ending(request_id)
@@ -253,14 +253,14 @@ def test_a_fault_of_ours_ends_one_reply_and_not_the_other(
     session = tiny(LOOP)
     first = session.add([word(session, "alpha")], max_tokens=5)
     second = session.add([word(session, " beta")], max_tokens=5)
-    real = session.scheduler._append
+    real = session.scheduler._writer._append
 
     def broken(slot: Any, reply: Any, token_id: int, drawn: Any) -> None:
         if reply.request.id == first and len(reply.generated) == 2:
             raise ZeroDivisionError("made up")
         real(slot, reply, token_id, drawn)
 
-    monkeypatch.setattr(session.scheduler, "_append", broken)
+    monkeypatch.setattr(session.scheduler._writer, "_append", broken)
     session.run()
     failed = session.ending(first)
     assert isinstance(failed, Failed)

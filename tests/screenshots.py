@@ -32,7 +32,7 @@ CHATS = (
     ("Who wrote Romeo and Juliet?",),
     (
         "How do plants make food from sunlight?",
-        "What do plants need to grow well? Answer with a short list.",
+        "Show me the Python code for a function that adds two numbers.",
     ),
 )
 LONGEST_S = 180

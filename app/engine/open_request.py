@@ -19,6 +19,7 @@ from app.engine.protocol import (
     Stopped,
     Summary,
     TextFlushed,
+    TextTakenBack,
     TokenArrived,
 )
 
@@ -48,6 +49,9 @@ class OpenRequest:
             self._context_used = event.context_used
         elif isinstance(event, TextFlushed):
             self._texts[event.part].append(event.text)
+        elif isinstance(event, TextTakenBack):
+            kept = max(len(self._token_ids) - event.n_tokens, 0)
+            del self._token_ids[kept:], self._ms[kept:]
         elif isinstance(event, Held):
             self.held = True
         elif isinstance(event, Progress) and event.phase == "prefill":

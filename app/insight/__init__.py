@@ -1,1 +1,1 @@
-"""Arithmetic on traces and probes: pure functions, numbers in, numbers out."""
+"""Arithmetic on traces and probes: pure functions, numpy in, numpy out."""

@@ -1,0 +1,348 @@
+"""A reply's trace as one compact blob, and back.
+
+A trace is a table: one row per token, with 64 alternatives each. Stored row by row it would be
+about 2 kB a token; here it is a third of one. Three things do it:
+
+1. *Columns.* Numbers of one kind stand together, because a compressor finds more in a thousand
+   ranks than in a thousand rows.
+2. *Differences.* Alternatives are sorted, so each log-probability is told as its distance from
+   the one before, in steps of 1/1024 nat; the distances are small numbers.
+3. *Byte planes.* Small 32-bit numbers have bytes that are nearly always 0. All first bytes, then
+   all second bytes and so on: the zeros become one long run.
+
+       log-probabilities   −0.50   −1.25   −1.50
+       in steps            −512    −1280   −1536
+       differences         −512    −768    −256
+
+What comes back: IDs, bytes, ranks, counts of candidates, who removed whom, the uniforms of the
+draws and log-probabilities of −inf exactly; log-probabilities of alternatives within
+`LOGPROB_TOLERANCE`; all other numbers as 32-bit floats (times within half a microsecond).
+
+A blob out of a database is untrusted: it is bounded before it is decompressed, every length is
+checked, and anything off is a `TraceUnreadable`, never a crash.
+
+numpy is imported at first use, so that reading this module costs a window nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from app.engine.protocol import Array, StageEffect, TokenTrace
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Ints = np.ndarray[Any, np.dtype[np.int32]]
+    Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+MAGIC: Final = b"CTR1"
+MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
+MAX_PLAIN_BYTES: Final = 256 * 1024 * 1024
+
+STEPS_PER_NAT: Final = 1024
+LOGPROB_TOLERANCE: Final = 0.5 / STEPS_PER_NAT
+"""Nat. A probability is told to 0.05 % of itself."""
+
+_LOWEST: Final = -1_000_000
+"""Steps that stand for −inf: a log-probability of −977, which float32 scores never reach."""
+
+_LEVEL: Final = 6
+
+
+class TraceUnreadable(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+    """A stored trace that is damaged, of a newer version, or not a trace."""
+
+
+class _Columns(msgspec.Struct, array_like=True, frozen=True):
+    """All columns; n tokens, m alternatives in all, s effects of stages in all.
+
+    Integers are byte planes of int32, floats byte planes of float32 (uniforms: float64).
+    """
+
+    n: int
+    index: bytes  # differences
+    token_id: bytes
+    piece_sizes: bytes
+    pieces: bytes
+    logprob: bytes
+    rank: bytes
+    entropy: bytes
+    microseconds: bytes
+    uniform: bytes  # NaN: none was drawn
+    drafted: bytes  # bits
+    alternative_counts: bytes
+    alternative_ids: bytes
+    alternative_steps: bytes  # differences within a token
+    has_removed_by: bytes  # bits
+    removed_by: bytes  # u1, for the tokens that have it
+    stage_lists: list[list[str]]
+    stage_list: bytes  # which of them a token has
+    stage_left: bytes
+    stage_probability: bytes
+
+
+def pack(traces: Sequence[TokenTrace]) -> bytes:
+    """The traces of one reply as a blob.
+
+    >>> unpack(pack([]))
+    []
+    """
+    import numpy as np
+
+    counts, ids, steps, removed = _alternatives(traces)
+    names: dict[tuple[str, ...], int] = {}
+    lists = [names.setdefault(tuple(s.stage for s in t.stages), len(names)) for t in traces]
+    effects = [effect for trace in traces for effect in trace.stages]
+    columns = _Columns(
+        n=len(traces),
+        index=_planes(np.diff([trace.index for trace in traces], prepend=0)),
+        token_id=_planes([trace.token_id for trace in traces]),
+        piece_sizes=_planes([len(trace.piece) for trace in traces]),
+        pieces=b"".join(trace.piece for trace in traces),
+        logprob=_planes([trace.logprob for trace in traces], "<f4"),
+        rank=_planes([trace.rank for trace in traces]),
+        entropy=_planes([trace.entropy for trace in traces], "<f4"),
+        microseconds=_planes([_microseconds(trace.ms) for trace in traces]),
+        uniform=_planes(
+            [math.nan if trace.uniform is None else trace.uniform for trace in traces], "<f8"
+        ),
+        drafted=_bits([trace.drafted for trace in traces]),
+        alternative_counts=_planes(counts),
+        alternative_ids=_planes(ids),
+        alternative_steps=_planes(steps),
+        has_removed_by=_bits([trace.removed_by is not None for trace in traces]),
+        removed_by=removed,
+        stage_lists=[list(one) for one in names],
+        stage_list=_planes(lists),
+        stage_left=_planes([effect.left for effect in effects]),
+        stage_probability=_planes([effect.probability for effect in effects], "<f4"),
+    )
+    return MAGIC + zlib.compress(msgspec.msgpack.encode(columns), _LEVEL)
+
+
+def _alternatives(traces: Sequence[TokenTrace]) -> tuple[list[int], Ints, Ints, bytes]:
+    """(how many each token has, their IDs, their log-probabilities in steps, removed_by)."""
+    import numpy as np
+
+    counts = [
+        min(len(t.alternative_ids.data), len(t.alternative_logprobs.data)) // 4 for t in traces
+    ]
+    sizes = list(zip(traces, counts, strict=True))
+    ids = np.frombuffer(b"".join(t.alternative_ids.data[: 4 * n] for t, n in sizes), "<i4")
+    logprobs = np.frombuffer(
+        b"".join(t.alternative_logprobs.data[: 4 * n] for t, n in sizes), "<f4"
+    )
+    # Of a token without as many marks as alternatives the missing ones count as "was there".
+    removed = b"".join(
+        t.removed_by.data[:n].ljust(n, b"\xff") for t, n in sizes if t.removed_by is not None
+    )
+    steps = np.rint(np.nan_to_num(logprobs, nan=-np.inf, neginf=-1e6) * STEPS_PER_NAT)
+    steps = np.maximum(steps, _LOWEST).astype(np.int32)
+    return counts, ids, _differences(steps, np.asarray(counts, np.int64)), removed
+
+
+def _differences(values: Ints, counts: Any) -> Ints:
+    """Each value less the one before it, anew for every token."""
+    import numpy as np
+
+    if not len(values):
+        return values
+    out = np.diff(values, prepend=values[:1])
+    starts = np.cumsum(counts) - counts
+    starts = starts[counts > 0]
+    out[starts] = values[starts]
+    return out
+
+
+def _sums(differences: Ints, counts: Any) -> Any:
+    """What `_differences` was made of."""
+    import numpy as np
+
+    sums = np.cumsum(differences.astype(np.int64))
+    starts = np.cumsum(counts) - counts
+    before = np.where(starts > 0, sums[np.maximum(starts - 1, 0)], 0) if len(sums) else starts
+    return sums - np.repeat(before, counts)
+
+
+def _microseconds(ms: float) -> int:
+    return min(max(round(ms * 1000), 0), 2**31 - 1) if math.isfinite(ms) else 0
+
+
+def _planes(values: Any, dtype: str = "<i4") -> bytes:
+    """The first byte of every number, then the second of every number, …"""
+    import numpy as np
+
+    array = np.ascontiguousarray(values, dtype)
+    return array.view(np.uint8).reshape(len(array), array.itemsize).T.tobytes()
+
+
+def _bits(flags: list[bool]) -> bytes:
+    import numpy as np
+
+    return np.packbits(np.asarray(flags, np.uint8)).tobytes()
+
+
+# --- back ---------------------------------------------------------------------------------------
+
+
+def unpack(blob: bytes) -> list[TokenTrace]:
+    """The traces in a blob. Raises TraceUnreadable."""
+    try:
+        return _traces(_decode(blob))
+    except TraceUnreadable:
+        raise
+    except (ValueError, OverflowError, IndexError, msgspec.MsgspecError, zlib.error) as error:
+        raise TraceUnreadable(f"The trace of this reply is damaged ({error}).") from error
+
+
+def _decode(blob: bytes) -> _Columns:
+    if not blob.startswith(MAGIC):
+        newer = blob[:3] == MAGIC[:3]
+        what = "was written by a newer version of this program" if newer else "is no trace"
+        raise TraceUnreadable(f"What is stored as the trace of this reply {what}.")
+    if len(blob) > MAX_BLOB_BYTES:
+        raise TraceUnreadable("The trace of this reply is larger than any that is written.")
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(blob[len(MAGIC) :], MAX_PLAIN_BYTES)
+    if not inflater.eof:
+        raise TraceUnreadable("The trace of this reply is damaged: its end is missing.")
+    return msgspec.msgpack.decode(plain, type=_Columns)
+
+
+def _traces(columns: _Columns) -> list[TokenTrace]:
+    import numpy as np
+
+    n = columns.n
+    if not 0 <= n <= MAX_PLAIN_BYTES:
+        raise TraceUnreadable("The trace of this reply is damaged: its length cannot be.")
+    counts = _counts(columns.alternative_counts, n)
+    alternatives = _alternatives_of(columns, counts)
+    stages = _stages_of(columns)
+    has_removed = _flags(columns.has_removed_by, n)
+    sizes = _counts(columns.piece_sizes, n)
+    ends = np.cumsum(sizes)
+    if (int(ends[-1]) if n else 0) != len(columns.pieces):
+        raise TraceUnreadable("The trace of this reply is damaged: its pieces do not fit.")
+    removed_ends = np.cumsum(np.where(has_removed, counts, 0))
+    if (int(removed_ends[-1]) if n else 0) != len(columns.removed_by):
+        raise TraceUnreadable("The trace of this reply is damaged: its stages do not fit.")
+    index = np.cumsum(_numbers(columns.index, n).astype(np.int64))
+    rows = zip(
+        index.tolist(),
+        _numbers(columns.token_id, n).tolist(),
+        sizes.tolist(),
+        ends.tolist(),
+        _finite(_numbers(columns.logprob, n, "<f4"), or_impossible=True),
+        _numbers(columns.rank, n).tolist(),
+        _finite(_numbers(columns.entropy, n, "<f4")),
+        _numbers(columns.microseconds, n).tolist(),
+        _numbers(columns.uniform, n, "<f8").tolist(),
+        _flags(columns.drafted, n).tolist(),
+        counts.tolist(),
+        has_removed.tolist(),
+        removed_ends.tolist(),
+        strict=True,
+    )
+    return [
+        TokenTrace(
+            index=number,
+            token_id=token_id,
+            piece=columns.pieces[end - size : end],
+            logprob=logprob,
+            rank=rank,
+            entropy=entropy,
+            alternative_ids=ids,
+            alternative_logprobs=logprobs,
+            stages=effects,
+            ms=microseconds / 1000,
+            removed_by=Array("u1", [count], columns.removed_by[removed_end - count : removed_end])
+            if is_recorded
+            else None,
+            uniform=None if math.isnan(uniform) else uniform,
+            drafted=drafted,
+        )
+        for (
+            number, token_id, size, end, logprob, rank, entropy, microseconds, uniform, drafted,
+            count, is_recorded, removed_end,
+        ), (ids, logprobs), effects in zip(rows, alternatives, stages, strict=True)
+    ]  # fmt: skip
+
+
+def _alternatives_of(columns: _Columns, counts: Any) -> list[tuple[Array, Array]]:
+    import numpy as np
+
+    total = int(counts.sum())
+    ids = _numbers(columns.alternative_ids, total).astype("<i4").tobytes()
+    steps = _sums(_numbers(columns.alternative_steps, total), counts)
+    logprobs = np.where(steps <= _LOWEST, -np.inf, steps / STEPS_PER_NAT).astype("<f4").tobytes()
+    ends = np.cumsum(4 * counts).tolist()
+    return [
+        (
+            Array("i4", [count], ids[end - 4 * count : end]),
+            Array("f4", [count], logprobs[end - 4 * count : end]),
+        )
+        for count, end in zip(counts.tolist(), ends, strict=True)
+    ]
+
+
+def _stages_of(columns: _Columns) -> list[list[StageEffect]]:
+    lists = columns.stage_lists
+    chosen = _numbers(columns.stage_list, columns.n).tolist()
+    if any(not 0 <= number < len(lists) for number in chosen):
+        raise TraceUnreadable("The trace of this reply is damaged: it has unknown stages.")
+    total = sum(len(lists[number]) for number in chosen)
+    left = _numbers(columns.stage_left, total).tolist()
+    probabilities = _finite(_numbers(columns.stage_probability, total, "<f4"))
+    effects, at = [], 0
+    for number in chosen:
+        names = lists[number]
+        effects.append(
+            [StageEffect(name, left[at + i], probabilities[at + i]) for i, name in enumerate(names)]
+        )
+        at += len(names)
+    return effects
+
+
+def _numbers(planes: bytes, n: int, dtype: str = "<i4") -> Any:
+    """What `_planes` was made of. Raises TraceUnreadable if there are not n numbers."""
+    import numpy as np
+
+    size = np.dtype(dtype).itemsize
+    if len(planes) != n * size:
+        raise TraceUnreadable("The trace of this reply is damaged: a column has another length.")
+    bytes_of = np.frombuffer(planes, np.uint8).reshape(size, n).T
+    return np.ascontiguousarray(bytes_of).view(dtype).reshape(n)
+
+
+def _counts(planes: bytes, n: int) -> Any:
+    import numpy as np
+
+    counts = _numbers(planes, n).astype(np.int64)
+    if n and (int(counts.min()) < 0 or int(counts.sum()) > MAX_PLAIN_BYTES):
+        raise TraceUnreadable("The trace of this reply is damaged: a count cannot be.")
+    return counts
+
+
+def _flags(bits: bytes, n: int) -> Any:
+    import numpy as np
+
+    if len(bits) != (n + 7) // 8:
+        raise TraceUnreadable("The trace of this reply is damaged: a column has another length.")
+    return np.unpackbits(np.frombuffer(bits, np.uint8))[:n].astype(bool)
+
+
+def _finite(values: Any, *, or_impossible: bool = False) -> list[float]:
+    """Floats that can be shown; −inf only where it says that a token was impossible."""
+    import numpy as np
+
+    fits = np.isfinite(values) | (values == -np.inf) if or_impossible else np.isfinite(values)
+    if not fits.all():
+        raise TraceUnreadable("The trace of this reply is damaged: a number is none.")
+    listed: list[float] = values.tolist()
+    return listed

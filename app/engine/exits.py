@@ -85,22 +85,27 @@ class ExitReport:
     name: str
 
 
-def describe_exit(code: int, doing: Doing, stderr: Sequence[str] = ()) -> ExitReport:
-    """Translate a return code as `subprocess` gives it (negative: ended by that signal)."""
+def describe_exit(
+    code: int, doing: Doing, stderr: Sequence[str] = (), *, file: str = ""
+) -> ExitReport:
+    """Translate a return code as `subprocess` gives it (negative: ended by that signal).
+
+    `file`: the name of what was being loaded, if anything was.
+    """
     name, sort = _name_and_sort(code)
     text = "\n".join(stderr)
-    when = _WHILE[doing]
+    when = f" while it was loading “{file}”" if file and doing == "loading" else _WHILE[doing]
     if sort == "library" or _NO_LIBRARY.search(text) or _NO_MODULE.search(text):
         return _missing_part(name, when, text)
     if sort == "memory" or (code != 0 and _NO_MEMORY.search(text)):
         return ExitReport(
             "out_of_memory", f"The engine ran out of memory{when}. {_LESS_MEMORY}", name
         )
-    return _by_sort(sort, name, doing)
+    return _by_sort(sort, name, doing, when)
 
 
-def _by_sort(sort: str, name: str, doing: Doing) -> ExitReport:
-    when, next_step = _WHILE[doing], _NEXT_AFTER_CRASH[doing]
+def _by_sort(sort: str, name: str, doing: Doing, when: str) -> ExitReport:
+    next_step = _NEXT_AFTER_CRASH[doing]
     sentences = {
         "crash": f"The engine crashed in llama.cpp ({name}){when}. {next_step}",
         "abort": f"llama.cpp stopped itself ({name}){when}: one of its checks failed. {next_step}",

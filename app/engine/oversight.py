@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Final, cast
 
 import msgspec
@@ -38,6 +39,7 @@ from app.engine.protocol import (
     Stop,
     Stopped,
     UnloadWeights,
+    clean_text,
 )
 from app.engine.timers import Timers
 
@@ -485,7 +487,9 @@ class Oversight:
         if farewell is not None and farewell.crashed is not None:
             reason = farewell.crashed
         else:
-            report = describe_exit(code, doing, list(self.log_lines)[-_EVIDENCE_LINES:])
+            lines = list(self.log_lines)[-_EVIDENCE_LINES:]
+            file = Path(clean_text(self._wanted.path)).name if self._wanted is not None else ""
+            report = describe_exit(code, doing, lines, file=file)
             reason = Failed(0, report.kind, report.sentence, self._evidence())
         if was_loading:
             self._wanted = None

@@ -129,6 +129,7 @@ def test_failed_load_brings_the_weights_before_it_back(make_room, tmp_path: Path
     room.desk.load_weights(str(tmp_path / "bad.gguf"))
     notice = room.until(lambda: room.of(events.Noticed))[-1]
     assert notice.sentence.endswith(f" “{before}” is loaded again.")
+    assert "“bad.gguf”" in notice.sentence
     assert notice.level == "error"
     room.until(lambda: room.desk.engine_state.state == "ready")
     assert room.desk.engine_state.weights_name == before

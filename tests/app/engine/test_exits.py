@@ -75,3 +75,14 @@ def test_an_orderly_end_is_no_lack_of_memory_whatever_was_logged() -> None:
 )
 def test_the_sentence_says_what_was_going_on(doing: Doing, words: str) -> None:
     assert words in describe_exit(-11, doing).sentence
+
+
+@pytest.mark.parametrize("code", [-11, -6, -7, -9, -15, 0, 3])
+def test_a_file_that_was_being_loaded_is_named(code: int) -> None:
+    assert (
+        "while it was loading “big.gguf”"
+        in describe_exit(code, "loading", file="big.gguf").sentence
+    )
+    assert "big" not in describe_exit(code, "answering", file="big.gguf").sentence
+    out_of_memory = describe_exit(1, "loading", ["std::bad_alloc"], file="big.gguf")
+    assert "“big.gguf”" in out_of_memory.sentence

@@ -426,7 +426,7 @@ def test_weights_that_crash_the_engine_are_not_loaded_again_unasked(
     engine = talk.engine({"load": {"ms": 1, **how}})
     ending = engine.wait_for(engine.load("w.gguf"), PATIENCE_S)
     assert isinstance(ending, Failed)
-    assert "while it was loading the weights" in ending.sentence
+    assert "while it was loading “w.gguf”" in ending.sentence
     refused = engine.wait_for(engine.generate(ask()), PATIENCE_S)
     assert isinstance(refused, Failed)
     assert refused.kind == "not_loaded"

@@ -245,7 +245,12 @@ def test_context_beyond_memory_is_refused_before_it_is_tried(
 
 @pytest.mark.parametrize(
     ("architecture", "kind"),
-    [("bert", "not_a_chat_model"), ("clip", "not_a_chat_model"), ("foo", "unsupported")],
+    [
+        ("bert", "not_a_chat_model"),
+        ("nomic-bert", "not_a_chat_model"),
+        ("clip", "not_a_chat_model"),
+        ("foo", "unsupported"),
+    ],
 )
 def test_architectures_that_cannot_chat(
     tmp_path: Path, native_log: NativeLog, architecture: str, kind: str

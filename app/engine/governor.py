@@ -122,15 +122,10 @@ class Governor:
         if self._trial is not None:
             return self._judge(self._trial, rows, elapsed_s, now)
         if len(seen.recent) < _SAMPLES:
-            if expected_s and min(list(seen.recent)[-2:]) > VERY_SLOW * expected_s:
-                return self._try(rows, seen, now, upwards=False)
             return None
         if not self._knows_machine:
             self._knows_machine = True
-            change = self._try(rows, seen, now, upwards=False)
-            if self._trial is not None:
-                self._trial.is_first = True
-            return change
+            return self._try(rows, seen, now, upwards=False, is_first=True)
         if self._is_slow(seen, expected_s) and now >= self._down_at:
             return self._try(rows, seen, now, upwards=False)
         if self._at > 0 and now >= self._up_at:
@@ -147,11 +142,13 @@ class Governor:
 
     # --- trying -----------------------------------------------------------------------------
 
-    def _try(self, rows: int, seen: _Seen, now: float, *, upwards: bool) -> Change | None:
+    def _try(
+        self, rows: int, seen: _Seen, now: float, *, upwards: bool, is_first: bool = False
+    ) -> Change | None:
         if not upwards and self._is_lowest:
             self._down_at = now + self._down_wait_s
             return None
-        self._trial = _Trial(self._at, rows, seen.usual_s, upwards)
+        self._trial = _Trial(self._at, rows, seen.usual_s, upwards, is_first)
         self._at += -1 if upwards else 1
         self._seen.pop((rows, self.n_threads), None)
         return Change(self.n_threads)

@@ -93,14 +93,14 @@ class Parking:
         return found, longest
 
     def touch(self, parked: Parked) -> None:
-        self._parked.remove(parked)
-        self._parked.append(parked)
+        """It was used just now (it may have made way already)."""
+        if parked in self._parked:
+            self._parked.remove(parked)
+            self._parked.append(parked)
 
     def drop(self, parked: Parked) -> None:
-        self._parked.remove(parked)
-
-    def clear(self) -> None:
-        self._parked.clear()
+        if parked in self._parked:
+            self._parked.remove(parked)
 
     def _serves(self, parked: Parked, keep: int) -> bool:
         return self._traits.usable(len(parked.ids), parked.first_position, keep) is None

@@ -49,7 +49,6 @@ from app.engine.protocol import (
     LoadOptions,
     Note,
     Progress,
-    Queued,
     Stopped,
     Summary,
     TextFlushed,
@@ -65,6 +64,7 @@ from app.engine.slot import (
 from app.engine.space import CellSpace, Plan
 from app.engine.text import Piece
 from app.engine.tracing import TokenRecord
+from app.engine.waiting import WaitingRoom
 from app.engine.weights import MAX_OUTPUTS, Weights
 from app.engine.writing import Calls, Writer
 
@@ -96,11 +96,11 @@ class Scheduler:
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
-        self._waiting: deque[Request] = deque()
+        self._lock = threading.Lock()
+        self._waiting = WaitingRoom(self._lock, emit, clock, weights.n_ctx)
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
         calls = Calls(self._emit, self._end, self._flush, self._note, self._restart)
         self._writer = Writer(weights, calls, clock)
-        self._lock = threading.Lock()
         self._in_flight: frozenset[int] = frozenset()
         self._on_processor = weights.loaded.n_gpu_layers == 0
         # What cannot be cut back after an aborted step would have to be read again by everybody.
@@ -112,6 +112,9 @@ class Scheduler:
         self._threads = weights.n_threads
         self._governor = _governor_of(weights) if options.governor else None
         self._news: list[Event | TokenRecord] = []
+        self._returned_at = 0.0
+        self.host_gaps: deque[float] = deque(maxlen=1024)
+        """Seconds from a decode's end to the next one's begin: what the host adds to a step."""
 
     # --- from the thread that owns the context --------------------------------------------
 
@@ -126,7 +129,7 @@ class Scheduler:
             self._send(refused)
             return request
         with self._lock:
-            self._waiting.append(request)
+            self._waiting.add(request)
         if generate.deadline_s > 0:  # only now, or it could come before there is what expires
             left = max(generate.deadline_s - (self._clock() - arrived), 0.0)
             request.timer = threading.Timer(left, self.expire, [generate.id])
@@ -137,7 +140,7 @@ class Scheduler:
     @property
     def has_work(self) -> bool:
         """Whether `step` would do anything now (a held slot waits for its choice)."""
-        return bool(self._waiting) or any(
+        return len(self._waiting) > 0 or any(
             slot.reply is not None and (slot.reply.phase is not Phase.HELD or _has_news(slot.reply))
             for slot in self._slots
         )
@@ -154,16 +157,19 @@ class Scheduler:
         self._admit()
         rows = self._batching.build(self._end_full)
         if not rows or not self._take_off(rows):
+            self._returned_at = 0.0
             self._tell()
             return
         if self._on_processor:
             self._tell()
         started = self._clock()
+        if self._returned_at:
+            self.host_gaps.append(started - self._returned_at)
         code = llama.llama_decode(self._weights.context, self._batch.native)
         self._tell()  # on a device it is still computing
         if code == 0:
             llama.llama_synchronize(self._weights.context)
-        now = self._clock()
+        now = self._returned_at = self._clock()
         with self._lock:
             self._in_flight = frozenset()
             self._weights.abort.clear()
@@ -189,8 +195,10 @@ class Scheduler:
         for slot in self._slots:
             if slot.reply is not None:
                 self._fail(slot, kind, sentence)
-        while self._waiting:
-            self._emit(Failed(self._waiting.popleft().id, kind, sentence))
+        with self._lock:
+            waiting = [request for request in self._waiting if self._waiting.take(request)]
+        for request in waiting:
+            self._emit(Failed(request.id, kind, sentence))
         self._tell()
 
     def set_threads(self, n_threads: int) -> None:
@@ -203,20 +211,24 @@ class Scheduler:
     # --- from the thread that reads commands ----------------------------------------------
 
     def stop(self, request_id: int) -> bool:
-        """End a request soon; also from inside a decode, which the others then do again."""
-        request = self._find(request_id)
-        if request is None:
-            return False
+        """End a request: at once if it waits, soon if it runs. A decode that it is in is broken
+        off; the others in it do it again."""
         with self._lock:
-            request.stop = True
-            self._abort(request_id)
-        return True
+            if self._waiting.end(request_id, "stopped"):
+                return True
+            request = self._running(request_id)
+            if request is not None:
+                request.stop = True
+                self._abort(request_id)
+        return request is not None
 
     def expire(self, request_id: int) -> None:
         """The request's deadline has come."""
-        request = self._find(request_id)
-        if request is not None:
-            with self._lock:
+        with self._lock:
+            if self._waiting.end(request_id, "deadline"):
+                return
+            request = self._running(request_id)
+            if request is not None:
                 request.expired = True
                 self._abort(request_id)
 
@@ -237,18 +249,21 @@ class Scheduler:
         if request := self._find(request_id):
             request.hold = False
 
+    def _running(self, request_id: int) -> Request | None:
+        running = (slot.reply.request for slot in self._slots if slot.reply is not None)
+        return next((request for request in running if request.id == request_id), None)
+
     def _find(self, request_id: int) -> Request | None:
         with self._lock:
-            waiting = list(self._waiting)
-        running = [slot.reply.request for slot in self._slots if slot.reply is not None]
-        return next((r for r in [*running, *waiting] if r.id == request_id), None)
+            waiting = next((r for r in self._waiting if r.id == request_id), None)
+            return waiting or self._running(request_id)
 
     # --- joining --------------------------------------------------------------------------
 
     def _admit(self) -> None:
         """Give waiting requests their slots, first come first served. Only one that can share
         what another one is just reading lets others pass."""
-        for request in list(self._waiting):
+        for request in self._waiting:
             reuse = _reuses(request.generate)
             if reuse and self._space.waits_for_prefix(request):
                 continue
@@ -257,13 +272,15 @@ class Scheduler:
                 break
             reply = self._begin(request)
             with self._lock:  # so that `stop` finds the request in one place or the other
-                self._waiting.remove(request)
-                plan.target.reply = reply
-            self._guard(plan.target, partial(self._settle, plan))
-        for position, request in enumerate(self._waiting, 1):
-            if request.position != position:
-                request.position = position
-                self._emit(Queued(request.id, position))
+                taken = self._waiting.take(request)
+                plan.target.reply = reply if taken else None
+            if taken:
+                self._guard(plan.target, partial(self._settle, plan))
+            else:
+                reply.close()
+        if len(self._waiting):
+            with self._lock:
+                self._waiting.tell_places()
 
     def _may_join(self, request: Request) -> bool:
         """A repeatable reply waits until everybody has ended; until it has, everybody waits."""
@@ -323,13 +340,6 @@ class Scheduler:
                 self._end(slot, "deadline", f"{reply.request.generate.deadline_s:g} s")
             elif reply.phase is Phase.HELD and _has_news(reply):
                 self._guard(slot, self._writer.leave_hold)
-        for request in [r for r in self._waiting if r.stop or r.expired]:
-            with self._lock:
-                self._waiting.remove(request)
-            reply = self._begin(request)
-            reason = "stopped" if request.stop else "deadline"
-            self._emit_ending(reply, reason, "", used=0)
-            self._close(reply)
 
     def _end(self, slot: Slot, reason: str, detail: str) -> None:
         reply = slot.reply
@@ -340,13 +350,10 @@ class Scheduler:
             reason, detail = "stop_string", flushed.stop
         if reply.text.reasoning_unclosed and reply.text.reasoning:
             self._note(reply, "reasoning_unclosed", UNCLOSED)
-        self._emit_ending(reply, reason, detail, used=len(slot.cells))
-        self._release(slot)
-
-    def _emit_ending(self, reply: Reply, reason: str, detail: str, *, used: int) -> None:
-        summary = self._summary(reply, reason, detail, used)
+        summary = self._summary(reply, reason, detail, len(slot.cells))
         ending = Stopped if reason == "stopped" else Finished
         self._emit(ending(reply.request.id, summary))
+        self._release(slot)
 
     def _fail(self, slot: Slot, kind: str, sentence: str, evidence: str = "") -> None:
         reply = slot.reply

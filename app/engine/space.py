@@ -105,8 +105,8 @@ class CellSpace:
             reply = slot.reply
             if reply is None or reply.phase is not Phase.READING or slot.cells.traits.is_recurrent:
                 continue
-            promised = min(common_length(reply.ids, ids), len(ids) - 1, len(reply.ids))
-            if promised - len(slot.cells) >= PARK_FROM:
+            promised = min(common_length(reply.ids, ids), len(ids) - 1)
+            if promised >= PARK_FROM and promised > len(slot.cells):
                 return True
         return False
 

@@ -1,0 +1,78 @@
+"""Requests that wait for a slot: first come, first served, and each knows its place.
+
+Two threads come here, the one that owns the context and the one that reads commands; the
+scheduler's lock guards everything. Who waits computes nothing yet, so it is ended at once, also
+while others are in the middle of a long step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import msgspec
+
+from app.engine.protocol import Event, Finished, Queued, Stopped
+from app.engine.slot import Request, empty_summary
+
+
+class WaitingRoom:
+    """The queue. `send` takes events at once; call everything with `lock` held."""
+
+    def __init__(
+        self,
+        lock: threading.Lock,
+        send: Callable[[Event], None],
+        clock: Callable[[], float],
+        n_ctx: int,
+    ) -> None:
+        self._lock = lock
+        self._send = send
+        self._clock = clock
+        self._n_ctx = n_ctx
+        self._requests: list[Request] = []
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(list(self._requests))
+
+    def add(self, request: Request) -> None:
+        assert self._lock.locked()
+        self._requests.append(request)
+
+    def take(self, request: Request) -> bool:
+        """Let a request go to its slot. False: it has been ended meanwhile."""
+        assert self._lock.locked()
+        if request not in self._requests:
+            return False
+        self._requests.remove(request)
+        return True
+
+    def end(self, request_id: int, reason: Literal["stopped", "deadline"]) -> bool:
+        """End a request that waits. False: it does not."""
+        request = next((r for r in self._requests if r.id == request_id), None)
+        if request is None or not self.take(request):
+            return False
+        if request.timer is not None:
+            request.timer.cancel()
+        summary = msgspec.structs.replace(
+            empty_summary(request.generate, self._n_ctx),
+            stop_reason=reason,
+            prompt_tokens=len(request.prompt.ids),
+            rendered_prompt=request.prompt.rendered,
+            total_s=self._clock() - request.arrived,
+        )
+        ending = Stopped if reason == "stopped" else Finished
+        self._send(ending(request.id, summary))
+        return True
+
+    def tell_places(self) -> None:
+        """Send each its place where it has changed."""
+        assert self._lock.locked()
+        for position, request in enumerate(self._requests, 1):
+            if request.position != position:
+                request.position = position
+                self._send(Queued(request.id, position))

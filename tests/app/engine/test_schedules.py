@@ -1,0 +1,357 @@
+"""Many requests at once, as they come: nobody starves, each ends once, nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+from gguf_writer import bpe_vocabulary, tiny_llama
+from hypothesis import given, settings, strategies as st
+from native_session import GREEDY, NativeSession, load_quietly
+from recurrent_gguf import tiny_jamba, tiny_mamba
+
+from app.engine.batching import shares
+from app.engine.cells import cells_in_use
+from app.engine.native import NativeLog, llama
+from app.engine.protocol import (
+    Failed,
+    Finished,
+    Held,
+    Note,
+    Progress,
+    Queued,
+    Sampling,
+    Stopped,
+    Temperature,
+)
+from app.engine.slot import Reply
+from app.engine.weights import Weights
+
+pytestmark = pytest.mark.weights
+
+WRITERS: dict[str, Callable[..., object]] = {
+    "llama": tiny_llama,
+    "mamba": tiny_mamba,
+    "jamba": tiny_jamba,
+}
+HOT = Sampling([Temperature(1.5)])
+
+
+@pytest.fixture(scope="module")
+def tiny_weights(
+    tmp_path_factory: pytest.TempPathFactory, native_log: NativeLog
+) -> Iterator[dict[str, Weights]]:
+    folder = tmp_path_factory.mktemp("tiny")
+    loaded = {}
+    for name, write in WRITERS.items():
+        write(folder / f"{name}.gguf", vocabulary=bpe_vocabulary())
+        loaded[name] = load_quietly(
+            folder / f"{name}.gguf", native_log, n_ctx=256, n_ubatch=16, n_threads=1
+        )
+    yield loaded
+    for weights in loaded.values():
+        weights.close()
+
+
+# --- random schedules -----------------------------------------------------------------------------
+
+
+class Crowd:
+    """Requests that come, are held, stopped and resumed at random; checks after every step."""
+
+    def __init__(self, session: NativeSession, seed: int) -> None:
+        self.session = session
+        self.source = random.Random(seed)
+        self.ids: list[int] = []
+        self.prompts = [[self.source.randrange(20, 200) for _ in range(90)] for _ in range(3)]
+
+    def run(self, requests: int) -> None:
+        while len(self.ids) < requests or self.session.scheduler.open_ids:
+            if len(self.ids) < requests and self.source.random() < 0.3:
+                self.arrive()
+            self.interfere()
+            self.session.scheduler.step()
+            self.check_mirror()
+        for request_id in self.ids:
+            self.session.ending(request_id)
+
+    def arrive(self) -> None:
+        base = self.source.choice(self.prompts)
+        ids = [*base[: self.source.randint(1, 90)], self.source.randrange(20, 200)]
+        repeatable = self.source.random() < 0.1
+        self.ids.append(
+            self.session.add(
+                ids,
+                self.source.choice([GREEDY, HOT]),
+                max_tokens=self.source.choice([0, 1, 3, 12]),
+                conversation=self.source.choice(["a", "b", "c", ""]),
+                hold=self.source.random() < 0.15,
+                reuse_prefix=self.source.random() < 0.9,
+                repeatable=repeatable,
+                score_prompt=self.source.random() < 0.1,
+            )
+        )
+
+    def interfere(self) -> None:
+        scheduler = self.session.scheduler
+        for request_id in scheduler.open_ids:
+            dice = self.source.random()
+            if dice < 0.02:
+                scheduler.stop(request_id)
+            elif dice < 0.03:
+                scheduler.hold(request_id)
+            elif dice < 0.04:
+                scheduler.expire(request_id)
+            elif isinstance(
+                self.session.of(request_id)[-1:][0] if self.session.of(request_id) else None, Held
+            ):
+                if dice < 0.4:
+                    scheduler.resume(request_id)
+                else:
+                    scheduler.choose(request_id, self.source.randrange(20, 200))
+
+    def is_held(self, request_id: int) -> bool:
+        return isinstance(self.session.of(request_id)[-1], Held)
+
+    def check_mirror(self) -> None:
+        """Each sequence holds exactly the positions that its list says."""
+        weights, slots = self.session.weights, self.session.scheduler._slots
+        for slot in slots:
+            cells = slot.cells
+            last = llama.llama_memory_seq_pos_max(weights.memory, cells.sequence)
+            assert last == len(cells) - 1
+            if not cells.traits.is_recurrent:
+                first = llama.llama_memory_seq_pos_min(weights.memory, cells.sequence)
+                assert first == (0 if len(cells) else -1)
+        assert cells_in_use(slot.cells for slot in slots) <= weights.n_ctx
+
+
+@given(seed=st.integers(0, 2**32), architecture=st.sampled_from(sorted(WRITERS)))
+@settings(max_examples=12)
+def test_random_schedules(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, seed: int, architecture: str
+) -> None:
+    session = NativeSession(tiny_weights[architecture], native_log)
+    Crowd(session, seed).run(requests=12)
+    assert not session.scheduler.has_work
+
+
+@pytest.mark.soak
+@given(seed=st.integers(0, 2**32), architecture=st.sampled_from(sorted(WRITERS)))
+@settings(max_examples=300)
+def test_many_random_schedules(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, seed: int, architecture: str
+) -> None:
+    session = NativeSession(tiny_weights[architecture], native_log)
+    Crowd(session, seed).run(requests=40)
+
+
+def test_two_hundred_requests_leave_nothing_behind(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    session = NativeSession(tiny_weights["llama"], native_log)
+    session.scheduler._space.parking.cap_bytes = 1_000_000
+    source = random.Random(3)
+    memory = psutil.Process()
+
+    def serve(count: int) -> int:
+        for _ in range(count):
+            ids = [source.randrange(20, 200) for _ in range(source.randint(40, 120))]
+            session.reply(ids, HOT, max_tokens=6, conversation=str(source.randrange(9)))
+            session.events.clear()
+        gc.collect()
+        return int(memory.memory_info().rss)
+
+    before = serve(60)
+    after = serve(200)
+    assert after - before < 6_000_000
+    assert session.scheduler._space.parking.size_bytes <= 1_000_000
+    assert not [thing for thing in gc.get_objects() if isinstance(thing, Reply)]
+
+
+# --- fairness -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("room", [0, 1, 7, 64, 1000])
+def test_room_is_dealt_evenly(room: int) -> None:
+    wants = [100, 1, 30, 0, 100]
+    dealt = shares(wants, room)
+    assert sum(dealt) == min(room, sum(wants))
+    assert all(given <= want for given, want in zip(dealt, wants, strict=True))
+    hungry = [given for given, want in zip(dealt, wants, strict=True) if given < want]
+    assert max(hungry, default=0) - min(hungry, default=0) <= 1
+
+
+def prompts_apart(count: int, length: int) -> list[list[int]]:
+    return [[20 + first, *range(40, 39 + length)] for first in range(count)]
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_one(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    session = NativeSession(tiny_weights["llama"], native_log)
+    long_ids, short_ids = prompts_apart(2, 150)
+    slow = session.add(long_ids, max_tokens=1)
+    session.scheduler.step()
+    quick = session.add(short_ids[:10], max_tokens=1)
+    while not session.tokens(quick):
+        session.scheduler.step()
+    assert not session.tokens(slow)
+    session.run()
+
+
+def test_twenty_requests_start_in_the_order_in_which_they_came(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    """C06. And each is told its place until it is served."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    requests = [session.add(ids, max_tokens=5) for ids in prompts_apart(20, 20)]
+    session.run()
+    firsts = [
+        next(n for n, e in enumerate(session.events) if isinstance(e, Progress) and e.id == request)
+        for request in requests
+    ]
+    assert firsts == sorted(firsts)
+    for request in requests[4:]:
+        places = [event.position for event in session.of(request) if isinstance(event, Queued)]
+        assert places == sorted(places, reverse=True)
+        assert places[-1] <= 4
+
+
+def test_a_repeatable_reply_shares_no_step(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    """It waits for those who write, and those who come later wait for it."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    first, second, third = prompts_apart(3, 20)
+    writer = session.add(first, max_tokens=6)
+    session.scheduler.step()
+    alone = session.add(second, max_tokens=6, repeatable=True)
+    later = session.add(third, max_tokens=6)
+    session.run()
+    order = [
+        event.id
+        for event in session.events
+        if event in session.tokens(writer) + session.tokens(alone) + session.tokens(later)
+    ]
+    assert order == sorted(order)
+    assert [session.ending(i).result.generated for i in (writer, alone, later)] == [6, 6, 6]
+
+
+# --- stopping -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", ["reading", "writing", "both", "held"])
+def test_stop_is_quick_in_every_phase_with_four_slots_busy(
+    session: NativeSession, starter: Weights, phase: str
+) -> None:
+    """One thread reads 64 tokens in about a second here; nobody who is stopped waits for that."""
+    text = starter.vocabulary.tokenize("All work and no play makes a dull day. " * 30)
+    lengths = {"reading": [90] * 4, "both": [8, 8, 200, 200]}.get(phase, [8] * 4)
+    requests = [
+        session.add([1000 + n, *text[: length - 1]], hold=phase == "held", reuse_prefix=False)
+        for n, length in enumerate(lengths)
+    ]
+    for _ in range(2 if phase == "reading" else 6):
+        session.scheduler.step()
+    target, took_s = requests[-1], []
+
+    def stop() -> None:
+        asked_at = time.perf_counter()
+        session.scheduler.stop(target)
+        while not any(isinstance(event, Stopped) for event in session.of(target)):
+            time.sleep(0.001)
+        took_s.append(time.perf_counter() - asked_at)
+
+    timer = threading.Timer(0.05, stop)
+    timer.start()
+    while not took_s:
+        session.scheduler.step()
+    timer.join()
+    assert took_s[0] < 0.2
+    # The others go on as if nothing had happened.
+    survivors = requests[:-1]
+    before = [len(session.tokens(request)) for request in survivors]
+    for request in survivors:
+        session.scheduler.resume(request)
+    while min(len(session.tokens(r)) - n for r, n in zip(survivors, before, strict=True)) < 2:
+        session.scheduler.step()
+    for request in survivors:
+        session.scheduler.stop(request)
+    session.run()
+    assert not any(isinstance(e, Failed | Note) for e in session.events)
+
+
+def test_a_request_that_waits_is_ended_in_the_middle_of_a_step(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = NativeSession(tiny_weights["llama"], native_log)
+    requests = [session.add(ids, max_tokens=3) for ids in prompts_apart(6, 20)]
+    real, seen = llama.llama_decode, []
+
+    def decode(context: object, batch: object) -> int:
+        if not seen:
+            session.scheduler.stop(requests[4])
+            session.scheduler.expire(requests[5])
+            seen.extend(session.ending(request) for request in requests[4:])
+        return int(real(context, batch))
+
+    monkeypatch.setattr(llama, "llama_decode", decode)
+    session.run()
+    assert [type(ending) for ending in seen] == [Stopped, Finished]
+    assert [ending.result.stop_reason for ending in seen] == ["stopped", "deadline"]
+    assert [ending.result.prompt_tokens for ending in seen] == [20, 20]
+    assert all(isinstance(session.ending(request), Finished) for request in requests[:4])
+
+
+def test_others_say_the_same_when_one_is_stopped_inside_a_step(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step is broken off and done again without the one that was stopped."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    prompts = prompts_apart(3, 20)
+    alone = [session.reply(ids, max_tokens=8, reuse_prefix=False).token_ids for ids in prompts]
+    requests = [session.add(ids, max_tokens=8, reuse_prefix=False) for ids in prompts]
+    real, aborted = llama.llama_decode, []
+
+    def decode(context: object, batch: object) -> int:
+        if not aborted and len(session.tokens(requests[1])) == 3:
+            aborted.append(session.scheduler.stop(requests[1]))
+        return int(real(context, batch))
+
+    monkeypatch.setattr(llama, "llama_decode", decode)
+    session.run()
+    assert aborted == [True]
+    assert isinstance(session.ending(requests[1]), Stopped)
+    for number in (0, 2):
+        ending = session.ending(requests[number])
+        assert isinstance(ending, Finished)
+        assert ending.result.token_ids == alone[number]
+
+
+# --- the edge of the window -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", range(254, 259))
+def test_around_the_window(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, length: int
+) -> None:
+    """C01. A context of 256: prompts of 254 to 258 tokens, and the next request works."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    request = session.add([30] * length, GREEDY)
+    session.run()
+    ending = session.ending(request)
+    if length <= 256:
+        assert isinstance(ending, Finished)
+        assert ending.result.stop_reason in ("context_full", "end_token")
+        assert ending.result.generated <= 257 - length
+    else:
+        assert isinstance(ending, Failed)
+        assert (ending.kind, ending.evidence) == ("prompt_too_long", f"{length}/256")
+    after = session.reply([31] * 20, max_tokens=3)
+    assert after.generated == 3

@@ -174,13 +174,21 @@ def _reason(text: str, printed: str) -> str:
         if re.search(r"^\s*root\s*::=", text, re.MULTILINE) is None:
             return "has no rule named “root”"
         return "has a rule that begins with itself (left recursion), which llama.cpp cannot follow"
-    message, _, rest = found.group(1).partition(" at ")
-    message = message.rstrip()
-    if not rest or not text.endswith(rest):
-        return f"cannot be read: {shown_words(message)}"
-    before = text[: len(text) - len(rest)]
-    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-    return f"cannot be read at line {line}, column {column}: {shown_words(message)}"
+    message, at, rest = found.group(1).partition(" at ")
+    place = len(text) - len(rest) if at and text.endswith(rest) else _place_of(message, text)
+    where = ""
+    if place is not None:
+        line = text.count("\n", 0, place) + 1
+        column = place - text.rfind("\n", 0, place)
+        where = f" at line {line}, column {column}"
+    return f"cannot be read{where}: {shown_words(message)}"
+
+
+def _place_of(message: str, text: str) -> int | None:
+    """Where the rule is used that does not exist; None for other complaints without a place."""
+    named = re.search(r"Undefined rule identifier '(.*?)'", message)
+    used = re.search(rf"(?<![\w-]){re.escape(named[1])}(?![\w-])", text) if named else None
+    return used.start() if used else None
 
 
 def shown_words(message: str) -> str:

@@ -28,6 +28,8 @@ class Bridge(QObject):
     message_changed = Signal(object)
     text_arrived = Signal(object)
     token_recorded = Signal(object)
+    tokens_taken_back = Signal(object)
+    trace_read = Signal(object)
     prefill_progressed = Signal(object)
     engine_state_changed = Signal(object)
     load_progressed = Signal(object)
@@ -76,6 +78,8 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.MessageChanged: "message_changed",
     events.TextArrived: "text_arrived",
     events.TokenRecorded: "token_recorded",
+    events.TokensTakenBack: "tokens_taken_back",
+    events.TraceRead: "trace_read",
     events.PrefillProgressed: "prefill_progressed",
     events.EngineStateChanged: "engine_state_changed",
     events.LoadProgressed: "load_progressed",

@@ -275,10 +275,19 @@ class Store:
         return self._read(lambda c: reading.last_used_weights(c), callback)
 
     def save_trace(
-        self, message_id: str, blob: bytes, callback: Callback[None] | None = None
+        self,
+        message_id: str,
+        blob: bytes | Callable[[], bytes],
+        callback: Callback[None] | None = None,
     ) -> Future[None]:
-        """Keep the compressed trace of a reply, in place of an earlier one."""
-        return self._write(lambda c: writing.save_trace(c, message_id, blob), callback)
+        """Keep the compressed trace of a reply, in place of an earlier one.
+
+        A function is called on the writing thread: compressing takes its time.
+        """
+        return self._write(
+            lambda c: writing.save_trace(c, message_id, blob() if callable(blob) else blob),
+            callback,
+        )
 
     def load_trace(
         self, message_id: str, callback: Callback[bytes | None] | None = None

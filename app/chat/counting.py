@@ -48,7 +48,9 @@ class ContextMeter:
         prompt = chat_prompt(
             self._shelf.open, path, self._around.settings, self._loader.weights_hash, draft
         )
-        self._request_id = self._loader.engine.request(CountPrompt(id=0, prompt=prompt))
+        self._request_id = self._loader.engine.request(
+            CountPrompt(0, prompt, self._around.settings.policy)
+        )
 
     def is_count(self, request_id: int) -> bool:
         return request_id == self._request_id
@@ -58,6 +60,7 @@ class ContextMeter:
         self._request_id = None
         is_current = self._conversation_id == self._shelf.open.id
         if isinstance(event, Finished) and isinstance(event.result, PromptCount) and is_current:
-            self._around.emit(ContextCounted(event.result.n_tokens, event.result.n_ctx))
+            count = event.result
+            self._around.emit(ContextCounted(count.n_tokens, count.n_ctx, count.n_cut))
         if self._is_stale or not is_current:
             self.count_soon()

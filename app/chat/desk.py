@@ -40,6 +40,7 @@ from app.engine.protocol import (
     Queued,
     Stopped,
     TextFlushed,
+    TextTakenBack,
     TokenArrived,
 )
 from app.engine.supervisor import Engine, EngineEvent, StateChanged
@@ -290,6 +291,10 @@ class Desk:
         """Another version of a reply beside the old one, or the reply a message never got."""
         self._replies.retry(message_id)
 
+    def read_trace(self, message_id: str) -> None:
+        """Ask what was recorded about each token of a reply; TraceRead answers."""
+        self._replies.read_trace(message_id)
+
     # --- weights --------------------------------------------------------------------------------
 
     def load_weights(self, path: str) -> None:
@@ -322,7 +327,7 @@ class Desk:
             first_look.write(self.data_dir, settings)
         if name == "n_threads":
             self._loader.set_threads(settings.n_threads)
-        if name == "system_prompt":
+        if name in ("system_prompt", "context_policy"):
             self._meter.count_soon()
         self._around.emit(SettingsChanged(frozenset({name})))
 
@@ -359,6 +364,8 @@ class Desk:
                 self._replies.take_token(event)
             case TextFlushed():
                 self._replies.take_flushed(event)
+            case TextTakenBack():
+                self._replies.take_back(event)
             case StateChanged():
                 self._loader.take_state(event)
             case Log():

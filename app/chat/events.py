@@ -78,6 +78,26 @@ class TokenRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class TokensTakenBack:
+    """The last `n_tokens` recorded tokens of a streaming reply are no part of it (a banned text
+    began there). They had shown no text."""
+
+    conversation_id: str
+    message_id: str
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRead:
+    """The trace of a stored reply, as Desk.read_trace asked for it. Empty, with a sentence, where
+    there is none or it cannot be read."""
+
+    message_id: str
+    tokens: tuple[TokenTrace, ...]
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillProgressed:
     conversation_id: str
     message_id: str
@@ -117,10 +137,12 @@ class SendQueued:
 
 @dataclass(frozen=True, slots=True)
 class ContextCounted:
-    """Cells used by the open conversation (or its next prompt) and the window's size."""
+    """Cells used by the open conversation (or its next prompt) and the window's size. `n_cut`
+    messages would be left out of the next prompt."""
 
     used: int
     size: int
+    n_cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +208,8 @@ Event = (
     | MessageChanged
     | TextArrived
     | TokenRecorded
+    | TokensTakenBack
+    | TraceRead
     | PrefillProgressed
     | EngineStateChanged
     | LoadProgressed

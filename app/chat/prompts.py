@@ -11,10 +11,14 @@ weights mean other text.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from app.chat.settings import Settings
 from app.engine.protocol import ChatMessage, ChatPrompt, Generate, clean_text
 from models.records import Conversation, Message, MessageState, Role
+
+ALTERNATIVES: Final = 64
+"""How many candidates the trace of each token holds: all that it can."""
 
 
 def chat_prompt(
@@ -46,6 +50,9 @@ def generate_request(
         max_tokens=settings.max_tokens,
         stop=list(settings.stop_strings),
         conversation=conversation.id,
+        alternatives=ALTERNATIVES,
+        record_stages=True,
+        context_policy=settings.policy,
     )
 
 
@@ -90,4 +97,5 @@ def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
         reasoning=message.reasoning or None,
         token_ids=ids,
         message_id=message.id,
+        is_pinned=message.is_pinned,
     )

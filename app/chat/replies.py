@@ -24,12 +24,16 @@ from app.chat.events import (
     SendQueued,
     TextArrived,
     TokenRecorded,
+    TokensTakenBack,
+    TraceRead,
 )
 from app.chat.loading import Loader
 from app.chat.prompts import clean_message, generate_request, is_encodable
+from app.chat.recorded import at_start
 from app.chat.reply import Reply, fields_at_end, in_the_apps_words
 from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings, now
+from app.chat.traces import Traces
 from app.engine.protocol import (
     Done,
     Failed,
@@ -39,6 +43,7 @@ from app.engine.protocol import (
     Queued,
     Stopped,
     TextFlushed,
+    TextTakenBack,
     TokenArrived,
 )
 from models.records import Message, MessageState, Role
@@ -49,6 +54,7 @@ FIGURES_INTERVAL_S: Final = 0.1
 SURROGATES_SENTENCE: Final = (
     "Your message held halves of characters that cannot be kept; each is now shown as �."
 )
+CUT_NOTE: Final = "turns_left_out"
 NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
 
 
@@ -77,6 +83,7 @@ class Replies:
         self._waiting: dict[str, Waiting] = {}
         self._growing: dict[str, Reply] = {}
         self._requests: dict[int, Reply] = {}
+        self._traces = Traces(around)
         self._noted: set[tuple[str, str]] = set()
 
     @property
@@ -244,14 +251,12 @@ class Replies:
             self._end(reply, Stopped(0, Done()))
             return
         reply.asked_at = self._around.clock()
-        reply.request_id = self._loader.engine.generate(
-            generate_request(
-                conversation,
-                waiting.path,
-                self._around.settings,
-                self._loader.weights_hash,
-            )
+        request = generate_request(
+            conversation, waiting.path, self._around.settings, self._loader.weights_hash
         )
+        recorded = at_start(self._around.settings, request, self._loader.loaded)
+        reply.message = dataclasses.replace(reply.message, settings=recorded)
+        reply.request_id = self._loader.engine.generate(request)
         self._requests[reply.request_id] = reply
 
     def stop(self, conversation_id: str) -> None:
@@ -269,9 +274,18 @@ class Replies:
         """The app closes: what has arrived is saved, marked as interrupted."""
         for reply in self._growing.values():
             self._store.update_message(reply.message.id, **fields_at_end(reply.closed()))
+            self._traces.keep(reply.message.id, reply.traces)
         self._growing.clear()
         self._requests.clear()
         self._waiting.clear()
+
+    def read_trace(self, message_id: str) -> None:
+        """What was recorded about a reply's tokens; TraceRead answers."""
+        reply = self._growing.get(message_id)
+        if reply is not None:
+            self._around.emit(TraceRead(message_id, tuple(reply.traces)))
+        else:
+            self._traces.read(message_id)
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -291,6 +305,14 @@ class Replies:
             reply.take_flushed(event)
             self._save_soon(reply)
 
+    def take_back(self, event: TextTakenBack) -> None:
+        reply = self._requests.get(event.id)
+        if reply is not None:
+            reply.take_back(event)
+            self._around.emit(
+                TokensTakenBack(reply.conversation_id, reply.message.id, event.n_tokens)
+            )
+
     def take_progress(self, event: Progress) -> None:
         reply = self._requests.get(event.id)
         if reply is not None:
@@ -305,11 +327,13 @@ class Replies:
             self._around.emit(SendQueued(reply.conversation_id, waiting=reply.is_queued))
 
     def take_note(self, event: Note) -> None:
-        """Say a note once per conversation and kind: it would come back with each reply."""
+        """Say a note once per conversation and kind: it would come back with each reply. What is
+        left out is said again when it is more."""
         reply = self._requests.get(event.id)
-        if reply is None or (reply.conversation_id, event.kind) in self._noted:
+        kind = event.sentence if event.kind == CUT_NOTE else event.kind
+        if reply is None or (reply.conversation_id, kind) in self._noted:
             return
-        self._noted.add((reply.conversation_id, event.kind))
+        self._noted.add((reply.conversation_id, kind))
         self._around.emit(Noticed("info", event.sentence))
 
     def take_ending(self, event: Finished | Stopped | Failed) -> None:
@@ -360,6 +384,7 @@ class Replies:
         message = reply.ended(ending)
         self._growing.pop(reply.message.id, None)
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
+        self._traces.keep(message.id, reply.traces)
         if reply.token_ids and reply.conversation_id == self._shelf.open.id:
             self._show_figures(reply)
         self._shelf.update(message)

@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from app.chat.events import StatusFigures
+from app.chat.recorded import at_end
+from app.chat.traces import MAX_TOKENS
 from app.engine.protocol import (
     Failed,
     Finished,
@@ -16,7 +18,9 @@ from app.engine.protocol import (
     Stopped,
     Summary,
     TextFlushed,
+    TextTakenBack,
     TokenArrived,
+    TokenTrace,
 )
 from models.records import Message, MessageCounts, MessageState
 
@@ -40,6 +44,7 @@ class Reply:
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
+    traces: list[TokenTrace] = field(default_factory=list)
     unshown: list[tuple[str, str]] = field(default_factory=list)
     asked_at: float = 0.0
     first_token_at: float | None = None
@@ -53,11 +58,18 @@ class Reply:
 
     def take_token(self, event: TokenArrived, now: float) -> None:
         self.token_ids.append(event.token.token_id)
+        if len(self.traces) < MAX_TOKENS:
+            self.traces.append(event.token)
         self.context_used = event.context_used
         self.last_token_at = now
         if self.first_token_at is None:
             self.first_token_at = now
         self._take_text(event.text, event.part)
+
+    def take_back(self, event: TextTakenBack) -> None:
+        """The last tokens are no part of the reply; their text never came."""
+        kept = max(len(self.token_ids) - event.n_tokens, 0)
+        del self.token_ids[kept:], self.traces[kept:]
 
     def take_flushed(self, event: TextFlushed) -> None:
         self._take_text(event.text, event.part)
@@ -139,6 +151,7 @@ def _with_summary(message: Message, summary: Summary) -> Message:
         message,
         stop_reason=summary.stop_reason or None,
         seed=summary.seed,
+        settings=at_end(message.settings, summary),
         rendered_prompt=summary.rendered_prompt,
         counts=_counts(summary),
     )
@@ -192,6 +205,7 @@ STORED_AT_END: Final = (
     "stop_reason",
     "error",
     "seed",
+    "settings",
     "weights_name",
     "rendered_prompt",
     "counts",

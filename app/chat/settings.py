@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from app.engine.protocol import (
     Dist,
@@ -42,7 +42,9 @@ class Settings:
     """All settings, resolved. 0 or None often means "automatic"; see the fields.
 
     `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `max_tokens` 0: until
-    the window is full. `seed` None: a fresh one for each reply. `window_geometry` is hex.
+    the window is full. `context_policy`: drop_oldest leaves the oldest turns out of a prompt that
+    would be too long, and says so; stop refuses it. `seed` None: a fresh one for each reply.
+    `window_geometry` is hex.
     """
 
     theme: str = "system"
@@ -51,6 +53,7 @@ class Settings:
     n_ctx: int = 0
     n_gpu_layers: int = -1
     max_tokens: int = 0
+    context_policy: str = "drop_oldest"
     stop_strings: tuple[str, ...] = ()
     send_key: str = "enter"
     temperature: float = 0.3
@@ -74,6 +77,11 @@ class Settings:
             n_threads=self.n_threads or None,
             n_gpu_layers=None if self.n_gpu_layers < 0 else self.n_gpu_layers,
         )
+
+    @property
+    def policy(self) -> Literal["stop", "drop_oldest"]:
+        """`context_policy` as the engine is asked for it."""
+        return "stop" if self.context_policy == "stop" else "drop_oldest"
 
     def sampling(self) -> Sampling:
         """The sampling chain, in llama.cpp's usual order. Temperature 0 is greedy."""
@@ -223,6 +231,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "n_threads": _whole("The number of threads", 0, 512),
     "n_ctx": _whole("The context window", 0, 16_777_216),
     "n_gpu_layers": _whole("The number of layers on the graphics device", -1, 10_000),
+    "context_policy": _one_of("What happens in a full context", "drop_oldest", "stop"),
     "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
     "stop_strings": _stop_strings,
     "send_key": _one_of("The send key", "enter", "ctrl_enter"),

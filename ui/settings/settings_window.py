@@ -127,6 +127,7 @@ class SettingsWindow(QWidget):
     def _chat(self) -> Page:
         page = Page(self._theme, "chat", self)
         keys = [("enter", "Enter"), ("ctrl_enter", "Ctrl Enter")]
+        policies = [("drop_oldest", "Leave out the oldest"), ("stop", "Stop")]
         page.add_card(
             self._row(
                 "send_key",
@@ -139,6 +140,12 @@ class SettingsWindow(QWidget):
                 "Maximum tokens",
                 "The longest reply. Empty: until the context window is full.",
                 NumberField(is_whole=True, step=64, automatic=0, placeholder="No limit"),
+            ),
+            self._row(
+                "context_policy",
+                "When the context is full",
+                "Leaving out changes what the weights see, never what is kept; it is said.",
+                ChoiceField(self._theme, policies, self),
             ),
             self._row(
                 "stop_strings",

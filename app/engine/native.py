@@ -251,6 +251,7 @@ class Batch:
         self._n_seq_id = np.ones(capacity, np.int32)
         self._wants = np.zeros(capacity, np.int8)
         self._sequences = np.arange(n_seq_max, dtype=np.int32)
+        self._first_sequence = self._sequences.ctypes.data
         self._seq_id = np.zeros(capacity, np.uintp)
         self.native = llama.llama_batch(
             n_tokens=0,
@@ -284,7 +285,7 @@ class Batch:
         start, end = self.size, self.size + len(tokens)
         self._token[start:end] = tokens
         self._pos[start:end] = np.arange(position, position + len(tokens))
-        self._seq_id[start:end] = self._sequences.ctypes.data + 4 * sequence
+        self._seq_id[start:end] = self._first_sequence + 4 * sequence
         self._wants[start:end] = want_all
         self._wants[end - 1] = want_scores or want_all
         self.size = end

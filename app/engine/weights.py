@@ -60,6 +60,7 @@ class Weights:
         self.loaded = loaded
         self.abort = abort
         self.vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
+        self.vocabulary.eog_ids = loaded.eog_ids  # found once, or the first reply would wait
         self.n_ctx = loaded.n_ctx
         self.n_ubatch = loaded.n_ubatch
         self.n_slots = loaded.n_slots

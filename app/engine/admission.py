@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.engine.chain import BadSetting, check
+from app.engine.bounds import BadSetting, Bounds, check_list, check_number
+from app.engine.chain import check
 from app.engine.protocol import Failed, Generate
 from app.engine.slot import MAX_STOP_CHARACTERS, MAX_STOPS
 from app.engine.vocabulary import Vocabulary
@@ -25,6 +26,7 @@ def refusal(
     """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
     try:
         check_request(generate, vocabulary)
+        check_stop_ids(generate, n_vocab)
     except BadSetting as error:
         return Failed(generate.id, "bad_setting", error.sentence, error.field)
     if not ids:
@@ -62,6 +64,13 @@ def check_request(generate: Generate, vocabulary: Vocabulary | None = None) -> N
             raise BadSetting(
                 "stop", f"A stop string must have 1 to {MAX_STOP_CHARACTERS:,} characters."
             )
+
+
+def check_stop_ids(generate: Generate, n_vocab: int) -> None:
+    check_list(generate.stop_ids, "The list of stop tokens", "stop_ids", most=MAX_STOPS)
+    bounds = Bounds(0, n_vocab - 1, f"a token's ID, 0 to {n_vocab - 1:,}", whole=True)
+    for token_id in generate.stop_ids:
+        check_number(token_id, "A stop token", "stop_ids", bounds)
 
 
 EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."

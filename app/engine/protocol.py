@@ -190,6 +190,7 @@ class Generate(Message, frozen=True, tag=True):
     `record_stages`: whether each stage's effect is recorded.
     `hold`: start in step mode: every drawn token is announced by `Held` and waits for
     `Choose` or `Resume`. `deadline_s`: a hard cap on wall time (0: none).
+    `stop_ids`: tokens that end the reply, besides the file's own end tokens.
     `context_policy`: what happens where the prompt is too long: stop says so, drop_oldest leaves
     out the oldest turns (see `Summary.cut`). `repeatable`: the same numbers to the last bit as
     another repeatable run: slot alone, no reuse, fixed chunks and threads. `score_prompt`: also
@@ -210,6 +211,7 @@ class Generate(Message, frozen=True, tag=True):
     context_policy: Literal["stop", "drop_oldest"] = "stop"
     repeatable: bool = False
     score_prompt: bool = False
+    stop_ids: list[int] = msgspec.field(default_factory=list)
 
 
 class Stop(Message, frozen=True, tag=True):

@@ -104,6 +104,9 @@ class Reply:
         self.ids: list[int] = request.prompt.ids
         self.chain = chain
         stops, self.stop_ids = split_stops(generate.stop, vocabulary)
+        self.stop_ids |= {
+            i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
+        }
         self.text = ReplyText(stops, splitter_for(generate, request.prompt.rendered))
         self.phase = Phase.READING
         self.generated: list[int] = []

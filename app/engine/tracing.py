@@ -47,13 +47,15 @@ _NOT_SENT: Final = "The engine could not hand over its answer. Try again with le
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The numbers of one token. The two arrays have the best k candidates, best first."""
+    """The numbers of one token. The two arrays have the best k candidates, best first; `left` is
+    how many candidates have a finite score."""
 
     logprob: float
     rank: int
     entropy: float
     alternative_ids: np.ndarray[Any, np.dtype[np.int32]]
     alternative_logprobs: Scores
+    left: int
 
 
 class Measurer:
@@ -70,7 +72,9 @@ class Measurer:
         depth, weight = self._depth, self._weight
         best = scores.max()
         np.subtract(scores, best, out=depth)
+        left = len(depth)
         if depth.min() < _FLOOR:
+            left = int(np.count_nonzero(depth > -np.inf))
             np.maximum(depth, _FLOOR, out=depth)
         np.exp(depth, out=weight)
         total = float(weight.sum())
@@ -83,6 +87,7 @@ class Measurer:
             entropy=max((log_total - mean_depth) / math.log(2), 0.0),
             alternative_ids=ids,
             alternative_logprobs=(scores[ids] - best - np.float32(log_total)).astype(np.float32),
+            left=left,
         )
 
     def _best(self, scores: Scores, depth: Scores, k: int) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -114,6 +119,8 @@ class Measurer:
 # --- what the stages did --------------------------------------------------------------------------
 
 SURVIVED: Final = 255
+_FEW: Final = 2048
+"""Up to so many, a set of Python's is quicker than numpy's sorting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +154,20 @@ class Replay:
     """
 
     def __init__(
-        self, scores: Scores, token_id: int, watched: np.ndarray[Any, np.dtype[np.int32]]
+        self,
+        scores: Scores,
+        token_id: int,
+        watched: np.ndarray[Any, np.dtype[np.int32]],
+        before: Measured | None = None,
     ) -> None:
+        """`before`: the same scores as already measured, which saves doing it again."""
         self._ids: np.ndarray[Any, np.dtype[np.int32]] | None = None
         self._scores = scores
         self._token_id = token_id
         self._watched = watched
         self._stage = 0
-        self._left = 0
-        self._probability: float | None = None
+        self._left = 0 if before is None else before.left
+        self._probability = None if before is None else math.exp(before.logprob)
         self.removed_by = np.full(len(watched), SURVIVED, np.uint8)
 
     def follow(self, snapshot: Snapshot) -> StageEffect:
@@ -187,18 +199,32 @@ class Replay:
 
     def _measure(self) -> None:
         scores = self._scores
+        best = scores.max()
         is_left = scores > -np.inf
-        self._left = int(np.count_nonzero(is_left))
+        left = int(np.count_nonzero(is_left))
         self._probability = 0.0
         at = self._index_of(self._token_id)
-        if at is not None and self._left:
-            weight = np.exp(scores - scores.max())
-            self._probability = float(weight[at] / weight.sum(dtype=np.float64))
+        if at is not None and left:
+            weight = np.exp(scores - best)
+            self._probability = float(weight[at]) / float(weight.sum(dtype=np.float64))
+        # Stages only ever remove: where as many are left as before, they are the same ones.
+        if left != self._left and len(self._watched):
+            here = self._is_here(is_left, left)
+            self.removed_by[~here & (self.removed_by == SURVIVED)] = self._stage
+        self._left = left
+
+    def _is_here(
+        self, is_left: np.ndarray[Any, np.dtype[np.bool_]], left: int
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which of the watched tokens are among the candidates that are left."""
         if self._ids is None:
-            here = is_left[self._watched]
-        else:
-            here = np.isin(self._watched, self._ids[is_left])
-        self.removed_by[~here & (self.removed_by == SURVIVED)] = self._stage
+            here: np.ndarray[Any, np.dtype[np.bool_]] = is_left[self._watched]
+            return here
+        ids = self._ids if left == len(self._ids) else self._ids[is_left]
+        if left > _FEW:
+            return np.isin(self._watched, ids)
+        few = frozenset(ids.tolist())
+        return np.fromiter((i in few for i in self._watched.tolist()), np.bool_)
 
     def _index_of(self, token_id: int) -> int | None:
         if self._ids is None:
@@ -246,7 +272,7 @@ class TokenRecord:
 
     def event(self, measurer: Measurer) -> TokenArrived | Held:
         measured = measurer.measure(self.scores, self.token_id, self.alternatives)
-        replay = Replay(self.scores, self.token_id, measured.alternative_ids)
+        replay = Replay(self.scores, self.token_id, measured.alternative_ids, measured)
         trace = TokenTrace(
             index=self.index,
             token_id=self.token_id,

@@ -18,21 +18,24 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean
 from typing import Final
 
 MAX_ROWS: Final = 64
 """Steps of more rows read prompts: they wait for each other less often, and vary more."""
 
 SLOW: Final = 1.5
-VERY_SLOW: Final = 3.0
 _GAIN: Final = 0.85
 _SURE_GAIN: Final = 0.6
 _LOSS: Final = 1.25
 _SAMPLES: Final = 3
+_RECENT: Final = 6
 _UP_WAIT_S: Final = 3.0
 _DOWN_WAIT_S: Final = 4.0
 _LONGEST_WAIT_S: Final = 60.0
+_PROVEN_S: Final = 10.0
+"""More threads that have not been given up for so long were right."""
+
 _WORTH: Final = 20.0
 """A try that failed is repeated only after this many times what it took, so that tries cost at
 most a twentieth of the time."""
@@ -49,11 +52,15 @@ class Change:
 
 @dataclass(slots=True)
 class _Seen:
-    """Steps of one number of rows at one number of threads: the best, and the last few."""
+    """Steps of one number of rows at one number of threads: the best, and the last few.
+
+    Beside a busy program most steps are as quick as ever and some take twenty times as long, so
+    what counts is the mean; but one slow step alone says nothing.
+    """
 
     best_s: float = 0.0
     best_cells: int = 0
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
 
     def add(self, elapsed_s: float, cells: int, expected_s: float) -> None:
         self.recent.append(elapsed_s)
@@ -62,17 +69,22 @@ class _Seen:
 
     @property
     def usual_s(self) -> float:
-        return median(self.recent)
+        return mean(self.recent)
+
+    def is_slow(self, expected_s: float) -> bool:
+        limit = SLOW * expected_s
+        return self.usual_s > limit and sum(step > limit for step in self.recent) > 1
 
 
 @dataclass(slots=True)
 class _Trial:
-    """Other threads for a few steps. `reference_s`: what a step took before. `is_first`: only to
-    know the machine."""
+    """Other threads for a few steps. `reference_s`: what a step took before, on average and at
+    worst. `is_first`: only to know the machine."""
 
     origin: int
     rows: int
     reference_s: float
+    worst_s: float
     upwards: bool
     is_first: bool = False
     samples: list[float] = field(default_factory=list)
@@ -103,6 +115,7 @@ class Governor:
         self._knows_machine = len(self._ladder) == 1
         self._up_wait_s, self._down_wait_s = _UP_WAIT_S, _DOWN_WAIT_S
         self._up_at = self._down_at = 0.0
+        self._up_since = -_LONGEST_WAIT_S
 
     @property
     def n_threads(self) -> int:
@@ -126,7 +139,7 @@ class Governor:
         if not self._knows_machine:
             self._knows_machine = True
             return self._try(rows, seen, now, upwards=False, is_first=True)
-        if self._is_slow(seen, expected_s) and now >= self._down_at:
+        if seen.is_slow(expected_s) and now >= self._down_at:
             return self._try(rows, seen, now, upwards=False)
         if self._at > 0 and now >= self._up_at:
             return self._try(rows, seen, now, upwards=True)
@@ -134,11 +147,6 @@ class Governor:
 
     def _expected(self, seen: _Seen, cells: int) -> float:
         return seen.best_s * (1 + self._growth * max(cells - seen.best_cells, 0))
-
-    @staticmethod
-    def _is_slow(seen: _Seen, expected_s: float) -> bool:
-        last_two = list(seen.recent)[-2:]
-        return seen.usual_s > SLOW * expected_s or min(last_two) > VERY_SLOW * expected_s
 
     # --- trying -----------------------------------------------------------------------------
 
@@ -148,23 +156,27 @@ class Governor:
         if not upwards and self._is_lowest:
             self._down_at = now + self._down_wait_s
             return None
-        self._trial = _Trial(self._at, rows, seen.usual_s, upwards, is_first)
+        self._trial = _Trial(self._at, rows, seen.usual_s, max(seen.recent), upwards, is_first)
         self._at += -1 if upwards else 1
-        self._seen.pop((rows, self.n_threads), None)
+        self._forget_recent(rows)
         return Change(self.n_threads)
+
+    def _forget_recent(self, rows: int) -> None:
+        if (seen := self._seen.get((rows, self.n_threads))) is not None:
+            seen.recent.clear()
 
     def _judge(self, trial: _Trial, rows: int, elapsed_s: float, now: float) -> Change | None:
         if rows != trial.rows:
             return self._back(trial, now)
         trial.samples.append(elapsed_s)
-        ratio = median(trial.samples) / trial.reference_s
-        last = len(trial.samples) == _SAMPLES
+        ratio = mean(trial.samples) / trial.reference_s
+        last = len(trial.samples) == (_RECENT if trial.upwards else _SAMPLES)
         if trial.upwards:
             if elapsed_s > _LOSS * trial.reference_s or (last and ratio > 1):
                 return self._back(trial, now)
             return self._settle(trial, now) if last else None
         if ratio > _GAIN:
-            lost = elapsed_s > _LOSS * trial.reference_s
+            lost = elapsed_s > _LOSS * trial.worst_s
             return self._back(trial, now) if lost or self._is_lowest else self._deeper(trial)
         return self._settle(trial, now) if last or ratio < _SURE_GAIN else None
 
@@ -172,7 +184,7 @@ class Governor:
         """Not better and not worse: perhaps more cores are taken than that."""
         self._at += 1
         trial.samples.clear()
-        self._seen.pop((trial.rows, self.n_threads), None)
+        self._forget_recent(trial.rows)
         return Change(self.n_threads)
 
     def _back(self, trial: _Trial, now: float) -> Change:
@@ -194,10 +206,11 @@ class Governor:
     def _settle(self, trial: _Trial, now: float) -> Change:
         self._trial = None
         if trial.upwards:
-            self._up_wait_s = _UP_WAIT_S
-            self._up_at = now
+            self._up_at = self._up_since = now
             return Change(self.n_threads, "The machine has room again.")
-        self._down_wait_s, self._up_wait_s = _DOWN_WAIT_S, _UP_WAIT_S
+        self._down_wait_s = _DOWN_WAIT_S
+        was_right = now - self._up_since > _PROVEN_S
+        self._up_wait_s = _UP_WAIT_S if was_right else min(2 * self._up_wait_s, _LONGEST_WAIT_S)
         self._up_at = now + max(self._up_wait_s, _WORTH * trial.reference_s)
         self._down_at = now
         self._knows_machine = False  # perhaps still fewer are better still

@@ -16,12 +16,13 @@ class Machine:
     """Steps of an engine whose threads stall when there are more of them than free cores.
 
     One thread takes `alone_s`; n threads on free cores take alone_s / n ** 0.8. A thread without
-    a core of its own makes a step `stall` times as long as one thread alone would be.
+    a core of its own makes `share` of the steps `stall` times as long as one thread alone would.
     """
 
     cores: int
     alone_s: float = 0.030
     stall: float = 8.0
+    share: float = 1.0
     noise: float = 0.0
     taken: int = 0
     growth: float = 0.0
@@ -30,7 +31,8 @@ class Machine:
     def step_s(self, n_threads: int, rows: int = 1, cells: int = 0) -> float:
         free = self.cores - self.taken
         fast = self.alone_s / n_threads**0.8
-        seconds = fast if n_threads <= free else self.alone_s * self.stall
+        stalls = n_threads > free and self.source.random() < self.share
+        seconds = self.alone_s * self.stall if stalls else fast
         seconds *= (1 + 0.3 * (rows - 1)) * (1 + self.growth * cells)
         return seconds * (1 + self.noise * self.source.random())
 
@@ -84,19 +86,23 @@ def test_an_idle_machine_loses_nothing(cores: int) -> None:
 
 @pytest.mark.parametrize(("cores", "taken"), [(2, 1), (4, 1), (4, 3), (8, 1), (16, 1), (16, 5)])
 @pytest.mark.parametrize("when", ["from the start", "later"])
-def test_cores_that_are_taken(cores: int, taken: int, when: str) -> None:
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_cores_that_are_taken(cores: int, taken: int, when: str, share: float) -> None:
     """After two seconds, 300 tokens: near the best fixed number, far above the ceiling. On many
-    cores 300 tokens take hardly longer than the one stalled step of a try."""
-    run = run_on(Machine(cores, noise=0.15))
+    cores 300 tokens take hardly longer than a few stalled steps, so those are what is counted."""
+    run = run_on(Machine(cores, noise=0.15, share=share))
     if when == "later":
         run.steps(200)
     run.machine.taken = taken
     run.seconds(2.0 if taken == 1 else 6.0)
     took = run.steps(300)
     fixed = {n: sum(run.machine.step_s(n) for _ in range(300)) for n in range(1, cores + 1)}
-    assert min(fixed[n] for n in ladder(cores)) / took >= (0.9 if cores <= 4 else 0.8)
+    best = min(fixed[n] for n in ladder(cores))
+    allowed = 0.11 * best if cores == 2 else 5 * run.machine.alone_s * run.machine.stall
+    assert took - best <= allowed
     assert fixed[cores] / took >= 2
-    assert max(change.n_threads for change in run.changes if change.reason) <= cores - taken
+    settled = [change.n_threads for change in run.changes if change.reason]
+    assert settled[-1] <= cores - taken
 
 
 def test_a_core_that_is_freed_is_used_again() -> None:
@@ -135,9 +141,8 @@ def test_a_single_slow_step_changes_nothing() -> None:
         run.machine.taken = 1
         run.steps(1)
         run.machine.taken = 0
-        run.steps(4)
-    assert [c for c in run.changes[before:] if c.reason] == []
-    assert run.n_threads == 2
+        run.steps(10)
+    assert run.changes[before:] == []
 
 
 def test_a_machine_that_is_slow_with_any_number_keeps_its_threads() -> None:

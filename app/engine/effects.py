@@ -39,7 +39,7 @@ _KEEPS_BEST: Final = (TopK, TopP, MinP, TopNSigma, Temperature, DynamicTemperatu
 
 
 def without_effect(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Found]:
-    """Stages and settings of `sampling` that cannot change any token, in the chain's order.
+    """Stages and settings of `sampling` that cannot change any token's chance, in order.
 
     >>> from app.engine.protocol import Dist
     >>> without_effect(Sampling([TopP(p=1.0)], Dist()), n_vocab=100, n_ctx=100)

@@ -98,7 +98,8 @@ class Serving:
 
     def __init__(self, commands: BinaryIO, frames: BinaryIO) -> None:
         self._reader = wire.FrameReader(commands)
-        self._outbox = Outbox(wire.FrameWriter(frames).write, on_broken=self._leave)
+        writer = wire.FrameWriter(frames)
+        self._outbox = Outbox(writer.write, on_broken=self._leave, send_all=writer.write_all)
         self._log = NativeLog(_LogGate(self._outbox.put))
         self._templates = TemplateClient()
         self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -41,6 +42,9 @@ _FLOOR: Final = np.float32(-120.0)
 """exp of it is 0 in float32: scores of −inf count as nothing instead of giving 0 · −inf."""
 
 _ENOUGH: Final = 4
+
+_FIRST: Final = 2
+"""So many tokens of a reply are sent without gathering: somebody waits for them."""
 
 _NOT_SENT: Final = "The engine could not hand over its answer. Try again with less at once."
 
@@ -295,16 +299,29 @@ class TokenRecord:
 class Outbox:
     """Sends everything that the engine says, in the order in which it was put in.
 
-    One thread makes the events of tokens while the next decode runs. It is bounded: when the
-    reader at the other end stops reading, `put` waits, and so does decoding.
+    One thread makes the events of tokens while the next decode runs. On a processor it takes its
+    time from the threads that decode, so tokens that follow each other quickly are made and sent
+    a few at a time: one that was put waits `GATHER_S` at most, and everything else wakes the
+    thread at once. It is bounded: when the reader at the other end stops reading, `put` waits,
+    and so does decoding.
     """
 
+    GATHER_S: Final = 0.025
     _LIMIT: Final = 64
+    _MOST_AT_ONCE: Final = 16
 
-    def __init__(self, send: Callable[[Event], None], on_broken: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        send: Callable[[Event], None],
+        on_broken: Callable[[], None],
+        send_all: Callable[[Sequence[Event]], None] | None = None,
+    ) -> None:
+        """`send_all` may send several events with one write; `send` is used for one that fails."""
         self._send = send
+        self._send_all = send_all
         self._on_broken = on_broken
-        self._queue: queue.Queue[Event | TokenRecord | None] = queue.Queue(self._LIMIT)
+        self._queue: queue.SimpleQueue[Event | TokenRecord | None] = queue.SimpleQueue()
+        self._urgent = threading.Event()
         self._measurer: Measurer | None = None
         self._broken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
@@ -312,26 +329,65 @@ class Outbox:
 
     def put(self, item: Event | TokenRecord) -> None:
         """Send `item` after everything before it; it is dropped when nobody reads any more."""
-        while not self._broken.is_set():
-            try:
-                self._queue.put(item, timeout=0.2)
-            except queue.Full:
-                continue
+        while self._queue.qsize() >= self._LIMIT and not self._broken.is_set():
+            time.sleep(0.002)
+        if self._broken.is_set():
             return
+        self._queue.put(item)
+        if not isinstance(item, TokenRecord) or item.held or item.index < _FIRST:
+            self._urgent.set()
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Send what is left and end the thread."""
-        if not self._broken.is_set():
-            self._queue.put(None)
+        self._queue.put(None)
+        self._urgent.set()
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
         try:
-            while (item := self._queue.get()) is not None:
-                self._send_one(item)
+            while items := self._gather():
+                self._send_few(items)
         except (OSError, ValueError):  # the pipe is closed: the window is gone
             self._broken.set()
             self._on_broken()
+
+    def _gather(self) -> list[Event | TokenRecord]:
+        """What there is to send now, at least one; empty at the end."""
+        items: list[Event | TokenRecord] = []
+        while len(items) < self._MOST_AT_ONCE:
+            try:
+                item = self._queue.get(block=not items)
+            except queue.Empty:
+                break
+            if item is None:
+                self._queue.put(None)  # found again when what came before it is sent
+                break
+            items.append(item)
+        return items
+
+    def _send_few(self, items: list[Event | TokenRecord]) -> None:
+        began = time.monotonic()
+        self._urgent.clear()
+        if self._send_all is None or len(items) == 1:
+            for item in items:
+                self._send_one(item)
+        else:
+            self._send_together(items, self._send_all)
+        if self._queue.qsize() == 0:
+            self._urgent.wait(max(began + self.GATHER_S - time.monotonic(), 0.0))
+
+    def _send_together(
+        self, items: list[Event | TokenRecord], send_all: Callable[[Sequence[Event]], None]
+    ) -> None:
+        """With one write; one by one where one of them cannot be made or sent."""
+        try:
+            events = [self._event(item) for item in items]
+            send_all(events)
+        except (OSError, ValueError):
+            raise
+        except Exception:  # noqa: BLE001 - nothing was written yet; each is tried alone
+            for item in items:
+                self._send_one(item)
 
     def _send_one(self, item: Event | TokenRecord) -> None:
         """What cannot be made or sent must not silence the rest; its request still ends."""

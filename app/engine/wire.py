@@ -19,6 +19,7 @@ import signal
 import struct
 import sys
 import threading
+from collections.abc import Sequence
 from typing import BinaryIO, Final, TypeVar
 
 import msgspec
@@ -90,9 +91,16 @@ class FrameWriter:
 
     def write(self, message: Message) -> None:
         """Send one struct. Raises ProtocolError if it is too large, OSError if nobody reads."""
-        frame = encode_frame(message)
+        self._write(encode_frame(message))
+
+    def write_all(self, messages: Sequence[Message]) -> None:
+        """Send several structs with one write: the reader wakes once for all. All or none:
+        raises ProtocolError before anything is sent."""
+        self._write(b"".join([encode_frame(message) for message in messages]))
+
+    def _write(self, frames: bytes) -> None:
         with self._lock:
-            view = memoryview(frame)
+            view = memoryview(frames)
             while view:
                 written = self._stream.write(view)
                 view = view[written:]

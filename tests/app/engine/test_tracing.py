@@ -172,6 +172,59 @@ def test_outbox_keeps_the_order_and_makes_the_events() -> None:
     assert tokens[0].context_used == 7
 
 
+def test_tokens_are_gathered_and_everything_else_is_sent_at_once() -> None:
+    """Later tokens wait for each other a little, in order, and go out with one write."""
+    alone: list[Event] = []
+    groups: list[list[Event]] = []
+    came = threading.Event()
+
+    def send(event: Event) -> None:
+        alone.append(event)
+        came.set()
+
+    outbox = Outbox(send, on_broken=lambda: None, send_all=lambda events: groups.append([*events]))
+    outbox.GATHER_S = 30.0  # type: ignore[misc]  # so that only urgency ends the wait
+    outbox.put(record(0))
+    assert came.wait(10)
+    for index in range(2, 7):
+        outbox.put(record(index))
+    outbox.put(Log("info", "urgent"))
+    outbox.close(10)
+    assert [e.token.index for e in alone if isinstance(e, TokenArrived)] == [0]
+    together = [e for group in groups for e in group]
+    assert [e.token.index for e in together if isinstance(e, TokenArrived)] == [2, 3, 4, 5, 6]
+    assert together[-1] == Log("info", "urgent")
+
+
+def test_a_token_that_nobody_follows_is_not_kept_back() -> None:
+    sent: list[Event] = []
+    came = threading.Event()
+
+    def send(event: Event) -> None:
+        sent.append(event)
+        if len(sent) == 2:
+            came.set()
+
+    outbox = Outbox(send, on_broken=lambda: None)
+    outbox.put(record(0))
+    outbox.put(record(9))
+    assert came.wait(10)  # nothing urgent came after it
+    outbox.close()
+
+
+def test_one_that_cannot_be_sent_together_does_not_silence_the_others() -> None:
+    sent: list[Event] = []
+
+    def refuse(_: object) -> None:
+        raise ProtocolError("too large")
+
+    outbox = Outbox(sent.append, on_broken=lambda: None, send_all=refuse)
+    for index in range(40):
+        outbox.put(record(index))
+    outbox.close()
+    assert [e.token.index for e in sent if isinstance(e, TokenArrived)] == list(range(40))
+
+
 def test_outbox_without_a_reader_lets_go() -> None:
     broken = threading.Event()
 

@@ -312,3 +312,19 @@ def test_hello_of_another_version_still_decodes() -> None:
     """The supervisor says what is wrong; the wire lets it see the number."""
     hello = Hello(99, "llama.cpp", "1", 1, [], 2, [])
     assert wire.decode_event(_through_the_wire(hello)) == hello
+
+
+def test_several_structs_with_one_write_are_all_or_none() -> None:
+    stream = io.BytesIO()
+    writer = wire.FrameWriter(stream)
+    writer.write_all([Log("info", "one"), Log("info", "two")])
+    stream.seek(0)
+    frames = wire.FrameReader(stream)
+    texts = [wire.decode_event(frames.read() or b"") for _ in range(2)]
+    assert texts == [Log("info", "one"), Log("info", "two")]
+    assert frames.read() is None
+    end = stream.tell()
+    too_large = Log("info", "a" * (protocol.MAX_FRAME_BYTES + 1))
+    with pytest.raises(protocol.ProtocolError):
+        writer.write_all([Log("info", "three"), too_large])
+    assert stream.getbuffer().nbytes == end

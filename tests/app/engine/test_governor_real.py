@@ -86,12 +86,13 @@ def test_beside_a_busy_program_it_finds_the_better_number(
         assert two_threads.n_threads == n_threads
         fixed[n_threads] = usual_ms(session, 24)
     print(f"governed {usual_ms(governed, 60):.0f} ms, fixed {fixed}")
-    # Half as slow again at most: the other tests' programs come and go meanwhile.
-    assert usual_ms(governed, 60) < 1.5 * min(fixed.values())
-    settled = [event for event in governed.events if isinstance(event, ThreadsChanged)]
-    if fixed[2] > 3 * fixed[1]:
+    if fixed[2] > 3 * fixed[1]:  # they stall
+        assert usual_ms(governed, 60) < fixed[2] / 2
+        settled = [event for event in governed.events if isinstance(event, ThreadsChanged)]
         assert settled[-1].n_threads == 1
         assert "Another program" in settled[-1].reason
+    else:  # half as slow again at most: other programs come and go meanwhile
+        assert usual_ms(governed, 60) < 1.5 * min(fixed.values())
 
 
 def test_repeatable_runs_keep_their_threads(

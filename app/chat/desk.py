@@ -41,6 +41,7 @@ from app.engine.protocol import (
     Stopped,
     TextFlushed,
     TextTakenBack,
+    ThreadsChanged,
     TokenArrived,
 )
 from app.engine.supervisor import Engine, EngineEvent, StateChanged
@@ -376,6 +377,8 @@ class Desk:
                 self._replies.take_progress(event)
             case Queued():
                 self._replies.take_queued(event)
+            case ThreadsChanged():
+                self._replies.take_threads(event)
             case Note():
                 self._replies.take_note(event)
             case Hello():

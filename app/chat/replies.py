@@ -38,12 +38,14 @@ from app.engine.protocol import (
     Done,
     Failed,
     Finished,
+    Loaded,
     Note,
     Progress,
     Queued,
     Stopped,
     TextFlushed,
     TextTakenBack,
+    ThreadsChanged,
     TokenArrived,
 )
 from models.records import Message, MessageState, Role
@@ -83,6 +85,7 @@ class Replies:
         self._waiting: dict[str, Waiting] = {}
         self._growing: dict[str, Reply] = {}
         self._requests: dict[int, Reply] = {}
+        self._steered: tuple[Loaded | None, int] | None = None
         self._traces = Traces(around)
         self._noted: set[tuple[str, str]] = set()
 
@@ -313,6 +316,13 @@ class Replies:
                 TokensTakenBack(reply.conversation_id, reply.message.id, event.n_tokens)
             )
 
+    def take_threads(self, event: ThreadsChanged) -> None:
+        """The engine steers its threads; it stays so for the replies to come."""
+        self._steered = (self._loader.last_loaded, event.n_threads)
+        reply = self._requests.get(event.id)
+        if reply is not None:
+            self._show_figures(reply)
+
     def take_progress(self, event: Progress) -> None:
         reply = self._requests.get(event.id)
         if reply is not None:
@@ -360,6 +370,8 @@ class Replies:
     def _show_figures(self, reply: Reply) -> None:
         loaded = self._loader.last_loaded
         size, threads = (loaded.n_ctx, loaded.n_threads) if loaded else (0, 0)
+        if self._steered is not None and self._steered[0] is loaded:
+            threads = self._steered[1]
         self._around.emit(reply.figures(size, threads))
 
     def _save_soon(self, reply: Reply) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.engine.protocol import ThreadsChanged
 from models.records import MessageState, Role
 
 LONG = "again " * 10
@@ -369,3 +370,21 @@ def test_halves_of_characters_are_replaced_and_told_once(make_room):
     assert [m.content for m in room.stored()[::2]] == ["a\ufffd b", "c\ufffd"]
     told = [event for event in room.of(events.Noticed) if "halves" in event.sentence]
     assert len(told) == 1
+
+
+def test_the_status_line_follows_the_threads(make_room):
+    """The engine steers them; replies to come begin with the number that it settled on."""
+    room = make_room(slow()).start_ready()
+    assert room.desk.send("Hello")
+    room.until(lambda: room.growing(20), "text")
+    (request_id,) = room.desk._replies._requests
+    room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
+    assert room.of(events.StatusFigures)[-1].n_threads == 1
+    room.desk.stop()
+    room.until(room.ended_reply, "the end")
+    count = len(room.of(events.StatusFigures))
+    assert room.desk.send("Again")
+    room.until(lambda: len(room.of(events.StatusFigures)) > count, "figures")
+    assert room.of(events.StatusFigures)[-1].n_threads == 1
+    room.desk.stop()
+    room.until(room.ended_reply, "the end")

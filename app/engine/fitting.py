@@ -45,6 +45,12 @@ Build = Callable[[Prompt], BuiltPrompt]
 TARGET: Final = 0.6
 """Share of the window that is used after a cut."""
 
+FAR: Final = 8
+"""What lies more than so many windows back is not even measured. The same rule as for the cut
+itself, on a larger scale: it holds for several windows, then moves on by several."""
+
+CUT_NOTE: Final = "turns_left_out"
+
 REPLY_SHARE: Final = 16
 """One sixteenth of the window is kept for the reply, as long as there is something to leave out."""
 
@@ -136,7 +142,27 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
         if len(built.ids) > window:
             raise PromptTooLong(_too_long(len(built.ids), window), len(built.ids), window)
         return built
-    return _drop_oldest(prompt, build, window)
+    return _drop_far(prompt, build, window)
+
+
+def _drop_far(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:
+    """Of a conversation of many windows, leave out the far past by the length of its text alone,
+    so that it need not be rendered each time; then measure what is nearer."""
+    guessed = [Sized(m.role, _guess(m), m.is_pinned) for m in prompt.messages]
+    far = [i for turn in left_out(guessed, 0, FAR * window) for i in turn.indices]
+    near = _drop_oldest(_without(prompt, far), build, window)
+    if not far:
+        return near
+    cut = [
+        *(
+            CutMessage(prompt.messages[i].message_id, guessed[i].role, guessed[i].n_tokens)
+            for i in far
+        ),
+        *near.cut,
+    ]
+    notes = [note for note in near.notes if note.kind != CUT_NOTE]
+    n_far = sum(guessed[i].n_tokens for i in far)
+    return replace(near, cut=cut, notes=[*notes, _cut_note(cut)], n_whole=near.n_whole + n_far)
 
 
 def _drop_oldest(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:
@@ -200,7 +226,8 @@ def _guess(message: ChatMessage) -> int:
 
 
 def _without(prompt: ChatPrompt, gone: list[int]) -> ChatPrompt:
-    kept = [m for i, m in enumerate(prompt.messages) if i not in set(gone)]
+    left = frozenset(gone)
+    kept = [m for i, m in enumerate(prompt.messages) if i not in left]
     return msgspec.structs.replace(prompt, messages=kept)
 
 
@@ -231,7 +258,7 @@ def _cut_note(cut: list[CutMessage]) -> PromptNote:
     n_tokens = sum(message.n_tokens for message in cut)
     what = "message was" if len(cut) == 1 else f"{len(cut):,} messages were"
     return PromptNote(
-        "turns_left_out",
+        CUT_NOTE,
         f"The conversation is longer than the context, so its oldest {what} left out of this "
         f"prompt ({n_tokens:,} tokens). Nothing is deleted.",
     )

@@ -71,7 +71,8 @@ class PromptNote:
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
     """`retokenized`: message_ids of replies whose own IDs could not be used. `cut`: what the
-    context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked)."""
+    context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked).
+    `turn_end`: see `turn_end.py`; filled in by whoever wants a reply."""
 
     ids: list[int]
     rendered: str
@@ -80,6 +81,7 @@ class BuiltPrompt:
     retokenized: list[str] = field(default_factory=list)
     cut: list[CutMessage] = field(default_factory=list)
     n_whole: int = 0
+    turn_end: str = ""
 
 
 NO_TEMPLATE: Final = PromptNote(

@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import BinaryIO, Final
 
@@ -62,6 +62,7 @@ from app.engine.scheduler import Scheduler
 from app.engine.slot import empty_summary
 from app.engine.template_client import TemplateClient, TemplateFailed
 from app.engine.tracing import Outbox, TokenRecord
+from app.engine.turn_end import turn_end
 from app.engine.weights import LoadCancelled, LoadRefused, Weights, load
 from app.gguf.header import MAIN_TEMPLATE
 
@@ -113,6 +114,7 @@ class Serving:
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
         self._preparing: dict[int, Generate] = {}
+        self._turn_ends: dict[tuple[str, str], str] = {}
         self._leaving = threading.Event()
         self._exit_code = 0
 
@@ -359,6 +361,7 @@ class Serving:
             with self._weights_lock:
                 if self._weights is not None:
                     prompt = self._render(generate, self._weights)
+                    prompt = self._with_turn_end(generate, prompt, self._weights)
                     return _Prepared(generate, prompt, None, arrived)
         except PromptTooLong as error:
             used = f"{error.used}/{error.limit}"
@@ -381,6 +384,18 @@ class Serving:
             weights.n_ctx,
             command.context_policy,
         )
+
+    def _with_turn_end(
+        self, command: Generate, built: BuiltPrompt, weights: Weights
+    ) -> BuiltPrompt:
+        """Found once for each template of the loaded weights."""
+        if not isinstance(command.prompt, ChatPrompt):
+            return built
+        template = command.prompt.template or _template(command.prompt, weights)
+        key = (weights.loaded.path, template or "")
+        if key not in self._turn_ends:
+            self._turn_ends = {key: turn_end(template, weights.vocabulary, self._templates.render)}
+        return replace(built, turn_end=self._turn_ends[key])
 
     def _count(self, command: CountPrompt, weights: Weights) -> PromptCount:
         """What does not fit has a count as well."""

@@ -107,7 +107,8 @@ class Reply:
         self.stop_ids |= {
             i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
         }
-        self.text = ReplyText(stops, splitter_for(generate, request.prompt.rendered))
+        turn_end: str = getattr(request.prompt, "turn_end", "")
+        self.text = ReplyText(stops, splitter_for(generate, request.prompt.rendered), turn_end)
         self.phase = Phase.READING
         self.generated: list[int] = []
         self.next_token: int | None = None

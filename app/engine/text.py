@@ -65,15 +65,17 @@ class StopMatcher:
     """Finds the first stop string in a stream and never gives out a part of it.
 
     The match that ends first wins; of those that end together, the longest one. So the result
-    does not depend on how the text was cut.
+    does not depend on how the text was cut. `turn_end` (see `turn_end.py`) is one more of them,
+    which at the end of the stream needs no line break after it.
 
     >>> matcher = StopMatcher(["beta gamma"])
     >>> matcher.feed("alpha beta ga"), matcher.feed("lore")
     ('alpha ', 'beta galore')
     """
 
-    def __init__(self, stops: list[str]) -> None:
-        self._stops = stops
+    def __init__(self, stops: list[str], turn_end: str = "") -> None:
+        self._stops = [*stops, turn_end] if turn_end else stops
+        self._marker = turn_end.rstrip()
         self._held = ""
         self.matched: str | None = None
 
@@ -96,6 +98,9 @@ class StopMatcher:
     def flush(self) -> str:
         """The end of the stream: what was held back was a near miss, so it is text."""
         held, self._held = self._held, ""
+        if self._marker and held.endswith(self._marker):
+            self.matched = self._marker
+            held = held.removesuffix(self._marker)
         return held
 
     def _first_match(self, text: str) -> tuple[int, str] | None:
@@ -230,9 +235,11 @@ class Reading:
 class ReplyText:
     """The three machines in a row, and the whole text so far."""
 
-    def __init__(self, stops: list[str], splitter: ReasoningSplitter | None) -> None:
+    def __init__(
+        self, stops: list[str], splitter: ReasoningSplitter | None, turn_end: str = ""
+    ) -> None:
         self._characters = CharacterStream()
-        self._matcher = StopMatcher(stops)
+        self._matcher = StopMatcher(stops, turn_end)
         self._splitter = splitter
         self._content: list[str] = []
         self._reasoning: list[str] = []
@@ -280,7 +287,7 @@ class ReplyText:
         pieces = self._split(shown)
         if self._splitter is not None:
             pieces += self._keep(self._splitter.flush())
-        return Reading(pieces, stop)
+        return Reading(pieces, self._matcher.matched)
 
     def _split(self, text: str) -> list[Piece]:
         if not text:

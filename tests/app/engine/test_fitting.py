@@ -210,3 +210,25 @@ def test_sizes_add_up_to_the_whole() -> None:
     whole = build(ChatPrompt(numbered))
     sizes, overhead = measure(numbered, whole)
     assert overhead + sum(one.n_tokens for one in sizes) == len(whole.ids)
+
+
+def test_the_far_past_of_a_very_long_conversation_is_not_rendered() -> None:
+    """The rule is the same on a larger scale, so the cut still holds."""
+    rendered: list[int] = []
+
+    def counting(prompt: Prompt) -> BuiltPrompt:
+        rendered.append(len(prompt.messages) if isinstance(prompt, ChatPrompt) else 0)
+        return build(prompt)
+
+    lengths = [22] * 2001
+    prompts = []
+    for end in range(1001, 1401, 2):
+        built = fit_prompt(chat(*lengths[:end], system=10), counting, WINDOW, "drop_oldest")
+        prompts.append(built.ids)
+        gone = [c.message_id for c in built.cut]
+        assert gone == [f"m{i}" for i in range(len(gone))]
+        assert [note.kind for note in built.notes] == ["turns_left_out"]
+        assert built.n_whole > 1001 * 15
+    assert max(rendered) < 250
+    cuts = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(prompts))
+    assert cuts <= 200 / 2

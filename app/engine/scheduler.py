@@ -35,7 +35,6 @@ from app.engine.batching import Batching, Row
 from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
 from app.engine.effects import worth_saying
-from app.engine.governor import Governor
 from app.engine.grammar import GrammarTooSlow
 from app.engine.native import Batch, NativeError, NativeLog, llama, scores_of
 from app.engine.pace import Pace
@@ -63,6 +62,7 @@ from app.engine.slot import (
 )
 from app.engine.space import CellSpace, Plan
 from app.engine.text import Piece
+from app.engine.threads import Threads
 from app.engine.tracing import TokenRecord
 from app.engine.waiting import WaitingRoom
 from app.engine.weights import MAX_OUTPUTS, Weights
@@ -109,8 +109,7 @@ class Scheduler:
         outputs = min(max(MAX_OUTPUTS, weights.n_slots), weights.n_ubatch)
         self._batching = Batching(self._slots, self._space, self._pace, self._batch, outputs)
         self._scorer: PromptScorer | None = None
-        self._threads = weights.n_threads
-        self._governor = _governor_of(weights) if options.governor else None
+        self._threads = Threads(weights, governed=options.governor)
         self._news: list[Event | TokenRecord] = []
         self._returned_at = 0.0
         self.host_gaps: deque[float] = deque(maxlen=1024)
@@ -203,10 +202,7 @@ class Scheduler:
 
     def set_threads(self, n_threads: int) -> None:
         """What the user wants; the governor may use fewer."""
-        self._weights.set_threads(n_threads)
-        self._threads = n_threads
-        if self._governor is not None:
-            self._governor.set_ceiling(n_threads)
+        self._threads.set_by_user(n_threads)
 
     # --- from the thread that reads commands ----------------------------------------------
 
@@ -314,6 +310,7 @@ class Scheduler:
             self._note(reply, "full_pass", refused)
         reply.reused = len(slot.cells)
         reply.reuse_source = plan.source if reply.reused else ""
+        self._threads.begin(repeatable=reply.request.generate.repeatable)
         if reply.request.generate.repeatable:
             self._isolate()
         else:
@@ -321,10 +318,9 @@ class Scheduler:
         self._progress(slot, reply)
 
     def _isolate(self) -> None:
-        """An empty cache and the user's threads, so that a run meets what the last one met."""
+        """An empty cache, so that a run meets what the last one met."""
         self._space.vacate_all()
         llama.llama_memory_clear(self._weights.memory, True)
-        self._weights.set_threads(self._threads)
 
     # --- leaving --------------------------------------------------------------------------
 
@@ -432,16 +428,14 @@ class Scheduler:
 
     def _govern(self, rows: list[Row], elapsed_s: float, now: float) -> None:
         """Let the governor see a step in which everybody wrote."""
-        generate = rows[0].reply.request.generate
-        if self._governor is None or generate.repeatable or self._batch.size != len(rows):
+        if self._batch.size != len(rows):
             return
         if any(len(row.slot.cells) == len(row.reply.ids) for row in rows):
             return  # the last token of a prompt is no ordinary step
-        change = self._governor.after_step(len(rows), self._space.used, elapsed_s, now)
-        if change is not None:
-            self._weights.set_threads(change.n_threads)
-            if change.reason:
-                self._emit(ThreadsChanged(generate.id, change.n_threads, change.reason))
+        change = self._threads.after_step(len(rows), self._space.used, elapsed_s, now)
+        if change is not None and change.reason:
+            request_id = rows[0].reply.request.id
+            self._emit(ThreadsChanged(request_id, change.n_threads, change.reason))
 
     def _crash(self, rows: list[Row], code: int) -> None:
         """The decode did not happen. Cut the cells back; say why, unless somebody stopped it."""
@@ -511,15 +505,6 @@ def _traits_of(weights: Weights) -> Traits:
     is_recurrent = llama.llama_model_is_recurrent(weights.model)
     is_hybrid = llama.llama_model_is_hybrid(weights.model)
     return Traits(bool(is_recurrent or is_hybrid), int(llama.llama_model_n_swa(weights.model)))
-
-
-def _governor_of(weights: Weights) -> Governor | None:
-    """Where all layers are on a device, the processor's threads hardly matter."""
-    loaded = weights.loaded
-    if loaded.n_gpu_layers > loaded.n_layer:
-        return None
-    growth = loaded.kv_bytes_per_token / max(loaded.size_bytes, 1)
-    return Governor(weights.n_threads, growth=growth)
 
 
 def _has_news(reply: Reply) -> bool:

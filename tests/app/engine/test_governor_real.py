@@ -101,3 +101,21 @@ def test_repeatable_runs_keep_their_threads(
     session = write(two_threads, native_log, governor=True, tokens=10, repeatable=True)
     assert not any(isinstance(event, ThreadsChanged) for event in session.events)
     assert session.ending(1).result.n_threads == 2
+
+
+def test_after_a_repeatable_run_the_governor_takes_up_where_it_was(
+    two_threads: Weights, native_log: NativeLog
+) -> None:
+    """Settled on one thread; a repeatable reply has the user's two; then one again."""
+    session = NativeSession(two_threads, native_log)
+    governor = session.scheduler._threads._governor
+    assert governor is not None
+    governor._at = 1
+    counts = []
+    for repeatable in (False, True, False):
+        request_id = session.add([100, 200, 300], max_tokens=1, repeatable=repeatable)
+        session.run()
+        counts.append(session.ending(request_id).result.n_threads)
+    assert counts == [1, 2, 1]
+    session.scheduler.set_threads(2)
+    assert (governor.n_threads, two_threads.n_threads) == (2, 2)

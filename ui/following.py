@@ -197,7 +197,7 @@ class Following(QObject):
         self._chat.status.set_waiting(is_waiting)
 
     def _on_context_counted(self, event: ContextCounted) -> None:
-        self._chat.status.set_context(event.used, event.size)
+        self._chat.status.set_context(event.used, event.size, event.n_cut)
 
     def _on_status_figures(self, event: StatusFigures) -> None:
         self._chat.status.set_figures(event)

@@ -130,3 +130,10 @@ def test_a_little_is_seen_as_a_little(status: StatusLine) -> None:
     assert bar.filled_px() == bar.width() / 2
     status.set_context(0, 4096)
     assert bar.filled_px() == 0
+
+
+def test_the_meter_says_what_would_be_left_out(status: StatusLine) -> None:
+    status.set_context(2000, 4096, 1)
+    assert meter(status).toolTip().endswith("are used; 1 older message left out")
+    status.set_context(2000, 4096)
+    assert meter(status).toolTip().endswith("are used")

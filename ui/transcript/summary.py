@@ -38,7 +38,7 @@ def ending_text(message: Message) -> str:
 
 
 def figures_text(message: Message) -> str:
-    """tokens · tokens/s · first token · reused/evaluated · why it ended."""
+    """tokens · tokens/s · first token · reused/evaluated · left out · why it ended."""
     counts = message.counts
     parts = []
     if counts.generated is not None:
@@ -49,9 +49,18 @@ def figures_text(message: Message) -> str:
         parts.append(f"first token {seconds_text(counts.first_token_s)}")
     if counts.reused is not None and counts.evaluated is not None:
         parts.append(f"{counts.reused:,} reused, {counts.evaluated:,} evaluated")
+    if cut := _left_out(message):
+        parts.append(f"{cut:,} older message{'' if cut == 1 else 's'} left out")
     if ending := ending_text(message):
         parts.append(ending)
     return " · ".join(parts)
+
+
+def _left_out(message: Message) -> int:
+    """How many messages the context policy left out of the prompt. What is stored is untrusted."""
+    cut = message.settings.get("cut")
+    number = cut.get("n_messages") if isinstance(cut, dict) else None
+    return number if isinstance(number, int) and number > 0 else 0
 
 
 def trouble_text(message: Message) -> str:

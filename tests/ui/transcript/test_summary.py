@@ -30,6 +30,13 @@ def test_figures() -> None:
     )
 
 
+def test_what_was_left_out_of_the_prompt_is_said() -> None:
+    message = replace(REPLY, settings={"cut": {"n_messages": 4, "n_tokens": 90}})
+    assert figures_text(message) == "4 older messages left out"
+    for odd in ({"cut": []}, {"cut": {"n_messages": "x"}}, {"cut": {"n_messages": -1}}):
+        assert figures_text(replace(REPLY, settings=odd)) == ""
+
+
 def test_what_was_not_measured_is_not_shown() -> None:
     assert figures_text(REPLY) == ""
     assert figures_text(replace(REPLY, counts=MessageCounts(generated=1))) == "1 token"

@@ -32,7 +32,7 @@ from app.engine.banned import check_banned
 from app.engine.bounds import BadSetting as BadSetting, Bounds, check_number, check_switch
 from app.engine.grammar import Grammar, check_grammar, new_grammar
 from app.engine.native import Candidates, llama
-from app.engine.protocol import LogitBias, Sampling, Stage, Temperature
+from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK
 from app.engine.registry import (
     KINDS,
     MAX_SEED as MAX_SEED,
@@ -277,7 +277,7 @@ class Chain:
             if snapshots is not None:
                 nothing = np.full(len(ids), -np.inf, np.float32)
                 snapshots.append(Snapshot(name, ids, nothing, is_partial=True))
-            if not math.isfinite(float(np.max(candidates.view["logit"]))):
+            if not math.isfinite(candidates.best_score):
                 raise NoCandidate(name)
 
     def _bans(self, banned: Iterable[int]) -> list[tuple[str, Ids]]:
@@ -338,6 +338,8 @@ class Chain:
         before = int(native.size)
         if name == "typical":
             _drop_hopeless(candidates)
+        elif isinstance(step.stage, TopK):
+            candidates.narrow(step.stage.k)
         llama.llama_sampler_apply(step.sampler, candidates.reference)
         if name == "logit-bias":
             native.sorted = False
@@ -442,7 +444,7 @@ def _has_finite(candidates: Candidates, name: str) -> bool:
     size = int(candidates.native.size)
     if size == 0:
         return False
-    first_is_finite = math.isfinite(candidates.native.data[0].logit)
+    first_is_finite = math.isfinite(candidates.first_score)
     if candidates.native.sorted or (first_is_finite and name not in _MAY_OVERFLOW):
         return first_is_finite
-    return math.isfinite(float(np.max(candidates.view["logit"])))
+    return math.isfinite(candidates.best_score)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import importlib.util
+import math
 import os
 import platform
 import shutil
@@ -177,29 +178,105 @@ class AbortFlag:
 # --- arrays shared with C -------------------------------------------------------------------------
 
 
+_WIDEST: Final = 60.0
+"""Scores further below the best one have no probability in float32."""
+
+
 class Candidates:
-    """One candidate array for a vocabulary: filled by columns, shrunk in place by samplers."""
+    """One candidate array for a vocabulary: filled by columns, shrunk in place by samplers.
+
+    Writing 262,144 candidates costs more than any stage does, so they are written only when a
+    stage asks for them; until then there are the scores alone. A stage that keeps the best k gets
+    those few that can be among them (`narrow`).
+    """
 
     def __init__(self, n_vocab: int) -> None:
         self._array = np.zeros(n_vocab, CANDIDATE)
         self._ids = np.arange(n_vocab, dtype=np.int32)
+        self._own = np.zeros(n_vocab, np.float32)
+        self._scores: np.ndarray[Any, np.dtype[np.float32]] = self._own
+        self._is_written = False
+        self._reach = 8.0
         self._address = self._array.ctypes.data
         self._pointer = self._array.ctypes.data_as(llama.llama_token_data_p)
         self.native = llama.llama_token_data_array()
-        self.reference = ctypes.byref(self.native)
+        self._reference = ctypes.byref(self.native)
 
     def fill(self, logits: np.ndarray[Any, np.dtype[np.float32]]) -> None:
-        """Start again with the whole vocabulary. Samplers write `p` before they read it."""
-        self._array["id"] = self._ids
-        self._array["logit"] = logits
+        """Start again with the whole vocabulary. Samplers write `p` before they read it.
+
+        `logits` must stay as they are until the token is drawn; they are only read.
+        """
+        self._scores = logits
+        self._is_written = False
         self.native.data = self._pointer
         self.native.size = len(self._array)
         self.native.selected = -1
         self.native.sorted = False
 
+    def _changeable(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """The scores by ID, to be written into: a copy of our own, or the array's column."""
+        if self._is_written:
+            column: np.ndarray[Any, np.dtype[np.float32]] = self._array["logit"]
+            return column
+        if self._scores is not self._own:
+            self._own[:] = self._scores
+            self._scores = self._own
+        return self._own
+
+    def _write(self) -> None:
+        if not self._is_written:
+            self._is_written = True
+            self._array["id"] = self._ids
+            self._array["logit"] = self._scores
+
+    @property
+    def reference(self) -> Any:
+        """The array as samplers take it."""
+        self._write()
+        return self._reference
+
+    @property
+    def best_score(self) -> float:
+        """The largest score of those that are left."""
+        return float(np.max(self.view["logit"] if self._is_written else self._scores))
+
+    @property
+    def first_score(self) -> float:
+        """The score of the first candidate; where one is finite, it nearly always is."""
+        return float(self.native.data[0].logit if self._is_written else self._scores[0])
+
+    def narrow(self, k: int) -> None:
+        """Keep only candidates that can be among the best k, in their order; a stage that sorts
+        out the best k comes next and finds the same ones. Without effect where they were written
+        already, or where equal scores leave it to the sorting which of them come first.
+        """
+        scores, best = self._scores, float(self._scores.max())
+        if self._is_written or not 0 < k <= len(scores) // 8 or not math.isfinite(best):
+            return
+        found = np.flatnonzero(scores >= best - self._reach)
+        while len(found) <= k:
+            if self._reach > _WIDEST:
+                return
+            self._reach *= 1.4
+            found = np.flatnonzero(scores >= best - self._reach)
+        if len(found) > 12 * k:
+            self._reach *= 0.9
+        elif len(found) < 3 * k:
+            self._reach *= 1.05
+        few = scores[found]
+        order = np.sort(few)[-k - 1 :]
+        if np.any(order[1:] == order[:-1]):
+            return
+        count = len(found)
+        self._array["id"][:count] = found
+        self._array["logit"][:count] = few
+        self._is_written = True
+        self.native.size = count
+
     def ban(self, token_ids: np.ndarray[Any, np.dtype[np.int32]]) -> None:
         """Set tokens to −inf; only right after `fill`, while candidate i is token i."""
-        self._array["logit"][token_ids] = -np.inf
+        self._changeable()[token_ids] = -np.inf
 
     def keep(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
         """Drop the candidates that are not `wanted`; the others keep their order."""
@@ -210,18 +287,20 @@ class Candidates:
     def apply_to(self, sampler: Any, token_ids: np.ndarray[Any, np.dtype[np.int32]]) -> Any:
         """Apply a sampler that judges each candidate by itself to these tokens alone, while
         candidate i is token i. Returns their new scores."""
+        scores = self._changeable()
         few = np.empty(len(token_ids), CANDIDATE)
         few["id"] = token_ids
-        few["logit"] = self._array["logit"][token_ids]
+        few["logit"] = scores[token_ids]
         pointer = few.ctypes.data_as(llama.llama_token_data_p)
         array = llama.llama_token_data_array(data=pointer, size=len(few), selected=-1)
         llama.llama_sampler_apply(sampler, ctypes.byref(array))
-        self._array["logit"][token_ids] = few["logit"]
+        scores[token_ids] = few["logit"]
         return few["logit"].copy()
 
     @property
     def address(self) -> int:
         """Where the first candidate lies (a sampler may have moved it)."""
+        self._write()
         return ctypes.cast(self.native.data, ctypes.c_void_p).value or 0
 
     @property

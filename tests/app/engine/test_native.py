@@ -44,6 +44,7 @@ def test_candidate_is_llama_token_data() -> None:
     assert CANDIDATE.itemsize == ctypes.sizeof(llama.llama_token_data)
     candidates = Candidates(5)
     candidates.fill(np.array([0.5, 1.5, 2.5, 3.5, 4.5], np.float32))
+    assert candidates.reference  # written as soon as somebody takes it
     rows = [(candidates.native.data[i].id, candidates.native.data[i].logit) for i in range(5)]
     assert rows == [(0, 0.5), (1, 1.5), (2, 2.5), (3, 3.5), (4, 4.5)]
     assert (candidates.native.size, candidates.native.selected) == (5, -1)
@@ -196,6 +197,49 @@ def test_graphics_evidence_is_read_from_the_system(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").touch()
     assert native.graphics_evidence(tmp_path).nvidia_driver
+
+
+@pytest.mark.parametrize("k", [1, 40, 100])
+@pytest.mark.parametrize("spread", [0.3, 3.0, 30.0])
+def test_narrowed_candidates_hold_the_best(k: int, spread: float) -> None:
+    source = np.random.default_rng(k)
+    candidates = Candidates(5000)
+    for _ in range(30):
+        scores = source.normal(0, spread, 5000).astype(np.float32)
+        candidates.fill(scores)
+        candidates.narrow(k)
+        view = candidates.view
+        best = np.sort(scores)[-k:]
+        assert k < len(view) <= 5000
+        assert np.array_equal(np.sort(view["logit"])[-k:], best)
+        assert np.array_equal(scores[view["id"]], view["logit"])
+        assert np.all(np.diff(view["id"]) > 0)
+    assert len(view) < 2000
+
+
+def test_equal_scores_are_left_to_the_sorting_stage() -> None:
+    scores = np.arange(5000, dtype=np.float32)
+    scores[10] = scores[4999]
+    candidates = Candidates(5000)
+    for given in (scores, np.zeros(5000, np.float32), np.full(5000, -np.inf, np.float32)):
+        candidates.fill(given)
+        candidates.narrow(40)
+        assert candidates.native.size == len(candidates.view) == 5000
+    candidates.fill(np.arange(5000, dtype=np.float32))
+    candidates.narrow(3000)  # not worth it
+    assert candidates.native.size == 5000
+
+
+def test_scores_that_were_given_are_never_changed() -> None:
+    scores = np.arange(50, dtype=np.float32)
+    candidates = Candidates(50)
+    candidates.fill(scores)
+    candidates.ban(np.array([49], np.int32))
+    assert candidates.best_score == 48
+    assert candidates.first_score == 0
+    assert scores[49] == 49
+    assert candidates.view["logit"][49] == -np.inf
+    assert candidates.first_score == 0
 
 
 def test_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from app.engine.protocol import (
     Mirostat,
     MirostatV2,
     Penalties,
+    Sampling,
     Stage,
     Temperature,
     TokenBias,
@@ -121,8 +122,7 @@ def _dry(stage: Dry, context: Context) -> Any:
     vocabulary, window = context.vocabulary, _window(stage.last_n, context)
     assert vocabulary is not None
     key = (stage.multiplier, stage.base, stage.allowed_length, window, *stage.breakers)
-    kept = vocabulary.dry_sampler(key, lambda: _new_dry(stage, window, vocabulary))
-    return llama.llama_sampler_clone(kept)
+    return vocabulary.dry_sampler(key, lambda: _new_dry(stage, window, vocabulary))
 
 
 def _new_dry(stage: Dry, window: int, vocabulary: Vocabulary) -> Any:
@@ -344,3 +344,17 @@ def check_stage(stage: Stage, where: str, vocabulary: Vocabulary | None = None) 
         check_number(getattr(stage, attribute), label, f"{where}.{attribute}", bounds)
     if kind.more is not None:
         kind.more(stage, where, vocabulary)
+
+
+def prepare(sampling: Sampling, vocabulary: Vocabulary, n_ctx: int) -> None:
+    """Make what takes long to make (DRY), on a thread on which nobody waits for the next token.
+
+    Values are not judged here: what cannot be used is left alone.
+    """
+    for position, stage in enumerate(sampling.filters):
+        if isinstance(stage, Dry):
+            try:
+                check_stage(stage, f"filters[{position}]", vocabulary)
+            except BadSetting:
+                continue
+            llama.llama_sampler_free(_dry(stage, Context(vocabulary.n_vocab, n_ctx, 0, vocabulary)))

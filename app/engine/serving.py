@@ -58,6 +58,7 @@ from app.engine.protocol import (
     Tokens,
     UnloadWeights,
 )
+from app.engine.registry import prepare
 from app.engine.scheduler import Scheduler
 from app.engine.slot import empty_summary
 from app.engine.template_client import TemplateClient, TemplateFailed
@@ -362,6 +363,7 @@ class Serving:
                 if self._weights is not None:
                     prompt = self._render(generate, self._weights)
                     prompt = self._with_turn_end(generate, prompt, self._weights)
+                    prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
                     return _Prepared(generate, prompt, None, arrived)
         except PromptTooLong as error:
             used = f"{error.used}/{error.limit}"

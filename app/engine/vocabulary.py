@@ -8,6 +8,7 @@ a vocabulary.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
@@ -33,6 +34,7 @@ class Vocabulary:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
         self._dry_samplers: OrderedDict[tuple[object, ...], Any] = OrderedDict()
+        self._dry_lock = threading.Lock()
         self.n_vocab = int(llama.llama_vocab_n_tokens(handle))
         self._pieces: list[bytes | None] = [None] * self.n_vocab
         self.bos_id = self._special(llama.llama_vocab_bos(handle))
@@ -88,14 +90,15 @@ class Vocabulary:
         return self._handle
 
     def dry_sampler(self, key: tuple[object, ...], build: Callable[[], Any]) -> Any:
-        """The DRY sampler of these settings, to be cloned: making one looks for breakers in every
-        token. The last few are kept."""
-        if key not in self._dry_samplers:
-            self._dry_samplers[key] = build()
-            if len(self._dry_samplers) > _MAX_DRY_SAMPLERS:
-                llama.llama_sampler_free(self._dry_samplers.popitem(last=False)[1])
-        self._dry_samplers.move_to_end(key)
-        return self._dry_samplers[key]
+        """A DRY sampler of these settings, to be freed by the caller. Making the first one looks
+        for breakers in every token (0.2 s for 262,144), so the last few are kept and copied."""
+        with self._dry_lock:
+            if key not in self._dry_samplers:
+                self._dry_samplers[key] = build()
+                if len(self._dry_samplers) > _MAX_DRY_SAMPLERS:
+                    llama.llama_sampler_free(self._dry_samplers.popitem(last=False)[1])
+            self._dry_samplers.move_to_end(key)
+            return llama.llama_sampler_clone(self._dry_samplers[key])
 
     @property
     def bos_text(self) -> str:
@@ -104,6 +107,17 @@ class Vocabulary:
     @property
     def eos_text(self) -> str:
         return "" if self.eos_id is None else self._text(self.eos_id)
+
+    @cached_property
+    def other_tokens(self) -> dict[str, str]:
+        """Texts of further special tokens, by the names that templates know them by."""
+        unknown = np.flatnonzero(self.attributes & _UNKNOWN)
+        found = {
+            "unk_token": int(unknown[0]) if len(unknown) else None,
+            "pad_token": self._special(llama.llama_vocab_pad(self._handle)),
+            "sep_token": self._special(llama.llama_vocab_sep(self._handle)),
+        }
+        return {name: self._text(i) for name, i in found.items() if i is not None}
 
     @cached_property
     def attributes(self) -> np.ndarray[Any, np.dtype[np.int32]]:

@@ -36,6 +36,7 @@ from app.engine.protocol import (
     Xtc,
 )
 from app.engine.registry import KINDS, stage_name
+from app.engine.tracing import SURVIVED, Measurer, Replay
 from app.engine.uniforms import Uniforms
 from app.engine.weights import Weights
 
@@ -93,8 +94,26 @@ def test_random_chains_draw_what_llama_cpp_draws(steps: Steps) -> None:
 
 
 @pytest.mark.soak
-def test_many_random_chains_draw_what_llama_cpp_draws(steps: Steps) -> None:
-    compare(steps, range(1000, 1200))
+@pytest.mark.parametrize("start", range(1000, 1200, 20))
+def test_many_random_chains_draw_what_llama_cpp_draws(start: int, steps: Steps) -> None:
+    compare(steps, range(start, start + 20))
+
+
+def test_numbers_of_real_scores_equal_those_in_float64(steps: Steps) -> None:
+    """Log-probability, rank, entropy and the best 64 of every step."""
+    measurer = Measurer(steps.weights.vocabulary.n_vocab)
+    for place, scores in enumerate(steps.rows):
+        exact = scores.astype(np.float64)
+        logprobs = exact - exact.max() - np.log(np.exp(exact - exact.max()).sum())
+        best = np.lexsort((np.arange(len(scores)), -scores))[:64]
+        token_id = int(best[place % 64])
+        measured = measurer.measure(scores, token_id, 64)
+        assert measured.logprob == pytest.approx(logprobs[token_id], abs=2e-5)
+        assert measured.rank == 1 + int((exact > exact[token_id]).sum())
+        entropy = -(np.exp(logprobs) * logprobs).sum() / np.log(2)
+        assert measured.entropy == pytest.approx(entropy, abs=2e-4)
+        assert measured.alternative_ids.tolist() == best.tolist()
+        assert measured.alternative_logprobs == pytest.approx(logprobs[best], abs=2e-5)
 
 
 # --- every stage, with a value that changes the outcome --------------------------------------
@@ -251,8 +270,6 @@ def test_numbers_are_those_of_the_standard_generator() -> None:
 def test_stages_are_told_as_full_copies_would_tell_them(steps: Steps) -> None:
     """Left, probability and removed-by of random chains, from the differences that are recorded,
     against a native chain that is stopped and copied after every stage."""
-    from app.engine.tracing import SURVIVED, Replay
-
     seen = 0
     for seed in range(500, 506):
         source = random.Random(seed)

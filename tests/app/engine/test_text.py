@@ -198,3 +198,21 @@ def test_open_tags_at_the_end_of_prompts() -> None:
     assert unclosed_reasoning("<think>half of a thou") == "</think>"
     assert unclosed_reasoning("<think>a</think>b") is None
     assert unclosed_reasoning("no tag") is None
+
+
+def test_text_goes_back_to_a_mark_any_number_of_times() -> None:
+    """Characters, stop strings and reasoning stand as they stood; what came since is forgotten."""
+    for cut in range(1, 24):
+        data = "<think>a🙂</think>\n\nb stop c".encode()
+        text = ReplyText(["stop now"], ReasoningSplitter())
+        text.feed(data[:cut])
+        mark = text.mark()
+        before = (text.content, text.reasoning)
+        for other in (b"</think> stop now", data[cut:], b"\xf0\x9f stop"):
+            text.feed(other)
+            text.flush()
+            text.restore(mark)
+            assert (text.content, text.reasoning) == before
+        text.feed(data[cut:])
+        text.flush()
+        assert (text.content, text.reasoning) == ("b stop c", "a🙂")

@@ -301,12 +301,14 @@ class _Rendering:
         return restore(layout, controls, open_mark, close_mark)
 
     def _run(self, messages: list[dict[str, Any]]) -> str:
+        others: dict[str, str] = getattr(self._vocabulary, "other_tokens", {})
         return self._render(
             self._template,
             messages,
             bos_token=self._vocabulary.bos_text,
             eos_token=self._vocabulary.eos_text,
             add_generation_prompt=True,
+            **({"extra": others} if others else {}),
         )
 
 

@@ -44,6 +44,9 @@ from app.engine.template_messages import (
 MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024
 MAX_TEXT_CHARACTERS: Final = 12_000_000
 _NEEDLE: Final = "needle"
+_OTHER_TOKENS: Final = ("unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+"""Names that a tokeniser gives templates. A file that has no such token says nothing there, so
+that a template which puts them together with other texts still renders."""
 _NEXT: Final = "Choose other weights: this file's own template is at fault."
 
 Clock = Callable[[], datetime]
@@ -103,6 +106,7 @@ def render(request: RenderTemplate, now: Clock = datetime.now) -> str:
     variables = {
         "tools": None,
         "documents": None,
+        **dict.fromkeys(_OTHER_TOKENS, ""),
         **request.extra,
         "messages": messages,
         "add_generation_prompt": request.add_generation_prompt,

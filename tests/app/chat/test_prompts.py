@@ -83,3 +83,13 @@ def test_clean_text_is_not_copied(text: str) -> None:
 )
 def test_what_is_not_clean_is_cleaned(text: str, cleaned: str) -> None:
     assert clean_message(text) == cleaned
+
+
+def test_the_whole_trace_is_asked_for_and_the_policy_goes_along() -> None:
+    path = [dataclasses.replace(message(Role.USER, "one"), is_pinned=True)]
+    request = generate_request(CHAT, path, PLAIN, "w")
+    assert (request.alternatives, request.record_stages) == (64, True)
+    assert request.context_policy == "drop_oldest"
+    stopping = dataclasses.replace(PLAIN, context_policy="stop")
+    assert generate_request(CHAT, path, stopping, "w").context_policy == "stop"
+    assert [m.is_pinned for m in request.prompt.messages] == [True]  # type: ignore[union-attr]

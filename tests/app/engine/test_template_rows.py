@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_writer import CHATML, bpe_vocabulary, tiny_llama
+from gguf_writer import CHATML, bpe_vocabulary, spm_vocabulary, tiny_llama
 
 from app.engine.client import child_command
 from app.engine.protocol import (
@@ -187,6 +187,21 @@ def test_a_vocabulary_without_bos_has_an_empty_one(child: Child) -> None:
     vocabulary = dataclasses.replace(bpe_vocabulary(["hello"]), bos_id=None)
     text = child.rendered("{{ bos_token + messages[0].content }}", USER, vocabulary=vocabulary)
     assert text.endswith("hello")
+
+
+def test_other_tokens_have_their_names(child: Child) -> None:
+    """A11: what the file has by its text, what it lacks as nothing."""
+    vocabulary = spm_vocabulary(["hello"])
+    text = child.rendered(
+        "{{ unk_token + '|' + cls_token + '|' + messages[0].content }}",
+        USER,
+        vocabulary=vocabulary,
+        metadata={"tokenizer.ggml.padding_token_id": 0},
+    )
+    assert text == "<unk>||hello"
+    assert child.summary(ChatPrompt([USER], template="{{ pad_token }}")).rendered_prompt == (
+        "<unk>"
+    )
 
 
 def test_a_template_that_reads_parts_gets_parts(child: Child) -> None:

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 64 * 1024
 MAX_SCHEMA_DEPTH: Final = 32
 _ROOT: Final = b"root"
-_LIMIT_S: Final = 5.0
+_LIMIT_S: Final = 1.5
+"""Below the two seconds after which an engine that does not react to Stop is ended."""
+
 _PIECE: Final = 256
 
 

@@ -20,7 +20,8 @@ class TokenBias(Message, frozen=True, tag=True):
     """A number added to the logit of a token: by its ID, or of every token of `text`.
 
     The text is tokenised as ordinary text just as it is written, so "cat" does not mean " cat".
-    Where a stage before it has removed a token, its bias changes nothing. -inf cannot travel in a settings file, so `ban` stands for it.
+    Where a stage before it has removed a token, its bias changes nothing. -inf cannot travel in a
+    settings file, so `ban` stands for it.
     """
 
     token_id: int | None = None
@@ -172,9 +173,10 @@ class Sampling(Message, frozen=True, tag=True):
 
     `grammar` is GBNF with the rule `root`; `json_schema` is turned into one; at most one of the
     two. A token is drawn first and tested; only a refused one is drawn again under the grammar.
-    Where the grammar is complete the reply ends, even if end tokens are banned. `banned_strings` never appear in the reply: at a match it is taken back to the token in
-    which the match begins, that token is banned there, and another one is drawn. Fewer than
-    `min_tokens` tokens cannot be followed by an end token; `ban_end_token` bans it throughout.
+    Where the grammar is complete the reply ends, even if end tokens are banned. `banned_strings`
+    never appear in the reply: at a match it is taken back to the token in which the match begins,
+    that token is banned there, and another one is drawn. Fewer than `min_tokens` tokens cannot be
+    followed by an end token; `ban_end_token` bans it throughout.
     """
 
     filters: list[FilterStage] = msgspec.field(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,6 +29,7 @@ from app.engine.bounds import (
     check_text,
     shown,
 )
+from app.engine.grammar import grammar_text
 from app.engine.native import llama
 from app.engine.protocol import (
     AdaptiveP,
@@ -347,14 +349,16 @@ def check_stage(stage: Stage, where: str, vocabulary: Vocabulary | None = None) 
 
 
 def prepare(sampling: Sampling, vocabulary: Vocabulary, n_ctx: int) -> None:
-    """Make what takes long to make (DRY), on a thread on which nobody waits for the next token.
+    """Make what takes long to make, DRY's breakers, on a thread on which nobody waits for the next
+    token; and read a large grammar's shape there, which is remembered.
 
     Values are not judged here: what cannot be used is left alone.
     """
     for position, stage in enumerate(sampling.filters):
-        if isinstance(stage, Dry):
-            try:
-                check_stage(stage, f"filters[{position}]", vocabulary)
-            except BadSetting:
-                continue
-            llama.llama_sampler_free(_dry(stage, Context(vocabulary.n_vocab, n_ctx, 0, vocabulary)))
+        with suppress(BadSetting):
+            check_stage(stage, f"filters[{position}]", vocabulary)
+            if isinstance(stage, Dry):
+                context = Context(vocabulary.n_vocab, n_ctx, 0, vocabulary)
+                llama.llama_sampler_free(_dry(stage, context))
+    with suppress(BadSetting):
+        grammar_text(sampling.grammar, sampling.json_schema)

@@ -392,7 +392,7 @@ class Replies:
         self._around.alarms.cancel(f"save {reply.message.id}")
         self._show_text(reply)
         if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
-            ending = in_the_apps_words(ending, self._loader.loaded)
+            ending = in_the_apps_words(ending, self._loader.loaded, self._around.settings.policy)
         message = reply.ended(ending)
         self._growing.pop(reply.message.id, None)
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))

@@ -183,17 +183,22 @@ def _counts(summary: Summary) -> MessageCounts:
     )
 
 
-def in_the_apps_words(failed: Failed, loaded: Loaded | None) -> Failed:
+def in_the_apps_words(failed: Failed, loaded: Loaded | None, policy: str) -> Failed:
     """A prompt that is too long, with what can be done about it in the window."""
     tokens, _, size = failed.evidence.partition("/")
     if not (tokens.isdecimal() and size.isdecimal()):
         return failed
-    steps = "Start a new chat, write a shorter message, or "
+    chat, steps = "This chat", "Start a new chat, write a shorter message, "
+    if policy == "stop":
+        steps += "let the oldest messages be left out (Settings, Chat), or "
+    else:
+        chat = "Without all that can be left out, this chat still"
+        steps += "or "
     if loaded is None or loaded.n_ctx < loaded.n_ctx_train:
         steps += "set a larger context window in Settings under Engine and load the weights again."
     else:
         steps += "choose other weights."
-    facts = f"This chat has {int(tokens):,} tokens and the context window holds {int(size):,}."
+    facts = f"{chat} has {int(tokens):,} tokens and the context window holds {int(size):,}."
     return msgspec.structs.replace(failed, sentence=f"{facts} {steps}")
 
 

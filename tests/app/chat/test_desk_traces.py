@@ -150,5 +150,6 @@ def test_the_policy_is_a_setting(make_room):
     room.desk.set_setting("context_policy", "stop")
     replies = [room.ask("A question of a few words, is it not?") for _ in range(9)]
     assert replies[-1].stop_reason == "prompt_too_long"
+    assert "let the oldest messages be left out" in (replies[-1].error or "")
     room.desk.set_setting("context_policy", "drop_oldest")
     assert room.ask("And now?").state is MessageState.COMPLETE

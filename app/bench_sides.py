@@ -8,6 +8,7 @@ nothing of the app. Whatever is started here is ended here, by its own handle.
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -45,6 +46,7 @@ from app.engine.protocol import (
 from app.engine.supervisor import Engine, EngineEvent
 
 RUN_TIMEOUT_S: Final = 600.0
+_INTERRUPTED: Final = 130
 TOP_CANDIDATES: Final = 64
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -130,13 +132,17 @@ def sampling(seed: int) -> Sampling:
 
 
 def run_app(gguf: str, tokens: int, window: Window | None = None) -> tuple[Run, Conditions]:
-    """One `ask` with its whole trace, timed where its lines arrive."""
+    """One `ask` with its whole trace, timed where its lines arrive.
+
+    It is interrupted, as by Ctrl-C, when its tokens have taken longer than `window` lets them.
+    """
     command = [sys.executable, str(_ROOT / "main.py"), "ask", TEXT, "--raw", "--json"]
     command += ["--gguf", gguf, "--seed", "1", "--max-tokens", str(tokens), *SAMPLING]
     arrivals: list[float] = []
     loaded: dict[str, Any] = {}
     summary: dict[str, Any] = {}
-    for line, at in lines_of(command):
+    limit = _Limit(window)
+    for line, at in lines_of(command, limit):
         event = line.split('"', 4)[3]
         if event == "token":
             arrivals.append(at)
@@ -183,9 +189,28 @@ def run_bare(
     return Run(**{name: figures[name] for name in Run.__dataclass_fields__})
 
 
-def lines_of(command: list[str]) -> list[tuple[str, float]]:
-    """The lines that a program prints, and when each arrived. Raises BenchError if it fails."""
+class _Limit:
+    """Says when a program has written tokens for long enough."""
+
+    def __init__(self, window: Window | None) -> None:
+        self._for_s = window.after_s + window.most_s if window and window.most_s else float("inf")
+        self._ends_at = float("inf")
+
+    def __call__(self, line: str, at: float) -> bool:
+        if self._ends_at == float("inf") and line.startswith('{"event":"token"'):
+            self._ends_at = at + self._for_s
+        return at > self._ends_at
+
+
+def lines_of(
+    command: list[str], is_enough: Callable[[str, float], bool] | None = None
+) -> list[tuple[str, float]]:
+    """The lines that a program prints, and when each arrived. Raises BenchError if it fails.
+
+    Once `is_enough` says so of a line, the program is interrupted and may end in order.
+    """
     lines: list[tuple[str, float]] = []
+    interrupted = False
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
@@ -193,13 +218,19 @@ def lines_of(command: list[str]) -> list[tuple[str, float]]:
         assert process.stderr is not None
         try:
             # Its stderr is a sentence at most, so it cannot fill its pipe meanwhile.
-            lines.extend((line, time.perf_counter()) for line in process.stdout)
+            for line in process.stdout:
+                at = time.perf_counter()
+                lines.append((line, at))
+                if is_enough is not None and not interrupted and is_enough(line, at):
+                    interrupted = sys.platform != "win32"
+                    if interrupted:
+                        process.send_signal(signal.SIGINT)
             said = process.stderr.read().strip()
             code = process.wait(RUN_TIMEOUT_S)
         except BaseException:
             process.kill()
             raise
-    if code != 0:
+    if code not in ((0, _INTERRUPTED) if interrupted else (0,)):
         what = said.splitlines()[-1] if said else f"It ended with code {code}."
         raise BenchError(f"A measured run failed. {what}")
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import sys
 import time
@@ -165,10 +166,23 @@ def test_a_run_that_fails_is_a_sentence(program: str, words: str) -> None:
         sides.lines_of([sys.executable, "-c", program])
 
 
-def _fake_lines(*lines: dict[str, Any]) -> Callable[[list[str]], list[tuple[str, float]]]:
-    import json
+def test_a_program_that_takes_too_long_is_interrupted_and_ends_in_order() -> None:
+    program = (
+        "import sys, time\n"
+        "try:\n"
+        "    while True:\n"
+        '        print(\'{"event":"token"}\', flush=True); time.sleep(0.01)\n'
+        "except KeyboardInterrupt:\n"
+        '    print(\'{"event":"summary"}\', flush=True); sys.exit(130)\n'
+    )
+    limit = sides._Limit(Window(1000, after_s=0.1, most_s=0.2))
+    lines = [line for line, _ in sides.lines_of([sys.executable, "-c", program], limit)]
+    assert len(lines) > 2
+    assert "summary" in lines[-1]
 
-    return lambda command: [(json.dumps(line), float(at)) for at, line in enumerate(lines)]
+
+def _fake_lines(*lines: dict[str, Any]) -> Callable[..., list[tuple[str, float]]]:
+    return lambda *_: [(json.dumps(line), float(at)) for at, line in enumerate(lines)]
 
 
 def test_an_app_that_says_too_little_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,10 @@ class Pace:
         self._rows_per_s = 0.0
 
     def measure(self, rows: int, elapsed_s: float) -> None:
-        """A step of `rows` rows is over. Steps of a few rows say nothing about reading."""
-        if rows < FIRST_CHUNK or elapsed_s <= 0:
+        """A step of `rows` rows that read a prompt is over. Those of two rows count too: after a
+        stall they are all that there is, and without them it would stay so. One row alone says
+        how fast is written, not read."""
+        if rows < 2 or elapsed_s <= 0:
             return
         speed = rows / elapsed_s
         if self._rows_per_s:

@@ -173,7 +173,8 @@ class Scheduler:
             self._in_flight = frozenset()
             self._weights.abort.clear()
         if code == 0:
-            self._pace.measure(self._batch.size, now - started)
+            if any(row.is_reading for row in rows):
+                self._pace.measure(self._batch.size, now - started)
             self._land(rows)
             self._govern(rows, now - started, now)
         else:

@@ -49,3 +49,15 @@ def test_one_slow_step_does_not_decide_alone_and_short_steps_do_not_count() -> N
     assert pace.chunk(somebody_writes=True) == before == 120
     pace.measure(100, 10.0)
     assert 60 < pace.chunk(somebody_writes=True) < before
+
+
+def test_after_a_stall_chunks_grow_again() -> None:
+    """A step costs 20 ms for one writer and 6 ms for each row more; one took five seconds."""
+    pace = Pace(128, can_abort=True)
+    pace.measure(9, 5.0)
+    assert pace.chunk(somebody_writes=True) == 1
+    for _ in range(40):
+        rows = pace.chunk(somebody_writes=True) + 1
+        pace.measure(rows, 0.020 + 0.006 * rows)
+    assert pace.chunk(somebody_writes=True) > 12
+    assert 0.020 + 0.006 * pace.chunk(somebody_writes=True) < MAX_STEP_S

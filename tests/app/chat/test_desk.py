@@ -235,8 +235,8 @@ def test_chat_that_is_too_long_says_what_can_be_done(make_room):
     assert (reply.state, reply.stop_reason) == (MessageState.FAILED, "prompt_too_long")
     assert reply.error == (
         "Without all that can be left out, this chat still has 5,000 tokens and the context "
-        "window holds 2,048. Start a new chat, write a shorter message, or set a larger context window in Settings under Engine and load the "
-        "weights again."
+        "window holds 2,048. Start a new chat, write a shorter message, or set a larger context "
+        "window in Settings under Engine and load the weights again."
     )
 
 

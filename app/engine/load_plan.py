@@ -66,7 +66,7 @@ def plan_load(header: Header, options: LoadOptions, adapters: list[Adapter]) -> 
         placement=placement,
         devices=tuple(device.name for device in devices),
         n_ubatch=n_ubatch,
-        n_slots=options.n_slots or N_SLOTS,
+        n_slots=options.n_slots or min(N_SLOTS, n_ubatch),
         notes=(*placement.notes, *_wishes_without_effect(header, options, sizes, bool(devices))),
     )
 

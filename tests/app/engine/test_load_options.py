@@ -115,6 +115,16 @@ def test_as_many_slots_as_asked(tiny_file: Path, native_log: NativeLog, n_slots:
     opened.close()
 
 
+@pytest.mark.parametrize("n_ubatch", [1, 3])
+def test_tiny_batch_has_no_more_slots_than_rows(
+    tiny_file: Path, native_log: NativeLog, n_ubatch: int
+) -> None:
+    """llama.cpp aborts where one step cannot hold a token of each sequence."""
+    opened = load_quietly(tiny_file, native_log, n_ubatch=n_ubatch, n_threads=1)
+    assert (opened.n_slots, opened.n_ubatch) == (n_ubatch, n_ubatch)
+    opened.close()
+
+
 def test_locked_memory_is_locked_or_said(tiny_file: Path, native_log: NativeLog) -> None:
     opened = load_quietly(tiny_file, native_log, use_mlock=True, n_threads=1)
     refused = any("failed to mlock" in line for line in native_log.tail(200))

@@ -3,7 +3,8 @@
 llama.cpp's grammar sampler holds the state; this file keeps it from everything that would end the
 process. What must hold:
 
-* The text is bounded in size, nesting, rules and branching before native code parses it.
+* The text is bounded in size, nesting, repetitions, rules and branching before native code parses
+  it.
 * Only a token that the grammar allows is accepted: any other one ends in an uncaught C++
   exception ("Unexpected empty grammar stack").
 * Testing one token costs microseconds, the whole vocabulary 7 to 95 ms and, where a grammar is
@@ -160,6 +161,11 @@ def _shape_problem(text: str) -> str:
     shape = shape_of(text)
     if shape.nesting > MAX_NESTING:
         return f"nests brackets more than {MAX_NESTING} deep"
+    if shape.bad_repetition:
+        return (
+            f"has a repetition, {shown_words(shape.bad_repetition)}, that cannot be counted: "
+            "the second number must be at least the first, and both small"
+        )
     if len(shape.rules) > MAX_RULES:
         return f"has more than {MAX_RULES:,} rules"
     if largest_ways(text) > MAX_WAYS:

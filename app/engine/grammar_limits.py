@@ -1,4 +1,4 @@
-"""How large a grammar is before llama.cpp sees it: its nesting, and how far it branches.
+"""How large a grammar is before llama.cpp sees it: nesting, repetitions, how far it branches.
 
 llama.cpp parses GBNF recursively and keeps every way to go on as a stack of its own. So a text of
 brackets overflows the C stack, and one of 700 bytes can need more memory than there is:
@@ -12,6 +12,8 @@ an alternative begins with its first item or, where that may be empty, with the 
 
     >>> largest_ways('root ::= a | "x"\\na ::= "y"? "z"')
     3
+
+A repetition whose bounds are the wrong way round, `{5,2}`, is expanded 2⁶⁴ - 3 times.
 
 Only the shape is read here; whether the text is right, llama.cpp says (`grammar.py`). What cannot
 be read counts as nothing.
@@ -55,10 +57,12 @@ class _Item:
 
 @dataclass(slots=True)
 class Shape:
-    """What a grammar's text consists of: alternatives of items by rule."""
+    """What a grammar's text consists of: alternatives of items by rule. `bad_repetition` is the
+    first one that llama.cpp cannot count, like `{5,2}`."""
 
     rules: dict[str, list[list[_Item]]] = field(default_factory=dict)
     nesting: int = 0
+    bad_repetition: str = ""
 
 
 def shape_of(text: str) -> Shape:
@@ -74,6 +78,9 @@ def shape_of(text: str) -> Shape:
             open_groups[-1][-1].append(_Item(name=token))
         elif kind in ("text", "terminal"):
             open_groups[-1][-1].append(_Item(may_be_empty=token == '""'))
+        elif kind == "repeat" and _is_uncountable(token):
+            shape.bad_repetition = token
+            return shape
         elif kind == "repeat" and open_groups[-1][-1]:
             item = open_groups[-1][-1][-1]
             item.may_be_empty |= token in "*?" or re.match(r"\{\s*0", token) is not None
@@ -89,6 +96,14 @@ def shape_of(text: str) -> Shape:
         elif token == ")" and len(open_groups) > 1:
             open_groups.pop()
     return shape
+
+
+def _is_uncountable(repetition: str) -> bool:
+    """Whether the bounds are the wrong way round, or numbers that no register holds."""
+    bounds = re.findall(r"[0-9]+", repetition)
+    if any(len(number) > 9 for number in bounds):
+        return True
+    return len(bounds) == 2 and int(bounds[1]) < int(bounds[0])
 
 
 class _Counter:

@@ -17,7 +17,6 @@ Parse errors come only as text on stderr: `_parse` reads it there.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 import os
 import re
@@ -32,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.engine.bounds import BadSetting, check_text, shown
+from app.engine.bounds import BadSetting, check_text
 from app.engine.grammar_limits import (
     MAX_NESTING,
     MAX_RULES,
@@ -41,6 +40,7 @@ from app.engine.grammar_limits import (
     shape_of,
 )
 from app.engine.native import Candidates, llama
+from app.engine.schema_grammar import convert
 
 if TYPE_CHECKING:
     from app.engine.vocabulary import Vocabulary
@@ -244,11 +244,7 @@ def _captured_stderr() -> Iterator[list[str]]:
 
 @lru_cache(maxsize=4)
 def schema_to_gbnf(schema: str) -> str:
-    """The grammar of the JSON texts that fit `schema`. Raises BadSetting.
-
-    The conversion is llama-cpp-python's (llama.cpp's own script); its module imports nothing
-    heavy. Nothing is fetched: a `$ref` to another document is refused.
-    """
+    """The grammar of the JSON texts that fit `schema`. Raises BadSetting."""
     try:
         data = json.loads(schema)
     except (ValueError, RecursionError) as error:
@@ -258,28 +254,7 @@ def schema_to_gbnf(schema: str) -> str:
         raise BadSetting("json_schema", "The JSON schema must be an object, like {…}.")
     if _depth(data) > MAX_SCHEMA_DEPTH:
         raise BadSetting("json_schema", f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep.")
-    converter = _converter()
-    try:
-        resolved = converter.resolve_refs(data, "schema")
-        converter.visit(resolved, "")
-        return str(converter.format_grammar())
-    except Exception as error:  # noqa: BLE001 - whatever a strange schema does to the converter
-        reason = shown(str(error) or type(error).__name__).strip("'\"")
-        raise BadSetting(
-            "json_schema", f"The JSON schema cannot be turned into a grammar: {reason}."
-        ) from None
-
-
-def _converter() -> Any:
-    library = importlib.import_module("llama_cpp.llama_grammar")
-
-    class Converter(library.SchemaConverter):  # type: ignore[misc, name-defined]
-        """With backslashes escaped: a constant "a\\nb" would else demand a bare line break."""
-
-        def _format_literal(self, literal: str) -> str:
-            return str(super()._format_literal(literal.replace("\\", "\\\\")))
-
-    return Converter(prop_order={}, allow_fetch=False, dotall=False, raw_pattern=False)
+    return convert(data)
 
 
 def _depth(value: object) -> int:

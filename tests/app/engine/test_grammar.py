@@ -166,6 +166,44 @@ def test_constants_with_backslashes_stay_what_they_are(starter: Weights) -> None
     grammar.close()
 
 
+NODE = {"type": "object", "properties": {"c": {"type": "array", "items": {}}}, "required": ["c"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (
+            NODE | {"properties": {"c": {"type": "array", "items": {"$ref": "#"}}}},
+            '{"c":[{"c":[]}]}',
+        ),
+        ({"$ref": "#/$defs/tree_node"}, '{"c":[{"c":[]}]}'),
+        ({"type": "array", "items": {"$ref": "#/$defs/string"}}, "[7]"),
+        ({"type": "array", "items": {"$ref": "#/$defs/a~1b%20c"}}, "[true]"),
+        ({"type": "array", "items": {"$ref": "#/$defs/list/0"}}, "[null]"),
+        ({"const": "日本 é"}, '"日本 é"'),
+        ({"type": "object", "properties": {"größe": {"type": "integer"}}}, '{"größe":1}'),
+    ],
+)
+def test_schemas_refer_to_their_parts_and_keep_their_letters(
+    schema: dict[str, Any], text: str, starter: Weights
+) -> None:
+    """What a data class's schema looks like: definitions that refer to themselves."""
+    node = NODE | {"properties": {"c": {"type": "array", "items": {"$ref": "#/$defs/tree_node"}}}}
+    defs = {
+        "tree_node": node,
+        "string": {"type": "integer"},
+        "a/b c": {"type": "boolean"},
+        "list": [{"type": "null"}],
+    }
+    grammar = new_grammar("", json.dumps(schema | {"$defs": defs}), starter.vocabulary)
+    assert grammar is not None
+    for token_id in starter.vocabulary.tokenize(text):
+        assert grammar.allows(token_id)
+        grammar.accept(token_id)
+    assert grammar.allows(starter.vocabulary.eos_id or 0)
+    grammar.close()
+
+
 def test_masking_in_pieces_equals_masking_at_once(starter: Weights) -> None:
     n_vocab = starter.vocabulary.n_vocab
     vocabulary = llama.llama_model_get_vocab(starter.model)
@@ -323,8 +361,11 @@ BAD_SCHEMAS: list[tuple[Any, str]] = [
     ("[" * 100_000 + "]" * 100_000, "at most"),
     ("[" * 20_000 + "]" * 20_000, "nested too deeply"),
     (json.dumps({"a": [[[[[[[[{}]]]]]]]]}).replace("{}", '{"b":[' * 15 + "1" + "]}" * 15), "deep"),
-    ('{"$ref": "#/nowhere"}', "cannot be turned into a grammar"),
-    ('{"$ref": "https://example.invalid/x.json"}', "Fetching remote schemas is not allowed"),
+    ('{"$ref": "#/nowhere"}', "refers to “#/nowhere”, which it does not have"),
+    ('{"items": {"$ref": "#/a"}, "a": 7}', "refers to “#/a”, which is no schema"),
+    ('{"$ref": "https://example.invalid/x.json"}', "outside it"),
+    ('{"items": {"$ref": "file:///etc/hosts"}}', "outside it"),
+    ('{"enum": []}', "nothing to choose from"),
     ('{"type": "banana"}', "cannot be turned into a grammar"),
     ('{"type": "string", "pattern": "a"}', "cannot be turned into a grammar"),
     (7, "must be a text, not 7"),

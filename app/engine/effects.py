@@ -37,6 +37,9 @@ Found = tuple[str, str]
 _KEEPS_BEST: Final = (TopK, TopP, MinP, TopNSigma, Temperature, DynamicTemperature)
 """None of them removes the best candidate or puts another one above it."""
 
+_SO: Final = ", so it has no effect."
+_NEUTRAL: Final = "All of the penalties are at their neutral values (repeat 1, the others 0)"
+
 
 def without_effect(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Found]:
     """Stages and settings of `sampling` that cannot change any token's chance, in order.
@@ -49,7 +52,7 @@ def without_effect(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Foun
     for position, stage in enumerate(sampling.filters):
         reason = _by_value(stage, n_vocab) or _by_place(sampling, position, n_vocab)
         if reason:
-            found.append((stage_name(stage), f"{reason}, so it has no effect."))
+            found.append((stage_name(stage), f"{reason}{_SO}"))
     found += _of_selection(sampling)
     found += _of_the_rest(sampling)
     return found
@@ -61,10 +64,6 @@ def worth_saying(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Found]
     neutral = any(_is_neutral(s) for s in sampling.filters if isinstance(s, Penalties))
     found = without_effect(sampling, n_vocab=n_vocab, n_ctx=n_ctx)
     return [f for f in found if not (neutral and f == ("penalties", f"{_NEUTRAL}{_SO}"))]
-
-
-_SO: Final = ", so it has no effect."
-_NEUTRAL: Final = "All of the penalties are at their neutral values (repeat 1, the others 0)"
 
 
 def _is_neutral(stage: Penalties) -> bool:
@@ -105,14 +104,14 @@ def _by_value(stage: Stage, n_vocab: int) -> str:
         case DynamicTemperature(t=1) if stage.spread <= 0:
             return "Dynamic temperature 1 without spread leaves all scores as they are"
         case TopP() | MinP() | Typical() | Xtc() if stage.min_keep >= n_vocab:
-            return "It must keep at least as many tokens as the vocabulary has"
+            return f"{_title(stage)} must keep at least as many tokens as the vocabulary has"
     return ""
 
 
 def _by_place(sampling: Sampling, position: int, n_most: int) -> str:
     """Why the stage is idle where it stands, or ""."""
     stage, before = sampling.filters[position], sampling.filters[:position]
-    name = stage_name(stage).capitalize()
+    name = _title(stage)
     if not isinstance(stage, LogitBias) and any(_leaves_one(earlier) for earlier in before):
         return f"Before {name} only one token is left"
     if isinstance(stage, TopK):
@@ -127,6 +126,16 @@ def _by_place(sampling: Sampling, position: int, n_most: int) -> str:
     if isinstance(stage, Xtc) and most <= stage.min_keep:
         return f"XTC must keep {stage.min_keep:,} tokens and no more are left"
     return ""
+
+
+def _title(stage: Stage) -> str:
+    """The stage's name as a sentence begins with it.
+
+    >>> _title(Xtc()), _title(TopP())
+    ('XTC', 'Top-p')
+    """
+    name = stage_name(stage)
+    return name.upper() if isinstance(stage, Xtc | Dry) else name.capitalize()
 
 
 def _leaves_one(stage: Stage) -> bool:

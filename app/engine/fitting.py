@@ -140,7 +140,8 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
     if policy != "drop_oldest" or not isinstance(prompt, ChatPrompt):
         built = build(prompt)
         if len(built.ids) > window:
-            raise PromptTooLong(_too_long(len(built.ids), window), len(built.ids), window)
+            words = _too_long if isinstance(prompt, ChatPrompt) else _text_too_long
+            raise PromptTooLong(words(len(built.ids), window), len(built.ids), window)
         return built
     return _drop_far(prompt, build, window)
 
@@ -183,9 +184,8 @@ def _drop_oldest(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:
         # The template made more of the rest than its share of the whole: leave out more.
         more = [t for t in turns_of(sizes)[:-1] if not t.stays and t.indices[0] not in gone]
         if not more:
-            raise PromptTooLong(
-                _too_long(len(built.ids), window, is_last_turn=True), len(built.ids), window
-            )
+            used = len(built.ids)
+            raise PromptTooLong(_rest_too_long(used, window), used, window)
         gone += [i for turn in more[:step] for i in turn.indices]
         built = build(_without(numbered, gone))
         step *= 2
@@ -264,14 +264,23 @@ def _cut_note(cut: list[CutMessage]) -> PromptNote:
     )
 
 
-def _too_long(used: int, window: int, *, is_last_turn: bool = False) -> str:
-    if is_last_turn:
-        return (
-            "What cannot be left out (the system prompt, pinned messages and the last message) "
-            f"has {used:,} tokens and the context holds {window:,}. Shorten it, or load the "
-            "weights with a longer context."
-        )
+def _too_long(used: int, window: int) -> str:
     return (
         f"The conversation has {used:,} tokens and the context holds {window:,}. Shorten it, let "
         "the oldest messages be left out, or load the weights with a longer context."
+    )
+
+
+def _text_too_long(used: int, window: int) -> str:
+    return (
+        f"The text has {used:,} tokens and the context holds {window:,}. Shorten it, or load the "
+        "weights with a longer context."
+    )
+
+
+def _rest_too_long(used: int, window: int) -> str:
+    return (
+        "What cannot be left out (the system prompt, pinned messages and the last message) "
+        f"has {used:,} tokens and the context holds {window:,}. Shorten it, or load the "
+        "weights with a longer context."
     )

@@ -137,8 +137,9 @@ def test_the_last_message_stays_even_where_it_is_more_than_the_target() -> None:
 @pytest.mark.parametrize("prompt", [TextPrompt("x" * 257), IdsPrompt([1] * 257)])
 @pytest.mark.parametrize("policy", ["stop", "drop_oldest"])
 def test_plain_texts_have_no_turns_to_leave_out(prompt: Prompt, policy: fitting.Policy) -> None:
-    with pytest.raises(PromptTooLong):
+    with pytest.raises(PromptTooLong, match="The text has 257 tokens") as refused:
         fit_prompt(prompt, build, WINDOW, policy)
+    assert "messages" not in refused.value.sentence
 
 
 def test_the_cut_holds_until_the_window_is_full_again() -> None:

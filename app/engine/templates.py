@@ -47,7 +47,7 @@ _NEEDLE: Final = "needle"
 _OTHER_TOKENS: Final = ("unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 """Names that a tokeniser gives templates. A file that has no such token says nothing there, so
 that a template which puts them together with other texts still renders."""
-_NEXT: Final = "Choose other weights: this file's own template is at fault."
+_NEXT: Final = "Choose other weights, or another template: this one is at fault."
 
 Clock = Callable[[], datetime]
 
@@ -92,7 +92,7 @@ def answer(request: RenderTemplate) -> Rendered | NotRendered:
     except TemplateFailed as failed:
         return NotRendered(failed.kind, failed.sentence, failed.line)
     except MemoryError:
-        sentence = "The chat template wanted more memory than it may have. Choose other weights."
+        sentence = f"The chat template wanted more memory than it may have. {_NEXT}"
         return NotRendered("memory", sentence, 0)
     finally:
         _set_alarm(0)
@@ -120,7 +120,7 @@ def render(request: RenderTemplate, now: Clock = datetime.now) -> str:
     text = _render(request.source, variables, now)
     if len(text) > MAX_TEXT_CHARACTERS:
         raise TemplateFailed(
-            "too_large", "The chat template wrote more text than is allowed. Choose other weights."
+            "too_large", f"The chat template wrote more text than is allowed. {_NEXT}"
         )
     return text
 

@@ -163,7 +163,7 @@ def test_an_error_is_a_sentence_with_its_line(
     assert (caught.value.kind, caught.value.line) == (kind, line)
     assert words in caught.value.sentence
     assert "\n" not in caught.value.sentence
-    assert "Choose other weights" in caught.value.sentence
+    assert "Choose other weights, or another template" in caught.value.sentence
 
 
 def test_more_text_than_allowed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

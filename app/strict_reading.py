@@ -3,7 +3,8 @@
 The types are those of the wire (`protocol.py`), so nothing is listed twice. But where the wire
 lets unknown fields pass, here each is refused, with the nearest known name:
 
-    {"stage": "top_k", "n": 40}   →   “n” is not known in stage 1 (top_k). Did you mean “k”?
+    {"stage": "top_p", "keep": 1}   →   “keep” is not known in stage 1 (top_p). Did you mean
+                                        “min_keep”?
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def decode_object(text: str) -> dict[str, Any]:
 
 def unknown(name: str, known: Iterable[str], where: str) -> Refused:
     """The refusal of a name, with the one that was probably meant."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1, 0.6)
+    near = [other for other in names if name and other.startswith(name)] or near
     hint = f" Did you mean “{near[0]}”?" if near else ""
     return Refused(f"“{name}” is not known in {where}.{hint}")
 

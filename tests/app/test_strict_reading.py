@@ -34,6 +34,8 @@ def test_what_is_no_object_of_numbers_is_refused(text: str, words: list[str]) ->
         ({"n_ctx": "many"}, "“n_ctx” in “load” must be a whole number, not the text “many”."),
         ({"n_ctx": 1.5}, "“n_ctx” in “load” must be a whole number, not the number 1.5."),
         ({"n_ctx": True}, "“n_ctx” in “load” must be a whole number, not true."),
+        ({"rop": {}}, "“rop” is not known in “load”. Did you mean “rope”?"),
+        ({"yesterday": 1}, "“yesterday” is not known in “load”."),
         ({"nctx": 1}, "“nctx” is not known in “load”. Did you mean “n_ctx”?"),
         ({"use_mmap": 1}, "“use_mmap” in “load” must be true or false, not the number 1."),
         ({"type_k": None}, "“type_k” in “load” must be a text, not null."),

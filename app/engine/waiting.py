@@ -58,12 +58,15 @@ class WaitingRoom:
             return False
         if request.timer is not None:
             request.timer.cancel()
+        deadline = f"{request.generate.deadline_s:g} s"
         summary = msgspec.structs.replace(
             empty_summary(request.generate, self._n_ctx),
             stop_reason=reason,
+            stop_detail=deadline if reason == "deadline" else "",
             prompt_tokens=len(request.prompt.ids),
             rendered_prompt=request.prompt.rendered,
             total_s=self._clock() - request.arrived,
+            cut=list(getattr(request.prompt, "cut", [])),
         )
         ending = Stopped if reason == "stopped" else Finished
         self._send(ending(request.id, summary))

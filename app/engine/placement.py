@@ -117,9 +117,9 @@ def plan(
         is_mapped,
     )
     if n_ctx is not None:
-        n_ctx = round_up_context(n_ctx)
-        task.check_context(n_ctx)
-        return task.place(n_ctx, n_gpu_layers, ())
+        rounded = round_up_context(n_ctx)
+        task.check_context(rounded)
+        return task.place(rounded, n_gpu_layers, _notes_on_wish(n_ctx, rounded, sizes))
     longest = min(CONTEXT_CAP, round_up_context(sizes.n_ctx_train))
     chosen = task.best_context(longest, n_gpu_layers)
     return task.place(chosen, n_gpu_layers, (_context_note(chosen, longest, sizes),))
@@ -319,6 +319,21 @@ def _shares(count: int, weights: Sequence[float]) -> tuple[int, ...]:
     for index in order[: count - sum(parts)]:
         parts[index] += 1
     return tuple(parts)
+
+
+def _notes_on_wish(wanted: int, rounded: int, sizes: WeightSizes) -> tuple[str, ...]:
+    """What to know of a context that was asked for."""
+    notes = []
+    if rounded != wanted:
+        notes.append(
+            f"Context: {rounded:,} tokens instead of {wanted:,}, in whole steps of {CONTEXT_STEP}."
+        )
+    if rounded > round_up_context(sizes.n_ctx_train):
+        notes.append(
+            f"The weights were trained for {sizes.n_ctx_train:,} tokens: beyond them replies may "
+            "lose their sense. RoPE scaling can stretch the window."
+        )
+    return tuple(notes)
 
 
 def _context_note(chosen: int, longest: int, sizes: WeightSizes) -> str:

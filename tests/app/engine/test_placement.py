@@ -190,6 +190,24 @@ def test_context_that_was_asked_for_is_kept_and_rounded_up() -> None:
     assert plan(sizes(), [], 16 * GIB, n_ubatch=UBATCH, n_ctx=9000).n_ctx == 9216
 
 
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (4096, []),
+        (4000, ["Context: 4,096 tokens instead of 4,000"]),
+        (8192, ["trained for 4,096 tokens: beyond them"]),
+        (8000, ["Context: 8,192 tokens instead of 8,000", "trained for 4,096 tokens"]),
+    ],
+)
+def test_what_is_odd_about_a_context_that_was_asked_for_is_said(
+    wanted: int, says: list[str]
+) -> None:
+    trained = sizes(trained=4096)
+    notes = plan(trained, [], 16 * GIB, n_ctx=wanted, n_ubatch=UBATCH).notes
+    assert len(notes) == len(says) + 1  # where the layers are is always said
+    assert all(words in note for words, note in zip(says, notes, strict=False))
+
+
 def test_context_beyond_all_memory_is_refused_with_both_numbers() -> None:
     with pytest.raises(DoesNotFit, match=r"1,048,576 tokens needs .* GiB, and 16\.0 GiB are free"):
         plan(sizes(), [], 16 * GIB, n_ubatch=UBATCH, n_ctx=1_048_576)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.engine.bounds import check_list, check_text
+from app.engine.text import overlap
 
 MAX_STRINGS: Final = 64
 MAX_BYTES: Final = 1000
@@ -108,11 +109,11 @@ class BannedMatcher:
         If a match may begin in token k, any token from k on may become the next one again; then
         what had to be held before it has to be held still.
         """
-        overlap = max((_overlap(self._bytes, text) for text in self._banned), default=0)
-        if overlap == 0:
+        n_begun = max((overlap(self._bytes, text) for text in self._banned), default=0)
+        if n_begun == 0:
             self._bytes, self._tokens = b"", []
             return
-        first = self._token_at(len(self._bytes) - overlap)
+        first = self._token_at(len(self._bytes) - n_begun)
         start = min(i - self._tokens[i].n_before for i in range(first, len(self._tokens)))
         self._keep_last(len(self._tokens) - start)
 
@@ -124,13 +125,3 @@ class BannedMatcher:
         cut = kept[0].start
         self._bytes = self._bytes[cut:]
         self._tokens = [_Held(token.start - cut, token.n_before) for token in kept]
-
-
-def _overlap(data: bytes, wanted: bytes) -> int:
-    """Length of the longest end of `data` that is a proper beginning of `wanted`."""
-    start = max(len(data) - len(wanted) + 1, 0)
-    while (start := data.find(wanted[0], start)) >= 0:
-        if wanted.startswith(data[start:]):
-            return len(data) - start
-        start += 1
-    return 0

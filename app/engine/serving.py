@@ -24,6 +24,7 @@ from itertools import count
 from typing import BinaryIO, Final
 
 from app.engine import native, wire
+from app.engine.admission import INTERNAL
 from app.engine.fitting import PromptTooLong, fit_prompt
 from app.engine.native import NativeLog
 from app.engine.placement import unused_graphics_note
@@ -75,7 +76,6 @@ TextCommand = Generate | Tokenize | CountPrompt | ReadVocabulary
 
 _NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
 _UNLOADED: Final = "The weights were unloaded before the reply was complete."
-_INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class Serving:
         try:
             act()
         except Exception:  # noqa: BLE001 - what we did not foresee ends the request
-            self._fail(request_id, "internal", _INTERNAL, traceback.format_exc(limit=-6))
+            self._fail(request_id, "internal", INTERNAL, traceback.format_exc(limit=-6))
 
     # --- the context thread -----------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Serving:
         except Exception:  # noqa: BLE001 - it ends the open requests
             evidence = traceback.format_exc(limit=-6)
             self._outbox.put(Log("error", evidence))
-            scheduler.end_all("internal", _INTERNAL)
+            scheduler.end_all("internal", INTERNAL)
 
     def _do(self, job: Job) -> None:
         if isinstance(job, _Prepared):
@@ -372,7 +372,7 @@ class Serving:
             failed = Failed(generate.id, "bad_template", error.sentence)
         except Exception:  # noqa: BLE001 - it ends this request
             evidence = traceback.format_exc(limit=-6)
-            failed = Failed(generate.id, "internal", _INTERNAL, evidence)
+            failed = Failed(generate.id, "internal", INTERNAL, evidence)
         return _Prepared(generate, None, failed, arrived)
 
     def _render(self, command: Generate | CountPrompt, weights: Weights) -> BuiltPrompt:
@@ -418,7 +418,7 @@ class Serving:
         except TemplateFailed as error:
             self._fail(command.id, "bad_template", error.sentence)
         except Exception:  # noqa: BLE001 - it ends this request
-            self._fail(command.id, "internal", _INTERNAL, traceback.format_exc(limit=-6))
+            self._fail(command.id, "internal", INTERNAL, traceback.format_exc(limit=-6))
 
     def _answer(self, command: Tokenize | CountPrompt | ReadVocabulary, weights: Weights) -> Result:
         vocabulary = weights.vocabulary

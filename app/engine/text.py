@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import copy
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import AnyStr, Final, Literal
 
 Part = Literal["content", "reasoning"]
 Piece = tuple[Part, str]
@@ -91,7 +91,7 @@ class StopMatcher:
             start, self.matched = found
             self._held = ""
             return text[:start]
-        keep = max(_overlap(text, stop) for stop in self._stops)
+        keep = max(overlap(text, stop) for stop in self._stops)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
@@ -112,11 +112,17 @@ class StopMatcher:
         return None if best is None else (best[1], best[2])
 
 
-def _overlap(text: str, wanted: str) -> int:
-    """Length of the longest end of `text` that is a proper beginning of `wanted`."""
-    for length in range(min(len(text), len(wanted) - 1), 0, -1):
-        if text.endswith(wanted[:length]):
-            return length
+def overlap(text: AnyStr, wanted: AnyStr) -> int:
+    """Length of the longest end of `text` that is a proper beginning of `wanted`.
+
+    >>> overlap("a red ro", "rose"), overlap(b"rose", b"rose")
+    (2, 0)
+    """
+    start = max(len(text) - len(wanted) + 1, 0)
+    while (start := text.find(wanted[:1], start)) >= 0:
+        if wanted.startswith(text[start:]):
+            return len(text) - start
+        start += 1
     return 0
 
 
@@ -205,7 +211,7 @@ class ReasoningSplitter:
                 out.append(("reasoning", inner))
             self._state, self._skip_breaks = "content", True
             return text[at + len(self._closing) :]
-        keep = _overlap(text, self._closing)
+        keep = overlap(text, self._closing)
         shown = text[: len(text) - keep].rstrip("\n")
         self._held = text[len(shown) :]
         if shown:

@@ -180,7 +180,7 @@ class AskSettings:
         self.load |= {name: getattr(read, name) for name in options}
         if "loras" in self.load:
             self.load["loras"] = [
-                msgspec.structs.replace(lora, path=str(typed_path(lora.path)))
+                msgspec.structs.replace(lora, path=str(typed_path(lora.path)) if lora.path else "")
                 for lora in self.load["loras"]
             ]
 

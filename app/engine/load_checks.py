@@ -110,6 +110,8 @@ def _check_loras(loras: Sequence[Lora]) -> None:
     if len(loras) > MAX_LORAS:
         raise bad_setting(f"At most {MAX_LORAS} LoRA adapters can be loaded at once.")
     for lora in loras:
+        if not lora.path:
+            raise bad_setting("The path of a LoRA adapter is empty. Name a GGUF file.")
         if not math.isfinite(lora.scale) or abs(lora.scale) > MAX_LORA_SCALE:
             raise bad_setting(
                 f"The scale of a LoRA adapter must be between -{MAX_LORA_SCALE:g} and "

@@ -87,6 +87,7 @@ def scores_with(path: Path, log: NativeLog, **options: Any) -> list[float]:
         ({"rope": RopeScaling(yarn_ext_factor=-1.0)}, "extrapolation"),
         ({"rope": RopeScaling(yarn_attn_factor=math.nan)}, "attention factor"),
         ({"rope": RopeScaling(yarn_beta_fast=1e9)}, "fast beta"),
+        ({"loras": [Lora("")]}, "path of a LoRA adapter is empty"),
         ({"loras": [Lora("x", math.nan)]}, "scale of a LoRA"),
         ({"loras": [Lora("x", 1e9)]}, "between -100 and 100"),
         ({"loras": [Lora("x")] * (MAX_LORAS + 1)}, "At most 16"),

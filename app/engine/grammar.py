@@ -242,19 +242,31 @@ def _captured_stderr() -> Iterator[list[str]]:
 # --- from a JSON schema ---------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
 def schema_to_gbnf(schema: str) -> str:
     """The grammar of the JSON texts that fit `schema`. Raises BadSetting."""
+    gbnf, problem = _converted(schema)
+    if problem:
+        raise BadSetting("json_schema", problem)
+    return gbnf
+
+
+@lru_cache(maxsize=4)
+def _converted(schema: str) -> tuple[str, str]:
+    """The grammar, or what is wrong with the schema. Both are remembered: a large schema takes a
+    second, and the thread that decodes asks again."""
     try:
         data = json.loads(schema)
     except (ValueError, RecursionError) as error:
         words = str(error) if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        raise BadSetting("json_schema", f"The JSON schema is no JSON: {words}.") from None
+        return "", f"The JSON schema is no JSON: {words}."
     if not isinstance(data, dict):
-        raise BadSetting("json_schema", "The JSON schema must be an object, like {…}.")
+        return "", "The JSON schema must be an object, like {…}."
     if _depth(data) > MAX_SCHEMA_DEPTH:
-        raise BadSetting("json_schema", f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep.")
-    return convert(data)
+        return "", f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep."
+    try:
+        return convert(data), ""
+    except BadSetting as error:
+        return "", error.sentence
 
 
 def _depth(value: object) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from native_chains import Array, native_chain
 from native_session import NativeSession
 
+from app.engine import grammar as grammar_module
 from app.engine.bounds import BadSetting
 from app.engine.chain import Chain, NoCandidate
 from app.engine.grammar import (
@@ -37,6 +39,7 @@ from app.engine.protocol import (
     Temperature,
     TopK,
 )
+from app.engine.schema_grammar import convert
 from app.engine.weights import Weights
 
 pytestmark = pytest.mark.weights
@@ -381,6 +384,17 @@ def test_unusable_schema_is_refused_in_words(schema: Any, words: str) -> None:
     assert caught.value.field == "json_schema"
     assert words in caught.value.sentence
     assert len(caught.value.sentence) < 250
+
+
+def test_what_a_schema_gives_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it gives nothing: the second to ask is the thread that decodes."""
+    asked = []
+    monkeypatch.setattr(grammar_module, "convert", lambda data: asked.append(data) or convert(data))
+    for schema in ('{"const": "found out once"}', '{"type": "found out once"}'):
+        for _ in range(2):
+            with suppress(BadSetting):
+                schema_to_gbnf(schema)
+    assert len(asked) == 2
 
 
 def test_grammar_and_schema_together_are_refused() -> None:

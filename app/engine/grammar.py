@@ -185,12 +185,13 @@ def _parse(text: str, vocabulary: Vocabulary, field: str) -> Any:
 
 def _reason(text: str, printed: str) -> str:
     """llama.cpp's complaint as words that follow "The grammar"."""
-    found = re.search(r"error parsing grammar: (.*?)\n\n", printed, re.DOTALL)
-    if found is None:
+    # "error parsing grammar: <complaint> at <the rest of the text>", an empty line, the text.
+    _, is_complaint, found = printed.partition("error parsing grammar: ")
+    if not is_complaint:
         if re.search(r"^\s*root\s*::=", text, re.MULTILINE) is None:
             return "has no rule named “root”"
         return "has a rule that begins with itself (left recursion), which llama.cpp cannot follow"
-    message, at, rest = found.group(1).partition(" at ")
+    message, at, rest = found[: found.rfind(f"\n\n{text}\n")].partition(" at ")
     place = len(text) - len(rest) if at and text.endswith(rest) else _place_of(message, text)
     where = ""
     if place is not None:

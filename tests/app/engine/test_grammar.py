@@ -321,6 +321,8 @@ DOUBLING = "".join(f'r{i} ::= r{i + 1} "b" | r{i + 1} "c"\n' for i in range(40))
 
 MONSTERS: list[tuple[str, str]] = [
     ('root ::= ("a"', "cannot be read at line 1, column 14: expecting ')'"),
+    ('root ::= "a" (\n\nb ::= "c"\n', "cannot be read at line 3, column 3: expecting ')'"),
+    ('root ::= "a"\r\n  | "b"\r\n', "cannot be read at line 2, column 3: expecting name"),
     ('root ::= "a"\nroot2 ::= "\\q"', "at line 2, column 12: unknown escape"),
     ('root ::= "a" nothing', "at line 1, column 14: Undefined rule identifier 'nothing'"),
     ('other ::= "a"', "has no rule named “root”"),

@@ -17,6 +17,7 @@ from typing import Any, Final
 from app.engine.client import ChildProcess, ChildReport, Exited, child_command
 from app.engine.protocol import ProtocolError
 from app.engine.template_messages import (
+    AT_FAULT,
     NotRendered,
     Rendered,
     RenderTemplate,
@@ -106,9 +107,7 @@ class TemplateClient:
             except queue.Empty:
                 self._end_child()
                 seconds = f"{self._deadline_s:g} seconds"
-                sentence = (
-                    f"The chat template did not finish within {seconds}. Choose other weights."
-                )
+                sentence = f"The chat template did not finish within {seconds}. {AT_FAULT}"
                 raise TemplateFailed("timeout", sentence) from None
             if isinstance(report, TemplatesReady):
                 self._is_ready = True
@@ -120,7 +119,7 @@ class TemplateClient:
                 return report
             elif isinstance(report, Exited):
                 self._end_child()
-                sentence = "The chat template brought its process down. Choose other weights."
+                sentence = f"The chat template brought its process down. {AT_FAULT}"
                 raise TemplateFailed("failed", sentence)
 
     def _end_child(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from app.engine.protocol import Message, ProtocolError
+
+AT_FAULT: Final = "Choose other weights, or another template: this one is at fault."
 
 
 class TemplateFailed(Exception):  # noqa: N818 - it is an outcome with a sentence for the user

@@ -33,6 +33,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from app.engine import wire
 from app.engine.protocol import ProtocolError
 from app.engine.template_messages import (
+    AT_FAULT,
     NotRendered,
     Rendered,
     RenderTemplate,
@@ -47,7 +48,6 @@ _NEEDLE: Final = "needle"
 _OTHER_TOKENS: Final = ("unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 """Names that a tokeniser gives templates. A file that has no such token says nothing there, so
 that a template which puts them together with other texts still renders."""
-_NEXT: Final = "Choose other weights, or another template: this one is at fault."
 
 Clock = Callable[[], datetime]
 
@@ -92,7 +92,7 @@ def answer(request: RenderTemplate) -> Rendered | NotRendered:
     except TemplateFailed as failed:
         return NotRendered(failed.kind, failed.sentence, failed.line)
     except MemoryError:
-        sentence = f"The chat template wanted more memory than it may have. {_NEXT}"
+        sentence = f"The chat template wanted more memory than it may have. {AT_FAULT}"
         return NotRendered("memory", sentence, 0)
     finally:
         _set_alarm(0)
@@ -120,7 +120,7 @@ def render(request: RenderTemplate, now: Clock = datetime.now) -> str:
     text = _render(request.source, variables, now)
     if len(text) > MAX_TEXT_CHARACTERS:
         raise TemplateFailed(
-            "too_large", f"The chat template wrote more text than is allowed. {_NEXT}"
+            "too_large", f"The chat template wrote more text than is allowed. {AT_FAULT}"
         )
     return text
 
@@ -173,10 +173,11 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
         return _compile(source, now).render(variables)
     except jinja2.TemplateSyntaxError as error:
         what = str(error.message).rstrip(".")
-        sentence = f"The chat template cannot be read: {what} (line {error.lineno}). {_NEXT}"
+        sentence = f"The chat template cannot be read: {what} (line {error.lineno}). {AT_FAULT}"
         raise TemplateFailed("bad_template", sentence, error.lineno) from error
     except _RaisedByTemplateError as error:
-        sentence = f"The chat template refuses this conversation: {str(error).rstrip('.')}. {_NEXT}"
+        what = str(error).rstrip(".")
+        sentence = f"The chat template refuses this conversation: {what}. {AT_FAULT}"
         raise TemplateFailed("raised", sentence, _line_of(error.__traceback__)) from error
     except MemoryError:
         raise
@@ -184,7 +185,7 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
         line = _line_of(error.__traceback__)
         what = re.sub(r"\s+", " ", str(error)).rstrip(".") or type(error).__name__
         at = f" (line {line})" if line else ""
-        sentence = f"The chat template went wrong: {what}{at}. {_NEXT}"
+        sentence = f"The chat template went wrong: {what}{at}. {AT_FAULT}"
         raise TemplateFailed("failed", sentence, line) from error
 
 

@@ -1,7 +1,8 @@
 """What the window's process and the engine's process say to each other.
 
-Every struct here travels as one length-prefixed msgpack frame (`wire.py`). Nothing in
-this file imports llama_cpp, Qt or numpy: both sides, `ask`, and the tests use it.
+Every struct here travels as one length-prefixed msgpack frame (`wire.py`); those of loading and
+sampling are in `loading_messages.py` and `stages.py`. Nothing in these files imports llama_cpp,
+Qt or numpy: both sides, `ask`, and the tests use them.
 
 What must hold:
 
@@ -31,6 +32,16 @@ from app.engine.frames import (
     Message as Message,
     ProtocolError as ProtocolError,
     clean_text as clean_text,
+)
+from app.engine.loading_messages import (
+    Device as Device,
+    Loaded as Loaded,
+    LoadOptions as LoadOptions,
+    LoadWeights as LoadWeights,
+    Lora as Lora,
+    MemoryPart as MemoryPart,
+    RopeScaling as RopeScaling,
+    UnloadWeights as UnloadWeights,
 )
 from app.engine.stages import (
     AdaptiveP as AdaptiveP,
@@ -110,76 +121,6 @@ Prompt = ChatPrompt | TextPrompt | IdsPrompt
 
 
 # --- commands: window -> engine ---------------------------------------------------------------
-
-
-class Lora(Message, frozen=True, tag=True):
-    """A LoRA adapter (a GGUF file of its own) and how strongly it is applied."""
-
-    path: str
-    scale: float = 1.0
-
-
-class RopeScaling(Message, frozen=True, tag=True):
-    """Position encoding beyond the trained window. 0 means: as the file says.
-
-    kind: none, linear, yarn, longrope. `freq_scale` 0.5 doubles the window (linear);
-    `yarn_orig_ctx` is the window that the weights were trained with.
-    """
-
-    kind: Literal["file", "none", "linear", "yarn", "longrope"] = "file"
-    freq_base: float = 0.0
-    freq_scale: float = 0.0
-    yarn_orig_ctx: int = 0
-    yarn_ext_factor: float | None = None
-    yarn_attn_factor: float | None = None
-    yarn_beta_fast: float | None = None
-    yarn_beta_slow: float | None = None
-
-
-class LoadOptions(Message, frozen=True, tag=True):
-    """How to load. None always means: the engine decides and says what it decided.
-
-    `devices`: names from Hello, in order (None: all that can compute; an empty list: CPU only).
-    `tensor_split`: shares of the layers by device. `main_device`: for split "none" and "row".
-    `cpu_moe_layers`: experts of the first n layers stay in host memory (-1: of all).
-    `n_slots`: replies at once. `parked_bytes`: cap of the host memory for parked KV state (None:
-    an eighth of what is free, at most 2 GiB; 0: none is parked).
-    `governor`: steer the number of threads while decoding.
-    """
-
-    n_ctx: int | None = None
-    n_threads: int | None = None
-    n_gpu_layers: int | None = None
-    n_ubatch: int | None = None
-    type_k: str = "f16"
-    type_v: str = "f16"
-    flash_attention: Literal["auto", "on", "off"] = "auto"
-    use_mmap: bool = True
-    use_mlock: bool = False
-    devices: list[str] | None = None
-    tensor_split: list[float] | None = None
-    split_mode: Literal["layer", "row", "none"] = "layer"
-    main_device: int = 0
-    cpu_moe_layers: int = 0
-    rope: RopeScaling = msgspec.field(default_factory=RopeScaling)
-    loras: list[Lora] = msgspec.field(default_factory=list)
-    n_slots: int | None = None
-    parked_bytes: int | None = None
-    governor: bool = True
-
-
-class LoadWeights(Message, frozen=True, tag=True):
-    """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
-    need not be UTF-8, and what is not, no text on the wire can hold."""
-
-    id: int
-    path: str
-    options: LoadOptions = msgspec.field(default_factory=LoadOptions)
-    path_bytes: bytes = b""
-
-
-class UnloadWeights(Message, frozen=True, tag=True):
-    id: int
 
 
 class Generate(Message, frozen=True, tag=True):
@@ -290,68 +231,6 @@ Command = (
 
 
 # --- results ------------------------------------------------------------------------------------
-
-
-class Device(Message, frozen=True, tag=True):
-    """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
-
-    name: str
-    description: str
-    kind: str
-    free_bytes: int
-    total_bytes: int
-
-
-class MemoryPart(Message, frozen=True, tag=True):
-    """One measured allocation, from llama.cpp's log, or an estimated one.
-
-    `what`: weights, kv, compute, output, adapter.
-    """
-
-    device: str
-    what: str
-    size_bytes: int
-
-
-class Loaded(Message, frozen=True, tag=True):
-    """The weights as they now stand in memory: measured, not estimated.
-
-    `templates` names the file's chat templates, its main one first as "default". `fast_hash` is
-    `app.gguf.fingerprint`'s; empty if the file could not be read again.
-    """
-
-    path: str
-    name: str
-    architecture: str
-    description: str
-    size_bytes: int
-    n_params: int
-    n_layer: int
-    n_embd: int
-    n_head: int
-    n_head_kv: int
-    n_vocab: int
-    n_ctx: int
-    n_ctx_train: int
-    n_ubatch: int
-    n_threads: int
-    n_gpu_layers: int
-    flash_attention: bool
-    type_k: str
-    type_v: str
-    has_template: bool
-    add_bos: bool
-    eog_ids: list[int]
-    memory: list[MemoryPart]
-    kv_bytes_per_token: int
-    load_s: float
-    notes: list[str]
-    fast_hash: str = ""
-    estimate: list[MemoryPart] = msgspec.field(default_factory=list)
-    loras: list[Lora] = msgspec.field(default_factory=list)
-    n_slots: int = 1
-    devices: list[str] = msgspec.field(default_factory=list)
-    templates: list[str] = msgspec.field(default_factory=list)
 
 
 class CutMessage(Message, frozen=True, tag=True):

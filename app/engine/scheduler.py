@@ -301,7 +301,7 @@ class Scheduler:
         """Bring into the slot's cells what is known of the prompt already."""
         reply = slot.reply
         assert reply is not None
-        for note in getattr(reply.request.prompt, "notes", []):
+        for note in reply.request.prompt.notes:
             self._note(reply, note.kind, note.sentence)
         sampling, n_vocab = reply.request.generate.sampling, self._vocabulary.n_vocab
         for _, sentence in worth_saying(sampling, n_vocab=n_vocab, n_ctx=self._weights.n_ctx):

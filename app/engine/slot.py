@@ -11,6 +11,7 @@ Neither knows about other slots; `scheduler.py` brings them together in batches.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
@@ -18,7 +19,8 @@ from typing import Final, Protocol
 from app.engine.banned import BannedMatcher
 from app.engine.cells import Cells
 from app.engine.chain import Chain, Moment
-from app.engine.protocol import ChatPrompt, Generate, Summary
+from app.engine.prompt import PromptNote
+from app.engine.protocol import ChatPrompt, CutMessage, Generate, Summary
 from app.engine.text import (
     Piece,
     ReasoningSplitter,
@@ -36,12 +38,18 @@ MAX_STOP_CHARACTERS: Final = 4096
 
 
 class PreparedPrompt(Protocol):
-    """What `prompt.build_prompt` returns, as far as a slot needs it."""
+    """What `prompt.build_prompt` returns, as far as a slot needs it (`BuiltPrompt` says more)."""
 
     @property
     def ids(self) -> list[int]: ...
     @property
     def rendered(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[PromptNote]: ...
+    @property
+    def cut(self) -> Sequence[CutMessage]: ...
+    @property
+    def turn_end(self) -> str: ...
 
 
 class Phase(Enum):
@@ -107,8 +115,8 @@ class Reply:
         self.stop_ids |= {
             i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
         }
-        turn_end: str = getattr(request.prompt, "turn_end", "")
-        self.text = ReplyText(stops, splitter_for(generate, request.prompt.rendered), turn_end)
+        splitter = splitter_for(generate, request.prompt.rendered)
+        self.text = ReplyText(stops, splitter, request.prompt.turn_end)
         self.phase = Phase.READING
         self.generated: list[int] = []
         self.next_token: int | None = None
@@ -188,7 +196,7 @@ class Reply:
             context_size=n_ctx,
             rendered_prompt=self.request.prompt.rendered,
             notes=list(self.request.notes),
-            cut=list(getattr(self.request.prompt, "cut", [])),
+            cut=list(self.request.prompt.cut),
             reuse_source=self.reuse_source,
         )
 

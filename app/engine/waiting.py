@@ -66,7 +66,7 @@ class WaitingRoom:
             prompt_tokens=len(request.prompt.ids),
             rendered_prompt=request.prompt.rendered,
             total_s=self._clock() - request.arrived,
-            cut=list(getattr(request.prompt, "cut", [])),
+            cut=list(request.prompt.cut),
         )
         ending = Stopped if reason == "stopped" else Finished
         self._send(ending(request.id, summary))

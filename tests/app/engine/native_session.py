@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.native import NativeLog, llama
+from app.engine.prompt import PromptNote
 from app.engine.protocol import (
+    CutMessage,
     Event,
     Failed,
     Finished,
@@ -36,7 +38,9 @@ class ReadyPrompt:
 
     ids: list[int]
     rendered: str = ""
-    notes: list[Any] = field(default_factory=list)
+    notes: list[PromptNote] = field(default_factory=list)
+    cut: list[CutMessage] = field(default_factory=list)
+    turn_end: str = ""
 
 
 def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:

@@ -61,8 +61,8 @@ Render = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class PromptNote:
-    """Something the user should know. kind: no_template, system_folded, turns_merged,
-    turns_left_out."""
+    """Something the user should know. kind: no_template, empty_template,
+    system_folded, turns_merged, turns_left_out."""
 
     kind: str
     sentence: str
@@ -88,6 +88,11 @@ NO_TEMPLATE: Final = PromptNote(
     "no_template",
     "This file has no chat template, so a plain format is used. Replies may run on; "
     "weights made for chat carry a template.",
+)
+_EMPTY_TEMPLATE: Final = PromptNote(
+    "empty_template",
+    "The chat template that was given is empty, so a plain format is used, and replies may run "
+    "on. Leave it out to use the file's own.",
 )
 _SYSTEM_FOLDED: Final = PromptNote(
     "system_folded",
@@ -151,7 +156,7 @@ def _build_chat(
         continued = messages.pop()
     notes: list[PromptNote] = []
     if template is None or not template.strip():
-        notes.append(NO_TEMPLATE)
+        notes.append(NO_TEMPLATE if prompt.template is None else _EMPTY_TEMPLATE)
         rendering = _Rendering(vocabulary, None, render_plain)
     else:
         rendering = _Rendering(vocabulary, template, render)

@@ -393,7 +393,8 @@ class Serving:
         """Found once for each template of the loaded weights."""
         if not isinstance(command.prompt, ChatPrompt):
             return built
-        template = command.prompt.template or _template(command.prompt, weights)
+        template = command.prompt.template
+        template = _template(command.prompt, weights) if template is None else template
         key = (weights.loaded.path, template or "")
         if key not in self._turn_ends:
             self._turn_ends = {key: turn_end(template, weights.vocabulary, self._templates.render)}

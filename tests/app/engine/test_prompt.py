@@ -360,6 +360,21 @@ def test_without_a_template_a_plain_format_is_used_and_said(template: str | None
     assert render_plain("", [], add_generation_prompt=False) == ""
 
 
+@pytest.mark.parametrize("own", [None, CHATML])
+@pytest.mark.parametrize("given", ["", " \n"])
+def test_an_empty_template_in_its_place_is_not_blamed_on_the_file(
+    given: str, own: str | None
+) -> None:
+    """A01."""
+    prompt = ChatPrompt([_user("Hi")], template=given)
+    built = build_prompt(prompt, MadeUpVocabulary(), own, _render)
+    assert built.rendered == "User: Hi\n\nAssistant:"
+    (note,) = built.notes
+    assert note.kind == "empty_template"
+    assert "template that was given is empty" in note.sentence
+    assert "This file has no" not in note.sentence
+
+
 @pytest.mark.parametrize("template", [NO_SYSTEM, MUTE_SYSTEM])
 def test_a_system_prompt_that_is_refused_or_dropped_is_folded(template: str) -> None:
     """A04."""

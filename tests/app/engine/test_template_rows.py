@@ -293,6 +293,16 @@ def test_a_turn_marker_in_the_middle_of_a_line_is_text(speaking: Any) -> None:
     assert speaking(["the", "<|odd", "_end|>"], LOOP + "Go").text == "the<|odd_end|>"
 
 
+def test_an_empty_template_in_the_files_place_has_no_turn_marker(
+    speaking: Any, child: Child
+) -> None:
+    """A01, B06: the file's own marker belongs to a template that is not used."""
+    speaking(["one", "<|odd", "_end|>"], ODD)
+    going_on = ChatPrompt([USER, ChatMessage("assistant", "Go")], template="", continue_last=True)
+    assert child.summary(going_on, max_tokens=40).text == "one<|odd_end|>"
+    assert child.notes == ["empty_template"]
+
+
 def test_reasoning_is_a_part_of_its_own(speaking: Any, child: Child) -> None:
     """B15."""
     said = speaking(["<think>", "hm", "</think>", "yes"], "Go")

@@ -63,6 +63,7 @@ _GENERATE: Final = (
     "context_policy",
     "repeatable",
     "score_prompt",
+    "stop_ids",
 )
 _SAMPLING: Final = ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
 _PROMPT: Final = ("template", "template_name")
@@ -220,6 +221,8 @@ class AskSettings:
                 self.generate_fields[option] = True
         if options.policy is not None:
             self.generate_fields["context_policy"] = options.policy
+        if options.stop_id is not None:
+            self.generate_fields["stop_ids"] = options.stop_id
         self._take_bounds(options)
 
     def _take_load_options(self, options: argparse.Namespace) -> None:

@@ -109,6 +109,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--repeat-penalty", type=float, metavar="R", help="1: off")
     add("--max-tokens", type=int, metavar="N", help="0: until the context is full")
     add("--stop", action="append", metavar="S", help="end before this text (may be repeated)")
+    add(
+        "--stop-id",
+        action="append",
+        type=int,
+        metavar="N",
+        help="end at this token, by its ID (may be repeated)",
+    )
     add("--threads", type=int, metavar="N", help="0: chosen by the engine")
     add("--ctx", type=int, metavar="N", help="size of the context in tokens (0: automatic)")
     add("--gpu-layers", type=int, metavar="N", help="layers on graphics devices (-1: automatic)")

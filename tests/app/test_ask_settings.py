@@ -95,11 +95,15 @@ def _written(stage: Any) -> dict[str, Any]:
     return {"stage": snake(type(stage).__name__), **fields}
 
 
+_PLAIN = Generate(0, ChatPrompt([]))
+
+
 def test_everything_of_a_request_can_be_said(settings: Any) -> None:
     file = {
         "seed": 3,
         "max_tokens": 9,
         "stop_strings": ["END"],
+        "stop_ids": [7, 11],
         "grammar": 'root ::= "a"',
         "banned_strings": ["b"],
         "min_tokens": 2,
@@ -154,7 +158,10 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         context_policy="drop_oldest",
         repeatable=True,
         score_prompt=True,
+        stop_ids=[7, 11],
     )
+    fields = {name for name in Generate.__struct_fields__ if name not in ("id", "hold")}
+    assert all(getattr(generate, name) != getattr(_PLAIN, name) for name in fields)
 
 
 def test_every_load_option_can_be_said(settings: Any, tmp_path: Path) -> None:
@@ -223,9 +230,11 @@ def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
     schema.write_text('{"type": "object"}')
     template.write_text("{{ 1 }}")
     asked = settings(
-        {"grammar": "root ::= old", "banned_strings": ["old"], "context_policy": "stop"},
+        {"grammar": "root ::= old", "banned_strings": ["old"], "context_policy": "stop",
+         "stop_ids": [1]},
         "--json-schema", str(schema), "--ban", "new", "--policy", "drop_oldest",
         "--min-tokens", "3", "--repeatable", "--score-prompt", "--template", str(template),
+        "--stop-id", "7", "--stop-id", "0",
     )  # fmt: skip
     sampling = asked.sampling()
     assert (sampling.grammar, sampling.json_schema) == ("", '{"type": "object"}')
@@ -235,6 +244,8 @@ def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
     assert generate.score_prompt
     assert generate.record_stages
     assert generate.context_policy == "drop_oldest"
+    assert generate.stop_ids == [7, 0]
+    assert settings({"stop_ids": [1]}).generate(generate.prompt, with_trace=False).stop_ids == [1]
     assert generate.prompt.template == "{{ 1 }}"
     asked = settings({"json_schema": {"type": "null"}}, "--grammar-file", str(grammar))
     assert (asked.sampling().grammar, asked.sampling().json_schema) == ('root ::= "a"', "")
@@ -273,6 +284,7 @@ def test_a_repeatable_run_has_a_seed(settings: Any) -> None:
         ({"repeatable": "yes"}, ["“repeatable” in the file", "true or false"]),
         ({"banned_strings": "x"}, ["“banned_strings”", "list"]),
         ({"reply_start": 1}, ["“reply_start”", "text"]),
+        ({"stop_ids": ["</s>"]}, ["1 of “stop_ids”", "whole number"]),
         ('{"deadline_s": Infinity}', ["Infinity", "deadline_s"]),
         ('{"deadline_s": 1e999}', ["deadline_s", "too large"]),
         ('{"chain": [{"stage": "temperature", "t": NaN}]}', ["NaN", "“t”"]),
@@ -292,6 +304,7 @@ def test_what_does_not_fit_is_named(settings: Any, file: Any, words: list[str]) 
         (["--json-schema", "/does/not/exist"], ["--json-schema"]),
         (["--template", "/does/not/exist"], ["--template"]),
         (["--min-p", "nan"], ["Min-p"]),
+        (["--stop-id", "</s>"], ["--stop-id"]),
     ],
 )
 def test_options_that_do_not_fit_are_named(settings: Any, argv: list[str], words: Any) -> None:

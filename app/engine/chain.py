@@ -42,7 +42,8 @@ from app.engine.registry import (
     check_stage,
     stage_name as stage_name,
 )
-from app.engine.tracing import Scores, Snapshot
+from app.engine.replay import Snapshot
+from app.engine.shortlist import Scores, Shortlist
 from app.engine.uniforms import Uniforms, holds, takes_number
 
 if TYPE_CHECKING:
@@ -241,15 +242,17 @@ class Chain:
         *,
         record: bool = False,
         banned: Iterable[int] = (),
+        shortlist: Shortlist | None = None,
     ) -> Draw:
         """Draw a token from `scores` [n_vocab]; they are copied into `candidates`.
 
-        `banned`: tokens that may not be drawn this time.
+        `banned`: tokens that may not be drawn this time. `shortlist`: of the same scores, if
+        somebody has made one.
         """
-        if not math.isfinite(float(scores.max())):
+        if not math.isfinite(float(scores.max()) if shortlist is None else shortlist.best):
             raise NoCandidate(SCORES)
         snapshots: list[Snapshot] | None = [] if record else None
-        self._fill(scores, candidates, banned, snapshots)
+        self._fill(scores, candidates, banned, snapshots, shortlist)
         token_id, uniform = self._apply(candidates, snapshots)
         if self._grammar is None or self._grammar.allows(token_id):
             return Draw(token_id, tuple(snapshots or ()), uniform)
@@ -269,9 +272,10 @@ class Chain:
         candidates: Candidates,
         banned: Iterable[int],
         snapshots: list[Snapshot] | None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         """All candidates, without those that may not even reach the first stage."""
-        candidates.fill(scores)
+        candidates.fill(scores, shortlist)
         for name, ids in self._bans(banned):
             candidates.ban(ids)
             if snapshots is not None:
@@ -335,7 +339,7 @@ class Chain:
             if snapshots is not None:
                 snapshots.append(Snapshot(name, ids.copy(), changed, is_partial=True))
             return True
-        before = int(native.size)
+        before, was_sorted = int(native.size), bool(native.sorted)
         if name == "typical":
             _drop_hopeless(candidates)
         elif isinstance(step.stage, TopK):
@@ -345,7 +349,8 @@ class Chain:
             native.sorted = False
         is_whole = is_whole and not step.kind.orders
         if snapshots is not None:
-            snapshots.append(_snapshot(step, candidates, is_whole, before))
+            was_sorted = was_sorted and not is_whole
+            snapshots.append(_snapshot(step, candidates, is_whole, before, was_sorted))
         return is_whole
 
     def allows(self, token_id: int) -> bool:
@@ -412,7 +417,9 @@ def _advance(sampler: Any, draws: int) -> None:
     llama.llama_sampler_accept(sampler, -2)
 
 
-def _snapshot(step: _Step, candidates: Candidates, is_whole: bool, before: int) -> Snapshot:
+def _snapshot(
+    step: _Step, candidates: Candidates, is_whole: bool, before: int, was_sorted: bool
+) -> Snapshot:
     """What the stage did, as little of it as says everything: see `Snapshot`."""
     name, native = step.kind.name, candidates.native
     if name in ("greedy", "dist"):
@@ -421,11 +428,15 @@ def _snapshot(step: _Step, candidates: Candidates, is_whole: bool, before: int) 
         return Snapshot(name, scale=step.stage.t)
     if name in _ONLY_REMOVES and native.size == before:
         return Snapshot(name)
+    if was_sorted and name in _CUTS_SORTED:
+        return Snapshot(name, first=int(native.size))
     view = candidates.view
     return Snapshot(name, None if is_whole else view["id"].copy(), view["logit"].copy())
 
 
 _ONLY_REMOVES: Final = frozenset(("top-k", "top-p", "min-p", "typical", "xtc"))
+_CUTS_SORTED: Final = frozenset(("top-k", "top-p", "min-p"))
+"""Of sorted candidates these keep the first ones and do nothing else."""
 
 
 def _drop_hopeless(candidates: Candidates) -> None:

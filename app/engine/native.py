@@ -62,6 +62,7 @@ import psutil  # noqa: E402
 
 from app.engine.placement import GraphicsEvidence  # noqa: E402
 from app.engine.protocol import Device  # noqa: E402
+from app.engine.shortlist import Scores, Shortlist, ShortlistFinder  # noqa: E402
 
 VERSION: Final = importlib.metadata.version("llama-cpp-python")
 
@@ -178,10 +179,6 @@ class AbortFlag:
 # --- arrays shared with C -------------------------------------------------------------------------
 
 
-_WIDEST: Final = 60.0
-"""Scores further below the best one have no probability in float32."""
-
-
 class Candidates:
     """One candidate array for a vocabulary: filled by columns, shrunk in place by samplers.
 
@@ -194,30 +191,34 @@ class Candidates:
         self._array = np.zeros(n_vocab, CANDIDATE)
         self._ids = np.arange(n_vocab, dtype=np.int32)
         self._own = np.zeros(n_vocab, np.float32)
-        self._scores: np.ndarray[Any, np.dtype[np.float32]] = self._own
+        self._scores: Scores = self._own
+        self._shortlist: Shortlist | None = None
+        self._finder = ShortlistFinder(n_vocab)
         self._is_written = False
-        self._reach = 8.0
         self._address = self._array.ctypes.data
         self._pointer = self._array.ctypes.data_as(llama.llama_token_data_p)
         self.native = llama.llama_token_data_array()
         self._reference = ctypes.byref(self.native)
 
-    def fill(self, logits: np.ndarray[Any, np.dtype[np.float32]]) -> None:
+    def fill(self, logits: Scores, shortlist: Shortlist | None = None) -> None:
         """Start again with the whole vocabulary. Samplers write `p` before they read it.
 
-        `logits` must stay as they are until the token is drawn; they are only read.
+        `logits` must stay as they are until the token is drawn; they are only read. `shortlist`:
+        of these logits, if there is one.
         """
         self._scores = logits
+        self._shortlist = shortlist
         self._is_written = False
         self.native.data = self._pointer
         self.native.size = len(self._array)
         self.native.selected = -1
         self.native.sorted = False
 
-    def _changeable(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+    def _changeable(self) -> Scores:
         """The scores by ID, to be written into: a copy of our own, or the array's column."""
+        self._shortlist = None
         if self._is_written:
-            column: np.ndarray[Any, np.dtype[np.float32]] = self._array["logit"]
+            column: Scores = self._array["logit"]
             return column
         if self._scores is not self._own:
             self._own[:] = self._scores
@@ -251,25 +252,19 @@ class Candidates:
         out the best k comes next and finds the same ones. Without effect where they were written
         already, or where equal scores leave it to the sorting which of them come first.
         """
-        scores, best = self._scores, float(self._scores.max())
-        if self._is_written or not 0 < k <= len(scores) // 8 or not math.isfinite(best):
+        if self._is_written or not 0 < k <= len(self._scores) // 8:
             return
-        found = np.flatnonzero(scores >= best - self._reach)
-        while len(found) <= k:
-            if self._reach > _WIDEST:
-                return
-            self._reach *= 1.4
-            found = np.flatnonzero(scores >= best - self._reach)
-        if len(found) > 12 * k:
-            self._reach *= 0.9
-        elif len(found) < 3 * k:
-            self._reach *= 1.05
-        few = scores[found]
+        found = self._shortlist
+        if found is None or len(found) <= k:
+            found = self._finder.find(self._scores, k + 1)
+        if len(found) <= k:
+            return
+        few = found.scores
         order = np.sort(few)[-k - 1 :]
         if np.any(order[1:] == order[:-1]):
             return
         count = len(found)
-        self._array["id"][:count] = found
+        self._array["id"][:count] = found.ids
         self._array["logit"][:count] = few
         self._is_written = True
         self.native.size = count
@@ -378,6 +373,34 @@ def scores_of(context: Any, row: int, n_vocab: int) -> np.ndarray[Any, np.dtype[
     if not pointer:
         raise NativeError("llama.cpp has no scores for this row")
     return np.ctypeslib.as_array(pointer, (n_vocab,))
+
+
+def _native_exp() -> Any:
+    """ggml's own vector code for y = exp(x − max), which returns Σ y as a double: twice as fast as
+    numpy's. None where the library does not export it, or where it says something else."""
+    try:
+        function = _ggml["cpu"].ggml_vec_soft_max_f32
+    except AttributeError:
+        return None
+    function.restype = ctypes.c_double
+    function.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float]
+    trial = np.concatenate([np.linspace(-60, 0, 997), [-np.inf, -130.0]]).astype(np.float32)
+    wanted = np.exp(trial.astype(np.float64))
+    given = np.empty_like(trial)
+    total = function(len(trial), given.ctypes.data, trial.ctypes.data, 0.0)
+    is_close = np.allclose(given, wanted, rtol=1e-6, atol=1e-30)
+    return function if is_close and math.isclose(total, wanted.sum(), rel_tol=1e-6) else None
+
+
+_exp: Final = _native_exp()
+
+
+def exp_and_sum(values: Scores, out: Scores) -> float:
+    """out = exp(values), both [n]; returns its sum. `values` are ≤ 0 and may be −inf."""
+    if _exp is not None:
+        return float(_exp(len(values), out.ctypes.data, values.ctypes.data, 0.0))
+    np.exp(values, out=out)
+    return float(out.sum())
 
 
 class NativeError(Exception):

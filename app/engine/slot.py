@@ -21,6 +21,8 @@ from app.engine.cells import Cells
 from app.engine.chain import Chain, Moment
 from app.engine.prompt import PromptNote
 from app.engine.protocol import ChatPrompt, CutMessage, Generate, Summary
+from app.engine.replay import Snapshot
+from app.engine.shortlist import Scores, Shortlist
 from app.engine.text import (
     Piece,
     ReasoningSplitter,
@@ -30,7 +32,6 @@ from app.engine.text import (
     opened_reasoning,
     unclosed_reasoning,
 )
-from app.engine.tracing import Scores, Snapshot
 from app.engine.vocabulary import Vocabulary
 
 MAX_STOPS: Final = 64
@@ -89,6 +90,7 @@ class Drawn:
     ms: float
     uniform: float | None = None
     moment: Moment | None = None
+    shortlist: Shortlist | None = None
 
 
 @dataclass(slots=True)

@@ -14,17 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from app.engine.batching import Row
 from app.engine.chain import Moment
 from app.engine.native import Candidates, scores_of
 from app.engine.protocol import Event, TextTakenBack
+from app.engine.shortlist import Scores, ShortlistFinder
 from app.engine.slot import Drawn, HeldToken, Phase, Reply, Slot
 from app.engine.text import Piece
-from app.engine.tracing import Scores, TokenRecord
+from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights
 
 Clock = Callable[[], float]
+
+_SHORTEST: Final = 64
+"""Candidates to look out for where the trace wants fewer: a top-k of usual size is served too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Writer:
         self._vocabulary = weights.vocabulary
         self._n_ctx = weights.n_ctx
         self._candidates = Candidates(weights.vocabulary.n_vocab)
+        self._finder = ShortlistFinder(weights.vocabulary.n_vocab)
         self._calls = calls
         self._clock = clock
 
@@ -59,19 +65,21 @@ class Writer:
     def _drawn(self, reply: Reply, scores: Scores) -> Drawn:
         """Draw from `scores` (kept as they are); what is banned at this position is left out."""
         moment = reply.chain.before_draw() if reply.banned is not None else None
+        shortlist = self._finder.find(scores, max(reply.request.generate.alternatives, _SHORTEST))
         try:
             draw = reply.chain.draw(
                 scores,
                 self._candidates,
                 record=reply.request.generate.record_stages,
                 banned=reply.bans,
+                shortlist=shortlist,
             )
         except BaseException:
             if moment is not None:
                 moment.free()
             raise
         ms = (self._clock() - reply.last_at) * 1000
-        return Drawn(draw.token_id, scores, draw.snapshots, ms, draw.uniform, moment)
+        return Drawn(draw.token_id, scores, draw.snapshots, ms, draw.uniform, moment, shortlist)
 
     def _offer(self, slot: Slot, reply: Reply, drawn: Drawn | None) -> None:
         """Append what was drawn; again and again where it completes banned strings."""
@@ -175,6 +183,7 @@ class Writer:
             text=piece[1],
             context_used=used,
             held=held,
+            shortlist=drawn.shortlist,
         )
 
     # --- banned strings ---------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""What is measured about a generated token, computed from a copy of its scores.
+
+All numbers are before samplers, at temperature 1, over the whole vocabulary:
+
+    logprob(t) = l[t] − max − ln Σ exp(l − max)              (nat)
+    rank(t)    = 1 + how many scores are larger than l[t]
+    entropy    = −Σ p log2 p = (ln Σ e^d − Σ e^d·d / Σ e^d) / ln 2   with d = l − max   (bit)
+
+Two uses of exp over 49,152 scores would cost more than everything else here, so one array of
+e^d serves all three. The best k come from the shortlist that the sampling chain has made already:
+a handful of scores is sorted, never the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from app.engine.native import exp_and_sum
+from app.engine.protocol import Array
+from app.engine.shortlist import Scores, Shortlist, ShortlistFinder
+
+_FLOOR: Final = np.float32(-120.0)
+"""exp of it is 0 in float32: scores of −inf count as nothing instead of giving 0 · −inf."""
+
+_LN_2: Final = math.log(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The numbers of one token. The two arrays have the best k candidates, best first; `left` is
+    how many candidates have a finite score."""
+
+    logprob: float
+    rank: int
+    entropy: float
+    alternative_ids: np.ndarray[Any, np.dtype[np.int32]]
+    alternative_logprobs: Scores
+    left: int
+
+
+class Measurer:
+    """Measures tokens of one vocabulary. Keeps buffers, so one thread at a time."""
+
+    def __init__(self, n_vocab: int) -> None:
+        self.n_vocab = n_vocab
+        self._depth = np.empty(n_vocab, np.float32)
+        self._weight = np.empty(n_vocab, np.float32)
+        self._finder = ShortlistFinder(n_vocab)
+
+    def measure(
+        self, scores: Scores, token_id: int, k: int, shortlist: Shortlist | None = None
+    ) -> Measured:
+        """`scores` [n_vocab] are read only; some may be −inf, none NaN. `shortlist`: of the same
+        scores, if somebody has made one."""
+        depth, weight = self._depth, self._weight
+        k = max(min(k, len(depth)), 0)
+        if shortlist is None or len(shortlist) < k:
+            shortlist = self._finder.find(scores, k)
+        best = np.float32(shortlist.best)
+        np.subtract(scores, best, out=depth)
+        total = exp_and_sum(depth, weight)
+        left = len(depth)
+        with np.errstate(invalid="ignore"):
+            mean_depth = float(np.dot(weight, depth)) / total
+        if not math.isfinite(mean_depth):  # 0 · −inf
+            left = int(np.count_nonzero(depth > -np.inf))
+            np.maximum(depth, _FLOOR, out=depth)
+            mean_depth = float(np.dot(weight, depth)) / total
+        log_total = math.log(total)
+        score = scores[token_id]
+        ids, values = _best(scores, shortlist, k)
+        return Measured(
+            logprob=float(score - best) - log_total,
+            rank=1 + _larger(scores, shortlist, score),
+            entropy=max((log_total - mean_depth) / _LN_2, 0.0),
+            alternative_ids=ids.astype(np.int32),
+            alternative_logprobs=values - best - np.float32(log_total),
+            left=left,
+        )
+
+
+def _best(
+    scores: Scores, shortlist: Shortlist, k: int
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Scores]:
+    """IDs and scores of the k largest, best first; of equals the smaller ID first."""
+    ids, values = shortlist.ids, shortlist.scores
+    if len(ids) < k:
+        ids = np.arange(len(scores))
+        values = scores
+    # The IDs ascend, and a stable sort leaves equals in their order.
+    order = np.argsort(-values, kind="stable")[:k]
+    return ids[order], values[order]
+
+
+def _larger(scores: Scores, shortlist: Shortlist, score: np.float32) -> int:
+    """How many scores are larger; the shortlist has all that are above its limit."""
+    listed = len(shortlist) > 0 and score >= shortlist.best - shortlist.reach
+    return int(np.count_nonzero((shortlist.scores if listed else scores) > score))
+
+
+def as_array(values: np.ndarray[Any, Any]) -> Array:
+    """A numpy array as it travels on the wire.
+
+    >>> as_array(np.array([1, 2], np.int32)).dtype
+    'i4'
+    """
+    values = np.ascontiguousarray(values)
+    name = f"{values.dtype.kind}{values.dtype.itemsize}"
+    data = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+    return Array(name, list(values.shape), data)

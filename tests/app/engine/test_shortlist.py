@@ -1,0 +1,57 @@
+"""The best candidates of a vocabulary against plain sorting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra.numpy import arrays
+
+from app.engine.shortlist import WIDEST, ShortlistFinder
+
+logits = st.floats(-200, 200, width=32) | st.just(float("-inf"))
+
+
+@given(
+    scores=st.integers(1, 200).flatmap(lambda n: arrays(np.float32, n, elements=logits)),
+    at_least=st.integers(0, 250),
+)
+def test_it_lists_all_that_are_near_the_best_and_as_many_as_asked_for(
+    scores: np.ndarray, at_least: int
+) -> None:
+    finder = ShortlistFinder(len(scores))
+    for _ in range(3):  # what the last call left behind changes nothing
+        found = finder.find(scores, at_least)
+        if not np.isfinite(scores).any():
+            assert found.best == -math.inf
+            assert len(found) == 0
+            continue
+        assert found.best == scores.max()
+        limit = np.float32(found.best) - np.float32(found.reach)
+        assert found.ids.tolist() == np.flatnonzero(scores >= limit).tolist()
+        assert np.array_equal(found.scores, scores[found.ids])
+        probable = int((scores >= np.float32(found.best) - np.float32(WIDEST)).sum())
+        assert len(found) >= min(at_least, probable)
+
+
+@pytest.mark.parametrize("n_vocab", [5, 16, 17, 49_152, 50_257])
+def test_a_score_that_is_no_number_is_seen_wherever_it_stands(n_vocab: int) -> None:
+    finder = ShortlistFinder(n_vocab)
+    for place in (0, n_vocab // 2, n_vocab - 1):
+        scores = np.zeros(n_vocab, np.float32)
+        scores[place] = np.nan
+        found = finder.find(scores, 3)
+        assert math.isnan(found.best)
+        assert len(found) == 0
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
+def test_it_soon_lists_no_more_than_a_few_times_what_is_asked_for(spread: float) -> None:
+    source = np.random.default_rng(5)
+    finder = ShortlistFinder(49_152)
+    for _ in range(2):
+        finder.find(source.normal(0, spread, 49_152).astype(np.float32), 64)
+    found = finder.find(source.normal(0, spread, 49_152).astype(np.float32), 64)
+    assert 64 <= len(found) <= 1024

@@ -244,7 +244,8 @@ class CutMessage(Message, frozen=True, tag=True):
 class Summary(Message, frozen=True, tag=True):
     """How a reply ended.
 
-    stop_reason: end_token, max_tokens, stop_string, context_full, stopped, deadline.
+    stop_reason: end_token, turn_end (the template's marker, in ordinary tokens), max_tokens,
+    stop_string, context_full, stopped, deadline. stop_detail: the token, marker, text or number.
     `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
     end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
     does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens

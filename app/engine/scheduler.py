@@ -344,7 +344,7 @@ class Scheduler:
         flushed = reply.text.flush()
         self._flush(reply, [*reply.release(0), *flushed.pieces])
         if flushed.stop is not None:
-            reason, detail = "stop_string", flushed.stop
+            reason, detail = flushed.stop.reason, flushed.stop.words
         if reply.text.reasoning_unclosed and reply.text.reasoning:
             self._note(reply, "reasoning_unclosed", UNCLOSED)
         summary = self._summary(reply, reason, detail, len(slot.cells))

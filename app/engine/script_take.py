@@ -101,7 +101,7 @@ class Take:
             reasoning="".join(self._texts["reasoning"]),
             token_ids=self.token_ids,
             stop_reason=stop_reason,
-            stop_detail=self._matcher.matched or "",
+            stop_detail=self._matcher.matched.words if self._matcher.matched else "",
             seed=1 if self._seed is None else self._seed,
             prompt_tokens=self.prompt_tokens,
             reused=self.reused,

@@ -24,6 +24,7 @@ from app.engine.protocol import ChatPrompt, CutMessage, Generate, Summary
 from app.engine.replay import Snapshot
 from app.engine.shortlist import Scores, Shortlist
 from app.engine.text import (
+    Match,
     Piece,
     ReasoningSplitter,
     ReplyText,
@@ -153,8 +154,8 @@ class Reply:
             pieces += token.pieces
         return pieces
 
-    def take(self, token_id: int, shown: bytes, now: float) -> tuple[list[Piece], str | None]:
-        """Append a token; return the pieces to show and the stop string that it completed."""
+    def take(self, token_id: int, shown: bytes, now: float) -> tuple[list[Piece], Match | None]:
+        """Append a token; return the pieces to show and what it completed that ends the reply."""
         self.generated.append(token_id)
         self.chain.accept(token_id)
         self.first_at = self.first_at or now

@@ -61,12 +61,21 @@ class CharacterStream:
         return self._decoder.decode(b"", final=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What ended a text: `reason` as in `Summary.stop_reason`, and the words that did it."""
+
+    reason: Literal["stop_string", "turn_end"]
+    words: str
+
+
 class StopMatcher:
     """Finds the first stop string in a stream and never gives out a part of it.
 
     The match that ends first wins; of those that end together, the longest one. So the result
     does not depend on how the text was cut. `turn_end` (see `turn_end.py`) is one more of them,
-    which at the end of the stream needs no line break after it.
+    which at the end of the stream needs no line break after it. Where it is a stop string as well,
+    the stop string is what was met.
 
     >>> matcher = StopMatcher(["beta gamma"])
     >>> matcher.feed("alpha beta ga"), matcher.feed("lore")
@@ -75,9 +84,10 @@ class StopMatcher:
 
     def __init__(self, stops: list[str], turn_end: str = "") -> None:
         self._stops = [*stops, turn_end] if turn_end else stops
+        self._n_own = len(stops)
         self._marker = turn_end.rstrip()
         self._held = ""
-        self.matched: str | None = None
+        self.matched: Match | None = None
 
     def feed(self, text: str) -> str:
         """Return what may be shown now. After a match nothing more comes out."""
@@ -99,17 +109,22 @@ class StopMatcher:
         """The end of the stream: what was held back was a near miss, so it is text."""
         held, self._held = self._held, ""
         if self._marker and held.endswith(self._marker):
-            self.matched = self._marker
+            self.matched = Match("turn_end", self._marker)
             held = held.removesuffix(self._marker)
         return held
 
-    def _first_match(self, text: str) -> tuple[int, str] | None:
-        best: tuple[int, int, str] | None = None
-        for stop in self._stops:
-            start = text.find(stop)
-            if start >= 0 and (best is None or (start + len(stop), start) < best[:2]):
-                best = (start + len(stop), start, stop)
-        return None if best is None else (best[1], best[2])
+    def _first_match(self, text: str) -> tuple[int, Match] | None:
+        found = [
+            (start + len(stop), start, number)
+            for number, stop in enumerate(self._stops)
+            if (start := text.find(stop)) >= 0
+        ]
+        if not found:
+            return None
+        _, start, number = min(found)
+        if number < self._n_own:
+            return start, Match("stop_string", self._stops[number])
+        return start, Match("turn_end", self._marker)
 
 
 def overlap(text: AnyStr, wanted: AnyStr) -> int:
@@ -232,10 +247,10 @@ class TextMark:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one more token adds: pieces to show, and the stop string that ended it, if any."""
+    """What one more token adds: pieces to show, and what ended the text, if anything did."""
 
     pieces: list[Piece]
-    stop: str | None
+    stop: Match | None
 
 
 class ReplyText:

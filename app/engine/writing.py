@@ -22,7 +22,7 @@ from app.engine.native import Candidates, scores_of
 from app.engine.protocol import Event, TextTakenBack
 from app.engine.shortlist import Scores, ShortlistFinder
 from app.engine.slot import Drawn, HeldToken, Phase, Reply, Slot
-from app.engine.text import Piece
+from app.engine.text import Match, Piece
 from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights
 
@@ -146,9 +146,11 @@ class Writer:
         self._go_on(slot, reply, token_id, stop, used)
         return None
 
-    def _go_on(self, slot: Slot, reply: Reply, token_id: int, stop: str | None, used: int) -> None:
+    def _go_on(
+        self, slot: Slot, reply: Reply, token_id: int, stop: Match | None, used: int
+    ) -> None:
         if stop is not None:
-            self._calls.end(slot, "stop_string", stop)
+            self._calls.end(slot, stop.reason, stop.words)
         elif len(reply.generated) == reply.request.generate.max_tokens:
             self._calls.end(slot, "max_tokens", f"{len(reply.generated):,}")
         elif used >= self._n_ctx:

@@ -7,6 +7,7 @@ from ui.figures import rate_text, seconds_text
 
 _ENDINGS = {
     "end_token": "ended by itself",
+    "turn_end": "ended its turn",
     "max_tokens": "reached the maximum length",
     "stop_string": "met a stop string",
     "context_full": "the context is full",

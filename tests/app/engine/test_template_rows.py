@@ -76,6 +76,9 @@ class Child:
         if isinstance(prompt, list):
             prompt = ChatPrompt(prompt)
         self.engine.generate(Generate(0, prompt, GREEDY, max_tokens=max_tokens, score_prompt=False))
+        return self.next_ending()
+
+    def next_ending(self) -> Ending:
         return self._endings.get(timeout=60)
 
     def summary(self, prompt: Prompt | list[ChatMessage], max_tokens: int = 1) -> Summary:
@@ -281,10 +284,25 @@ ODD = "{% for m in messages %}[{{ m.content }}<|odd_end|>\n{% endfor %}Go"
 
 def test_a_turn_marker_of_ordinary_tokens_ends_the_reply(speaking: Any, child: Child) -> None:
     """B06: at the reply's end, and before the weights would answer themselves."""
-    assert speaking(["one", " two", "<|odd", "_end|>"], ODD).text == "one two"
+    at_its_end = speaking(["one", " two", "<|odd", "_end|>"], ODD)
+    assert (at_its_end.text, at_its_end.stop_reason) == ("one two", "turn_end")
+    assert at_its_end.stop_detail == "<|odd_end|>"
     assert "".join(text for _, text in child.streamed) == "one two"
     went_on = speaking(["one", "<|odd", "_end|>", "\n", "two"], ODD)
-    assert (went_on.text, went_on.stop_reason) == ("one", "stop_string")
+    assert (went_on.text, went_on.stop_reason) == ("one", "turn_end")
+    assert went_on.stop_detail == "<|odd_end|>"
+
+
+def test_a_stop_string_that_is_the_turn_marker_stays_the_users(speaking: Any, child: Child) -> None:
+    """B06, B10: who asked for it is told that it was met."""
+    speaking(["one", "<|odd", "_end|>"], ODD)
+    child.engine.generate(
+        Generate(0, ChatPrompt([USER]), GREEDY, max_tokens=9, stop=["<|odd_end|>"])
+    )
+    ending = child.next_ending()
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Summary)
+    assert (ending.result.text, ending.result.stop_reason) == ("one", "stop_string")
 
 
 def test_a_turn_marker_in_the_middle_of_a_line_is_text(speaking: Any) -> None:

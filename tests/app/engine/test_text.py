@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from app.engine.text import (
     CharacterStream,
+    Match,
     ReasoningSplitter,
     ReplyText,
     StopMatcher,
@@ -92,7 +93,7 @@ def test_stop_string_over_tokens_is_never_shown(cut: int) -> None:
     matcher = StopMatcher(["beta gamma"])
     shown = matcher.feed(text[:cut]) + matcher.feed(text[cut:]) + matcher.flush()
     assert shown == "alpha "
-    assert matcher.matched == "beta gamma"
+    assert matcher.matched == Match("stop_string", "beta gamma")
 
 
 def test_near_miss_is_flushed() -> None:
@@ -107,7 +108,7 @@ def test_the_match_that_ends_first_wins_whatever_the_cut() -> None:
     for pieces in (["abcd"], ["ab", "cd"], ["a", "b", "c", "d"]):
         matcher = StopMatcher(["abcd", "bc", "c"])
         assert "".join(matcher.feed(piece) for piece in pieces) == "a"
-        assert matcher.matched == "bc"
+        assert matcher.matched == Match("stop_string", "bc")
 
 
 @given(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.engine.template_messages import TemplateFailed
-from app.engine.text import StopMatcher
+from app.engine.text import Match, StopMatcher
 from app.engine.turn_end import marker_in, turn_end
 
 
@@ -63,14 +63,14 @@ def test_it_is_found_by_rendering() -> None:
 @pytest.mark.parametrize(
     ("text", "shown", "matched"),
     [
-        ("yes<|odd|>", "yes", "<|odd|>"),
-        ("yes<|odd|>\nmore", "yes", "<|odd|>\n"),
+        ("yes<|odd|>", "yes", Match("turn_end", "<|odd|>")),
+        ("yes<|odd|>\nmore", "yes", Match("turn_end", "<|odd|>")),
         ("a <|odd|> b", "a <|odd|> b", None),
         ("yes<|odd", "yes<|odd", None),
-        ("yesEND<|odd|>", "yes", "END"),
+        ("yesEND<|odd|>", "yes", Match("stop_string", "END")),
     ],
 )
-def test_a_reply_ends_at_it(size: int, text: str, shown: str, matched: str | None) -> None:
+def test_a_reply_ends_at_it(size: int, text: str, shown: str, matched: Match | None) -> None:
     matcher = StopMatcher(["END"], "<|odd|>\n")
     out = "".join(matcher.feed(text[i : i + size]) for i in range(0, len(text), size))
     if matcher.matched is None:

@@ -47,6 +47,7 @@ def test_what_was_not_measured_is_not_shown() -> None:
     [
         ("max_tokens", "reached the maximum length"),
         ("stop_string", "met a stop string"),
+        ("turn_end", "ended its turn"),
         ("context_full", "the context is full"),
         ("something_new", "something new"),
         (None, ""),

@@ -326,7 +326,7 @@ class Scheduler:
     # --- leaving --------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        """Act on what the commands asked for since the last step."""
+        """Act on what the commands asked for since the last step, and on what it left to do."""
         for slot in self._slots:
             reply = slot.reply
             if reply is None:
@@ -337,6 +337,8 @@ class Scheduler:
                 self._end(slot, "deadline", f"{reply.request.generate.deadline_s:g} s")
             elif reply.phase is Phase.HELD and _has_news(reply):
                 self._guard(slot, self._writer.leave_hold)
+            elif reply.phase is Phase.REDRAWING:
+                self._guard(slot, self._writer.draw_on)
 
     def _end(self, slot: Slot, reason: str, detail: str) -> None:
         reply = slot.reply

@@ -5,6 +5,7 @@ prompt to ending:
 
     reading (prefill) → writing (one token per step) ⇄ held (step mode) → ended
 
+redrawing is a writing reply that has not found a token that it may say yet (`writing.py`).
 Neither knows about other slots; `scheduler.py` brings them together in batches.
 """
 
@@ -58,6 +59,7 @@ class Phase(Enum):
     READING = auto()
     WRITING = auto()
     HELD = auto()
+    REDRAWING = auto()
 
 
 @dataclass(slots=True)
@@ -83,7 +85,8 @@ class Request:
 
 @dataclass(slots=True)
 class Drawn:
-    """A token that was drawn but not yet appended (step mode keeps it until it is chosen)."""
+    """A token that was drawn but not yet appended (step mode keeps it until it is chosen, and a
+    reply that draws again until the next step)."""
 
     token_id: int
     scores: Scores

@@ -8,6 +8,8 @@ the text machines before its bytes. At a match cells, chain and text go back to 
 in which the match begins, that token is banned at its position, and another one is drawn from
 the kept scores. Bans at one position add up; they end when the reply goes on from another
 token before it. Without a possible match nothing of this is kept.
+
+A reply that has drawn again for long goes on in the next step, so that others get their tokens.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights
 
 Clock = Callable[[], float]
+
+REDRAW_S: Final = 0.050
+"""How long a reply may draw again in one step: a banned string may be in nearly every token, and
+others wait for the step's end. Nothing is lost by leaving off."""
 
 _SHORTEST: Final = 64
 """Candidates to look out for where the trace wants fewer: a top-k of usual size is served too."""
@@ -82,7 +88,9 @@ class Writer:
         return Drawn(draw.token_id, scores, draw.snapshots, ms, draw.uniform, moment, shortlist)
 
     def _offer(self, slot: Slot, reply: Reply, drawn: Drawn | None) -> None:
-        """Append what was drawn; again and again where it completes banned strings."""
+        """Append what was drawn; again and again where it completes banned strings. What takes
+        too long goes on in the next step."""
+        until = self._clock() + REDRAW_S
         while drawn is not None:
             if reply.request.hold:
                 reply.held, reply.phase = drawn, Phase.HELD
@@ -94,6 +102,16 @@ class Writer:
                 if drawn is not None:
                     _free(drawn)
                 return
+            if drawn is not None and self._clock() >= until:
+                reply.held, reply.phase = drawn, Phase.REDRAWING
+                return
+
+    def draw_on(self, slot: Slot) -> None:
+        """Go on where the last step has left off."""
+        reply = slot.reply
+        assert reply is not None
+        drawn, reply.held = reply.held, None
+        self._offer(slot, reply, drawn)
 
     def leave_hold(self, slot: Slot) -> None:
         """Step mode: a token was chosen, or the reply runs on."""

@@ -10,6 +10,7 @@ import pytest
 from native_chains import Array, native_chain
 from native_session import NativeSession, load_quietly
 
+from app.engine import writing as writing_module
 from app.engine.banned import BannedMatcher
 from app.engine.native import Batch, llama, scores_of
 from app.engine.protocol import (
@@ -27,6 +28,7 @@ from app.engine.protocol import (
     Penalties,
     Sampling,
     SelectStage,
+    Stopped,
     Summary,
     Temperature,
     TextTakenBack,
@@ -35,6 +37,7 @@ from app.engine.protocol import (
     Xtc,
 )
 from app.engine.weights import Weights
+from app.engine.writing import REDRAW_S
 
 # --- the matcher ----------------------------------------------------------------------------------
 
@@ -208,6 +211,64 @@ def test_replies_equal_writing_anew_with_a_ban(
     for text in banned:
         assert text not in ending.result.text
     assert session.streamed(request) == ending.result.text
+
+
+EVERYWHERE = Sampling([TopK(40)], seed=5, banned_strings=[" ", "e"])
+"""Nearly all that these weights would say."""
+
+
+def test_who_draws_again_lets_others_write(
+    session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often one reply draws again, a step that others wait for ends; and what it draws is
+    what it draws at one go."""
+    prompt = starter.vocabulary.tokenize("Once upon a time, there was a")
+    whole = session.reply(prompt, EVERYWHERE, max_tokens=6)
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.010
+        return now
+
+    monkeypatch.setattr(session.scheduler._writer, "_clock", clock)
+    other = session.add(prompt, max_tokens=200)
+    picky = session.add(prompt, EVERYWHERE, max_tokens=6)
+    most = 0
+    while session.scheduler.open_ids >= {other, picky}:
+        before = len(session.events)
+        session.scheduler.step()
+        new = session.events[before:]
+        most = max(most, sum(isinstance(event, TextTakenBack) for event in new))
+        if len(session.tokens(other)) not in (0, 200) and session.tokens(picky):
+            assert any(isinstance(e, TokenArrived) and e.id == other for e in new)
+    assert 0 < most <= REDRAW_S / 0.010 + 1
+    assert 2 * most < sum(isinstance(e, TextTakenBack) for e in session.of(picky))
+    session.run()
+    ending = session.ending(picky)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Summary)
+    assert ending.result.token_ids == whole.token_ids
+    assert [e.token.token_id for e in trace_of(session, picky)] == whole.token_ids
+
+
+def test_who_draws_again_can_be_stopped_and_held(
+    session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing_module, "REDRAW_S", 0.0)
+    prompt = starter.vocabulary.tokenize("Once upon a time, there was a")
+    request = session.add(prompt, EVERYWHERE, max_tokens=6)
+    while not any(isinstance(e, TextTakenBack) for e in session.of(request)):
+        session.scheduler.step()
+    session.scheduler.hold(request)
+    session.run()
+    assert isinstance(session.of(request)[-1], Held)
+    session.scheduler.resume(request)
+    session.scheduler.step()
+    assert session.scheduler.open_ids == {request}
+    session.scheduler.stop(request)
+    session.run()
+    assert isinstance(session.ending(request), Stopped)
 
 
 def trace_of(session: NativeSession, request: int) -> list[TokenArrived]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -52,6 +54,9 @@ class AskOutput(ABC):
     @abstractmethod
     def failed(self, failed: Failed) -> None:
         """It failed; the sentence itself goes to stderr elsewhere."""
+
+    def flush(self) -> None:  # noqa: B027 - most keep nothing back
+        """Nothing more is at hand: write what was kept back to be written together."""
 
 
 class PlainText(AskOutput):
@@ -120,11 +125,15 @@ class JsonLines(AskOutput):
     """One object per line, each with its `event`. Probabilities are before samplers, at
     temperature 1. A token's `text` is its own bytes as text; `shown` is what it added to the
     answer (held back for stop strings and half characters): all `shown` together, with
-    `text_flushed`, are the answer."""
+    `text_flushed`, are the answer.
+
+    Tokens come on the engine's thread, the ending on the caller's: lines are written whole."""
 
     def __init__(self, stdout: TextIO) -> None:
         super().__init__()
         self._stdout = stdout
+        self._kept: list[str] = []
+        self._lock = threading.Lock()
         encoding = (getattr(stdout, "encoding", None) or "ascii").lower().replace("-", "")
         self._ascii = encoding != "utf8"
 
@@ -182,28 +191,35 @@ class JsonLines(AskOutput):
             "ranks": [int(rank) for rank in unpack(event.ranks)],
         }
 
-    def _alternatives(self, token: TokenTrace) -> list[list[Any]]:
+    def _alternatives(self, token: TokenTrace) -> list[tuple[int, str, float]]:
         ids = unpack(token.alternative_ids)
         logprobs = unpack(token.alternative_logprobs)
         pieces = self.pieces
-        return [
-            [int(i), pieces.text(int(i)) if pieces else "", math.exp(logprob)]
-            for i, logprob in zip(ids, logprobs, strict=False)
-        ]
+        texts: Iterable[str] = map(pieces.text, ids) if pieces else [""] * len(ids)
+        return list(zip(ids, texts, map(math.exp, logprobs), strict=False))
 
     def _print(self, name: str, fields: dict[str, Any]) -> None:
         line = {"event": name, **fields}
         text = json.dumps(line) if self._ascii else msgspec.json.encode(line).decode()
-        self._stdout.write(text + "\n")
-        self._stdout.flush()
+        with self._lock:
+            self._kept.append(text)
+        if name not in _FOLLOWED:
+            self.flush()
+
+    def flush(self) -> None:
+        with self._lock:
+            if self._kept:
+                kept, self._kept = self._kept, []
+                self._stdout.write("\n".join(kept) + "\n")
+                self._stdout.flush()
 
 
 def _removed_by(token: TokenTrace) -> list[str | None]:
     """For each alternative the stage that removed it; None: it was there at the draw."""
     if token.removed_by is None:
         return []
-    names = [effect.stage for effect in token.stages]
-    return [names[i] if i < len(names) else None for i in map(int, unpack(token.removed_by))]
+    stage = dict(enumerate(effect.stage for effect in token.stages)).get
+    return [stage(i) for i in unpack(token.removed_by)]
 
 
 def _fields(message: Message) -> dict[str, Any]:
@@ -218,3 +234,6 @@ def _plain(value: Any) -> Any:
 
 
 _INNER: Final = ("@", "id")
+
+_FOLLOWED: Final = frozenset(("token", "text_flushed", "tokens_taken_back", "prompt_scores"))
+"""Events that others come with: they are written together, which wakes the reader once."""

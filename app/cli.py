@@ -13,7 +13,7 @@ import os
 import queue
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -266,7 +266,7 @@ class _Talk:
         self._is_read = True
         # Only a SimpleQueue may be put into by a signal handler.
         self._endings: queue.SimpleQueue[Ending | _CtrlC | _CannotPrint] = queue.SimpleQueue()
-        self._engine = Engine(command, self._on_event)
+        self._engine = Engine(command, self._on_event, on_quiet=self._on_quiet)
         self._interrupts = 0
         self._old_handler = signal.signal(signal.SIGINT, self._on_ctrl_c)
 
@@ -315,11 +315,19 @@ class _Talk:
         if isinstance(event, Finished | Stopped | Failed):
             self._endings.put(event)
         elif self._is_read and not isinstance(event, StateChanged):
-            try:
-                self._output.event(event)
-            except OSError as error:
-                self._is_read = False
-                self._endings.put(_CannotPrint(error))
+            self._tell(lambda: self._output.event(event))
+
+    def _on_quiet(self) -> None:
+        """Called on the engine's thread: what has come is told."""
+        if self._is_read:
+            self._tell(self._output.flush)
+
+    def _tell(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except OSError as error:
+            self._is_read = False
+            self._endings.put(_CannotPrint(error))
 
     def _follow(self, request_id: int) -> Ending:
         """Wait until the request ends; Ctrl-C stops it."""

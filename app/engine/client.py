@@ -60,7 +60,14 @@ class Exited:
     code: int
 
 
-ChildReport = Message | StderrLine | BrokenFrames | Exited
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the child said, in order: at least one message, and what came with it."""
+
+    messages: list[Message]
+
+
+ChildReport = Events | StderrLine | BrokenFrames | Exited
 
 
 def child_command(kind: str, *args: str) -> list[str]:
@@ -152,8 +159,8 @@ class ChildProcess:
         """Report events until the stream ends or breaks, then the exit."""
         frames = wire.FrameReader(self._stdout)
         try:
-            while (payload := frames.read()) is not None:
-                self._report(self, self._decode(payload))
+            while payloads := frames.read_few():
+                self._report_all(payloads)
         except (ProtocolError, OSError) as error:
             self._report(self, BrokenFrames(str(error)))
             # The child must not block in a write that nobody reads.
@@ -164,6 +171,15 @@ class ChildProcess:
         # A grandchild may hold stderr open a little longer; its lines can be missed then.
         self._stderr_reader.join(_STDERR_GRACE_S)
         self._report(self, Exited(code))
+
+    def _report_all(self, payloads: list[bytes]) -> None:
+        """All in one report; up to the first that does not fit, whose ProtocolError goes on."""
+        messages: list[Message] = []
+        try:
+            messages.extend(map(self._decode, payloads))
+        finally:
+            if messages:
+                self._report(self, Events(messages))
 
     def _wait_for_exit(self) -> int:
         """Wait for the process; one that only closed its stdout is reported as broken."""

@@ -98,7 +98,7 @@ def _best(
 
 def _larger(scores: Scores, shortlist: Shortlist, score: np.float32) -> int:
     """How many scores are larger; the shortlist has all that are above its limit."""
-    listed = len(shortlist) > 0 and score >= shortlist.best - shortlist.reach
+    listed = len(shortlist) > 0 and score >= shortlist.limit
     return int(np.count_nonzero((shortlist.scores if listed else scores) > score))
 
 

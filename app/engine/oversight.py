@@ -363,7 +363,9 @@ class Oversight:
                 )
         else:
             self._last_sign = self._clock()
-            self._on_event_of_child(cast("Event", report))
+            for message in report.messages:
+                if child is self._child:
+                    self._on_event_of_child(cast("Event", message))
 
     def _on_event_of_child(self, event: Event) -> None:
         if isinstance(event, Hello):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from app.engine.protocol import Array, ProtocolError, Vocabulary
 
@@ -19,8 +19,9 @@ _CODES: Final = {
 }
 
 
-def unpack(array: Array) -> tuple[float, ...]:
-    """The numbers of a checked array, flat. Raises ProtocolError for a dtype of no use here."""
+def unpack(array: Array) -> tuple[Any, ...]:
+    """The numbers of a checked array, flat, as int or float. Raises ProtocolError for a dtype of
+    no use here."""
     code = _CODES.get(array.dtype)
     if code is None:
         raise ProtocolError(f"numbers of dtype {array.dtype!r} were not expected")
@@ -33,6 +34,7 @@ class Pieces:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._offsets = [int(offset) for offset in unpack(vocabulary.offsets)]
         self._blob = vocabulary.blob
+        self._texts: dict[int, str] = {}
 
     def __len__(self) -> int:
         return max(0, len(self._offsets) - 1)
@@ -45,4 +47,7 @@ class Pieces:
 
     def text(self, token_id: int) -> str:
         """The bytes as text; a part of a character becomes U+FFFD."""
-        return self.piece(token_id).decode("utf-8", "replace")
+        text = self._texts.get(token_id)
+        if text is None:
+            text = self._texts[token_id] = self.piece(token_id).decode("utf-8", "replace")
+        return text

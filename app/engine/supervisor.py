@@ -95,8 +95,12 @@ class Engine:
         stop_grace_s: float = STOP_GRACE_S,
         terminate_grace_s: float = TERMINATE_GRACE_S,
         clock: Callable[[], float] = time.monotonic,
+        on_quiet: Callable[[], None] | None = None,
     ) -> None:
+        """`on_event` is called on a thread of the engine's, in order; `on_quiet` there too,
+        whenever all that has come so far was told."""
         self._on_event = on_event
+        self._on_quiet = on_quiet
         self._clock = clock
         self._ids = itertools.count(1)
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -223,15 +227,24 @@ class Engine:
                 self._oversight.run_timers()
                 continue
             if step is None:
-                return
+                return self._tell_quiet()
             step()
             self._oversight.run_timers()
+            if self._inbox.empty():
+                self._tell_quiet()
 
     def _emit(self, event: EngineEvent) -> None:
         try:
             self._on_event(event)
         except Exception:  # noqa: BLE001 - a fault of the listener must not end the owner
             _log.exception("the engine's listener failed on %s", type(event).__name__)
+
+    def _tell_quiet(self) -> None:
+        try:
+            if self._on_quiet is not None:
+                self._on_quiet()
+        except Exception:  # noqa: BLE001 - as in `_emit`
+            _log.exception("the engine's listener failed in a pause")
 
     def _finish(self, ending: Ending) -> None:
         """Tell the listener how a request ended, then whoever waits for it."""

@@ -14,7 +14,8 @@ import queue
 import threading
 from typing import Any, Final
 
-from app.engine.client import ChildProcess, ChildReport, Exited, child_command
+from app.engine.client import ChildProcess, ChildReport, Events, Exited, child_command
+from app.engine.frames import Message
 from app.engine.protocol import ProtocolError
 from app.engine.template_messages import (
     AT_FAULT,
@@ -40,7 +41,7 @@ class TemplateClient:
         self._command = command or child_command("templates")
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
-        self._reports: queue.SimpleQueue[ChildReport] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[Message | ChildReport] = queue.SimpleQueue()
         self._is_ready = False
 
     def start(self) -> None:
@@ -91,7 +92,7 @@ class TemplateClient:
             reports = self._reports
             try:
                 self._child = ChildProcess(
-                    self._command, lambda _, report: reports.put(report), decode=decode_reply
+                    self._command, lambda _, report: _put(report, reports), decode=decode_reply
                 )
             except OSError as error:
                 sentence = f"The template process could not be started: {error}."
@@ -127,3 +128,8 @@ class TemplateClient:
         if child is not None:
             child.kill()
             child.join()
+
+
+def _put(report: ChildReport, reports: queue.SimpleQueue[Message | ChildReport]) -> None:
+    for one in report.messages if isinstance(report, Events) else [report]:
+        reports.put(one)

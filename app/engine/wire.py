@@ -12,6 +12,7 @@ one struct of `protocol.py`. What must hold:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -19,7 +20,7 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final, TypeVar
 
 import msgspec
@@ -39,6 +40,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 _LENGTH: Final = struct.Struct("<I")
+_READ_BYTES: Final = 65536
 _PR_SET_PDEATHSIG: Final = 1
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -50,36 +52,59 @@ class FrameReader:
     """Reads frames from a binary stream. One thread at a time."""
 
     def __init__(self, stream: BinaryIO, max_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._stream = stream
+        # A buffered stream's `read` would wait until it has all that was asked for.
+        self._read: Callable[[int], bytes | None] = getattr(stream, "read1", stream.read)
         self._max_bytes = max_bytes
+        self._held = bytearray()
 
     def read(self) -> bytes | None:
         """Return the next frame's payload, or None where the stream ends between two frames.
 
         Raises ProtocolError for a cut frame or a length that is not allowed.
         """
-        head = self._read_exactly(_LENGTH.size)
-        if not head:
-            return None
-        if len(head) < _LENGTH.size:
-            raise ProtocolError("the stream ended inside a frame's length")
-        (size,) = _LENGTH.unpack(head)
-        if size == 0 or size > self._max_bytes:
-            raise ProtocolError(f"a frame of {size} bytes is not allowed")
-        payload = self._read_exactly(size)
-        if len(payload) < size:
-            raise ProtocolError(f"the stream ended after {len(payload)} of {size} bytes")
+        while (payload := self._next()) is None:
+            more = self._read(_READ_BYTES)
+            if not more:
+                self._check_end()
+                return None
+            self._held += more
         return payload
 
-    def _read_exactly(self, size: int) -> bytes:
-        """Read `size` bytes, or fewer where the stream ends (a raw stream may give parts)."""
-        data = self._stream.read(size) or b""
-        while 0 < len(data) < size:
-            more = self._stream.read(size - len(data))
-            if not more:
-                break
-            data += more
-        return data
+    def read_few(self) -> list[bytes]:
+        """The next frame and what has come with it; empty where the stream ends. What is wrong
+        with a later frame is said by the next call, so that the earlier ones are not lost."""
+        first = self.read()
+        if first is None:
+            return []
+        payloads = [first]
+        with contextlib.suppress(ProtocolError):
+            while (payload := self._next()) is not None:
+                payloads.append(payload)
+        return payloads
+
+    def _next(self) -> bytes | None:
+        """Take the first frame out of what is held, if it is there whole."""
+        if len(self._held) < _LENGTH.size:
+            return None
+        (size,) = _LENGTH.unpack_from(self._held)
+        if size == 0 or size > self._max_bytes:
+            raise ProtocolError(f"a frame of {size} bytes is not allowed")
+        end = _LENGTH.size + size
+        if len(self._held) < end:
+            return None
+        payload = bytes(memoryview(self._held)[_LENGTH.size : end])
+        del self._held[:end]
+        return payload
+
+    def _check_end(self) -> None:
+        """The stream has ended; raises ProtocolError inside a frame."""
+        if not self._held:
+            return
+        if len(self._held) < _LENGTH.size:
+            raise ProtocolError("the stream ended inside a frame's length")
+        (size,) = _LENGTH.unpack_from(self._held)
+        came = len(self._held) - _LENGTH.size
+        raise ProtocolError(f"the stream ended after {came} of {size} bytes")
 
 
 class FrameWriter:

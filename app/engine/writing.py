@@ -66,7 +66,7 @@ class Writer:
     def draw(self, row: Row, slot: Slot) -> None:
         """The decode has given scores for the row: draw, and go on from there."""
         scores = scores_of(self._context, row.index, self._vocabulary.n_vocab)
-        self._offer(slot, row.reply, self._drawn(row.reply, scores.copy()))
+        self._offer(slot, row.reply, self._drawn(row.reply, scores))
 
     def _drawn(self, reply: Reply, scores: Scores) -> Drawn:
         """Draw from `scores` (kept as they are); what is banned at this position is left out."""

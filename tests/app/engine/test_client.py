@@ -14,7 +14,14 @@ import psutil
 import pytest
 
 from app.engine import client, wire
-from app.engine.client import BrokenFrames, ChildProcess, ChildReport, Exited, StderrLine
+from app.engine.client import (
+    BrokenFrames,
+    ChildProcess,
+    ChildReport,
+    Events,
+    Exited,
+    StderrLine,
+)
 from app.engine.protocol import Log, Stop, Tokenize
 
 _PRELUDE = """
@@ -34,11 +41,12 @@ class Child:
         command = [sys.executable, "-c", _PRELUDE + program]
         self.process = ChildProcess(command, lambda _, report: self.reports.put(report))
 
-    def all_reports(self) -> list[ChildReport]:
-        """Everything until the exit."""
-        seen = [self.reports.get(timeout=30)]
-        while not isinstance(seen[-1], Exited):
-            seen.append(self.reports.get(timeout=30))
+    def all_reports(self) -> list[Any]:
+        """Everything until the exit, the messages one by one."""
+        seen: list[Any] = []
+        while not (seen and isinstance(seen[-1], Exited)):
+            report = self.reports.get(timeout=30)
+            seen += report.messages if isinstance(report, Events) else [report]
         return seen
 
     def close(self) -> None:
@@ -69,6 +77,17 @@ def test_the_exit_is_the_last_report(start: Any) -> None:
     assert StderrLine("to stderr") in reports
     assert reports[-1] == Exited(7)
     assert len([r for r in reports if isinstance(r, Exited)]) == 1
+
+
+def test_what_comes_together_is_one_report_and_garbage_takes_nothing_along(start: Any) -> None:
+    child = start(
+        "good = [wire.encode_frame(Log('info', str(n))) for n in range(3)]\n"
+        "frames.write(b''.join(good) + b'\\x03\\0\\0\\0abc' + good[0])\n"
+        "frames.flush()"
+    )
+    first = child.reports.get(timeout=30)
+    assert first == Events([Log("info", "0"), Log("info", "1"), Log("info", "2")])
+    assert [type(report) for report in child.all_reports()] == [BrokenFrames, Exited]
 
 
 def test_commands_arrive_and_stdin_ends(start: Any) -> None:
@@ -163,6 +182,6 @@ def test_a_decoder_of_another_protocol_may_be_given() -> None:
         decode=wire.decode_command,
     )
     child.send(Stop(3))
-    assert reports.get(timeout=30) == Stop(3)
+    assert reports.get(timeout=30) == Events([Stop(3)])
     assert reports.get(timeout=30) == Exited(0)
     child.join()

@@ -90,6 +90,30 @@ def test_load_ask_and_close(talk: ScriptedTalk) -> None:
     assert len(_endings(talk, load)) == len(_endings(talk, request)) == 1
 
 
+def test_it_says_when_all_that_has_come_is_told(talk: ScriptedTalk) -> None:
+    """Whoever gathers what it is told is never left with something kept back."""
+    told: list[int] = []
+    engine = talk.engine(SHORT, on_quiet=lambda: told.append(len(talk.events)))
+    engine.wait_for(engine.load("weights.gguf"), PATIENCE_S)
+    engine.wait_for(engine.generate(ask()), PATIENCE_S)
+    engine.close()
+    assert told[-1] == len(talk.events)
+    assert told == sorted(told)
+
+
+def test_a_listener_that_fails_in_a_pause_does_not_end_the_engine(
+    talk: ScriptedTalk, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ValueError("a fault of the listener")
+
+    engine = talk.engine(SHORT, on_quiet=fail)
+    engine.wait_for(engine.load("weights.gguf"), PATIENCE_S)
+    assert isinstance(engine.wait_for(engine.generate(ask()), PATIENCE_S), Finished)
+    engine.close()
+    assert "failed in a pause" in caplog.text
+
+
 def test_load_progress_arrives_before_the_weights(talk: ScriptedTalk) -> None:
     talk.loaded_engine({"load": {"ms": 20, "steps": 4}})
     done = [event.done / event.total for event in talk.of(Progress)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import struct
 import subprocess
@@ -182,6 +183,42 @@ def test_a_cut_frame_is_an_error_and_not_an_end(cut: int) -> None:
 def test_the_end_between_frames_is_none() -> None:
     reader = wire.FrameReader(_frames(b"abc", b"de"))
     assert [reader.read(), reader.read(), reader.read()] == [b"abc", b"de", None]
+
+
+@given(
+    payloads=st.lists(st.binary(min_size=1, max_size=300), max_size=20),
+    parts=st.lists(st.integers(1, 400), min_size=1, max_size=20),
+)
+def test_frames_are_whole_however_the_stream_is_cut(
+    payloads: list[bytes], parts: list[int]
+) -> None:
+    """In parts of any size, one by one or a few at a time."""
+    whole = _frames(*payloads)
+
+    class Parts(io.RawIOBase):
+        """Gives as many bytes at a time as `parts` says, in turn."""
+
+        def __init__(self) -> None:
+            self.source = io.BytesIO(whole.getvalue())
+            self.sizes = itertools.cycle(parts)
+
+        def read(self, _size: int = -1) -> bytes:
+            return self.source.read(next(self.sizes))
+
+    one_by_one = wire.FrameReader(Parts())
+    assert [one_by_one.read() for _ in payloads] == payloads
+    assert one_by_one.read() is None
+    together = wire.FrameReader(Parts())
+    groups = list(iter(together.read_few, []))
+    assert [payload for group in groups for payload in group] == payloads
+    assert len(wire.FrameReader(whole).read_few()) == len(payloads)
+
+
+def test_a_bad_length_behind_good_frames_takes_none_of_them_along() -> None:
+    reader = wire.FrameReader(io.BytesIO(_frames(b"abc", b"de").getvalue() + b"\0\0\0\0"))
+    assert reader.read_few() == [b"abc", b"de"]
+    with pytest.raises(ProtocolError, match="not allowed"):
+        reader.read_few()
 
 
 @pytest.mark.parametrize("size", [0, protocol.MAX_FRAME_BYTES + 1, 2**32 - 1])

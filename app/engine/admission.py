@@ -76,7 +76,7 @@ def check_stop_ids(generate: Generate, n_vocab: int) -> None:
 EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."
 UNCLOSED: Final = "The reply ended inside its reasoning, without an answer after it."
 READ_AGAIN: Final = (
-    "llama.cpp failed at this step, so the conversation was read again from the start."
+    "llama.cpp failed at this step, so what it held of the conversation was read again."
 )
 DECODE_FAILED: Final = (
     "llama.cpp failed while computing. Try again; if it fails again, load the weights anew."

@@ -153,6 +153,7 @@ class Scheduler:
     def step(self) -> None:
         """One batch. Returns without decoding where every slot waits for something."""
         self._sweep()
+        self._begin_again()
         self._admit()
         rows = self._batching.build(self._end_full)
         if not rows or not self._take_off(rows):
@@ -265,7 +266,11 @@ class Scheduler:
             if reuse and self._space.waits_for_prefix(request):
                 continue
             plan = self._space.plan(request, reuse=reuse)
-            if plan is None or not self._space.fits(request) or not self._may_join(request):
+            if (
+                plan is None
+                or not self._space.fits(request, reuse=reuse)
+                or not self._may_join(request)
+            ):
                 break
             reply = self._begin(request)
             with self._lock:  # so that `stop` finds the request in one place or the other
@@ -278,6 +283,27 @@ class Scheduler:
         if len(self._waiting):
             with self._lock:
                 self._waiting.tell_places()
+
+    def _begin_again(self) -> None:
+        """Replies that have lost their cells come before those that wait, the oldest one first."""
+        lost = [
+            (slot.reply.started, slot.cells.sequence, slot)
+            for slot in self._slots
+            if slot.reply is not None and slot.reply.phase is Phase.RESTARTING
+        ]
+        for _, _, slot in sorted(lost):
+            assert slot.reply is not None
+            reuse = _reuses(slot.reply.request.generate)
+            if self._space.may_restart(slot, reuse=reuse):
+                self._guard(slot, partial(self._read_anew, reuse))
+
+    def _read_anew(self, reuse: bool, slot: Slot) -> None:
+        reply = slot.reply
+        assert reply is not None
+        if reuse:
+            self._space.restart(slot)
+        reply.phase = Phase.READING
+        self._progress(slot, reply)
 
     def _may_join(self, request: Request) -> bool:
         """A repeatable reply waits until everybody has ended; until it has, everybody waits."""
@@ -468,7 +494,7 @@ class Scheduler:
     @staticmethod
     def _restart(reply: Reply) -> None:
         reply.ids = [*reply.request.prompt.ids, *reply.generated]
-        reply.next_token, reply.phase = None, Phase.READING
+        reply.next_token, reply.phase = None, Phase.RESTARTING
 
     # --- small things ---------------------------------------------------------------------
 
@@ -488,7 +514,7 @@ class Scheduler:
             self._fail(slot, "internal", INTERNAL, traceback.format_exc(limit=-6))
 
     def _progress(self, slot: Slot, reply: Reply) -> None:
-        done = len(slot.cells) - reply.reused
+        done = max(len(slot.cells) - reply.reused, 0)  # read again, it begins anew
         self._emit(Progress(reply.request.id, "prefill", done, len(reply.ids) - reply.reused))
 
     def _flush(self, reply: Reply, pieces: list[Piece]) -> None:

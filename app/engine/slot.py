@@ -5,7 +5,8 @@ prompt to ending:
 
     reading (prefill) → writing (one token per step) ⇄ held (step mode) → ended
 
-redrawing is a writing reply that has not found a token that it may say yet (`writing.py`).
+redrawing is a writing reply that has not found a token that it may say yet (`writing.py`),
+restarting one that has lost its cells and reads everything again as soon as there is room.
 Neither knows about other slots; `scheduler.py` brings them together in batches.
 """
 
@@ -60,6 +61,7 @@ class Phase(Enum):
     WRITING = auto()
     HELD = auto()
     REDRAWING = auto()
+    RESTARTING = auto()
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from app.engine.cells import CANNOT_CUT, cells_in_use, common_length
 from app.engine.parking import Parked, Parking
-from app.engine.slot import Phase, Request, Slot
+from app.engine.slot import Phase, Reply, Request, Slot
 
 MAX_IDLE_CELLS: Final = 512
 """Cells that idle slots may keep while others work."""
@@ -79,28 +79,38 @@ class CellSpace:
 
     # --- joining ----------------------------------------------------------------------------
 
-    def fits(self, request: Request) -> bool:
+    def fits(self, request: Request, *, reuse: bool) -> bool:
         """Whether the prompt fits beside what others will still write. Alone it always does."""
         busy = [slot for slot in self._slots if slot.reply is not None]
+        return self._fits(request.prompt.ids, 1, busy, reuse=reuse)
+
+    def _fits(self, ids: list[int], more: int, busy: list[Slot], *, reuse: bool) -> bool:
+        """Whether `ids` and `more` tokens fit beside the busy slots."""
         if not busy:
             return True
         wanted = cells_in_use(slot.cells for slot in busy) + sum(map(self._wanted, busy))
-        shared = max(common_length(slot.cells.ids, request.prompt.ids) for slot in busy)
-        return wanted + len(request.prompt.ids) - shared + 1 <= self._n_ctx
+        shared = 0
+        for slot in busy if reuse else []:
+            keep = min(common_length(slot.cells.ids, ids), len(ids) - 1)
+            if keep > shared and slot.cells.usable(keep) is None:
+                shared = keep
+        return wanted + len(ids) - shared + more <= self._n_ctx
 
     def _wanted(self, slot: Slot) -> int:
         """How many more cells a busy slot may soon take."""
-        reply = slot.reply
-        assert reply is not None
+        assert slot.reply is not None
+        return max(len(slot.reply.ids) - len(slot.cells), 0) + self._reserve(slot.reply)
+
+    def _reserve(self, reply: Reply) -> int:
         more = min(_RESERVE, self._n_ctx // 8)
-        if reply.request.generate.max_tokens:
-            more = min(more, reply.request.generate.max_tokens)
-        return max(len(reply.ids) - len(slot.cells), 0) + more
+        return min(more, reply.request.generate.max_tokens or more)
 
     def waits_for_prefix(self, request: Request) -> bool:
         """Whether a slot is just reading what this prompt begins with: then it can be shared in
         a moment, instead of being read twice."""
-        ids = request.prompt.ids
+        return self._is_being_read(request.prompt.ids)
+
+    def _is_being_read(self, ids: list[int]) -> bool:
         for slot in self._slots:
             reply = slot.reply
             if reply is None or reply.phase is not Phase.READING or slot.cells.traits.is_recurrent:
@@ -118,7 +128,7 @@ class CellSpace:
         plan = Plan(min(idle, key=lambda slot: (len(slot.cells) > 0, slot.used_at)))
         if not reuse:
             return plan
-        self._look_into_slots(plan, request)
+        self._look_into_slots(plan, request.prompt.ids, request.generate.conversation)
         # The last prompt token is always evaluated again: its scores are not kept.
         parked, keep = self.parking.best(request.prompt.ids, len(request.prompt.ids) - 1)
         if keep > plan.keep:
@@ -129,8 +139,7 @@ class CellSpace:
             plan.refused = None
         return plan
 
-    def _look_into_slots(self, plan: Plan, request: Request) -> None:
-        ids, conversation = request.prompt.ids, request.generate.conversation
+    def _look_into_slots(self, plan: Plan, ids: list[int], conversation: str) -> None:
         best = (0, False, False)
         for slot in self._slots:
             keep = min(slot.cells.common_prefix(ids), len(ids) - 1)
@@ -184,6 +193,30 @@ class CellSpace:
         else:
             self.parking.touch(parked)
         return target.cells.usable(keep) is None and target.cells.cut(keep)
+
+    # --- reading again ----------------------------------------------------------------------
+
+    def may_restart(self, slot: Slot, *, reuse: bool) -> bool:
+        """Whether a reply that has lost its cells can be read again now. Forks that shared cells
+        may not fit together until they share them again, so one reads after the other."""
+        assert slot.reply is not None
+        ids = slot.reply.ids
+        if reuse and self._is_being_read(ids):
+            return False
+        there = [
+            other
+            for other in self._slots
+            if other.reply is not None and other.reply.phase is not Phase.RESTARTING
+        ]
+        return self._fits(ids, self._reserve(slot.reply), there, reuse=reuse)
+
+    def restart(self, slot: Slot) -> None:
+        """Share what other slots hold of what is to be read again."""
+        assert slot.reply is not None
+        plan = Plan(slot)
+        self._look_into_slots(plan, slot.reply.ids, slot.conversation)
+        if plan.slot is not None:
+            slot.cells.fork_from(plan.slot.cells, plan.keep)
 
     # --- leaving ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from native_session import GREEDY, NativeSession, load_quietly
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine.batching import shares
-from app.engine.cells import cells_in_use
+from app.engine.cells import Cells, cells_in_use
 from app.engine.native import NativeLog, llama
 from app.engine.protocol import (
     Failed,
@@ -338,6 +339,106 @@ def test_others_say_the_same_when_one_is_stopped_inside_a_step(
         ending = session.ending(requests[number])
         assert isinstance(ending, Finished)
         assert ending.result.token_ids == alone[number]
+
+
+# --- a step that failed ---------------------------------------------------------------------------
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, is_time: Callable[[int], bool]) -> list[int]:
+    """Let llama_decode fail once, in the first step of so many tokens; the list is filled then."""
+    real, failed = llama.llama_decode, []
+
+    def decode(context: object, batch: Any) -> int:
+        if not failed and is_time(batch.n_tokens):
+            failed.append(batch.n_tokens)
+            return -3
+        return int(real(context, batch))
+
+    monkeypatch.setattr(llama, "llama_decode", decode)
+    return failed
+
+
+def run_to_the_end(session: NativeSession, most_steps: int = 400) -> None:
+    for _ in range(most_steps):
+        if not session.scheduler.has_work:
+            return
+        session.scheduler.step()
+    pytest.fail("the scheduler goes round without getting anywhere")
+
+
+def test_forks_that_lost_their_cells_share_again(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C04. Three prompts of 150 tokens fit into 256 cells only where they share them."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    (shared,) = prompts_apart(1, 150)
+    prompts = [[*shared, token_id] for token_id in (40, 41, 42)]
+    alone = [session.reply(ids, max_tokens=20).token_ids for ids in prompts]
+    session.events.clear()
+    requests = [session.add(ids, max_tokens=20) for ids in prompts]
+    failed = fail_once(
+        monkeypatch, lambda n: n == 3 and all(len(session.tokens(r)) > 4 for r in requests)
+    )
+    run_to_the_end(session)
+    assert failed == [3]
+    for request, expected in zip(requests, alone, strict=True):
+        ending = session.ending(request)
+        assert isinstance(ending, Finished)
+        assert ending.result.token_ids == expected
+        notes = [e.kind for e in session.of(request) if isinstance(e, Note)]
+        assert notes == ["read_again"]
+        progress = [e for e in session.of(request) if isinstance(e, Progress)]
+        assert all(0 <= e.done <= e.total for e in progress)
+
+
+def test_who_cannot_share_again_reads_when_there_is_room(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C04. One reads, the other one waits for its end; neither is lost."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    (shared,) = prompts_apart(1, 150)
+    prompts = [[*shared, token_id] for token_id in (40, 41)]
+    alone = [session.reply(ids, max_tokens=20).token_ids for ids in prompts]
+    requests = [session.add(ids, max_tokens=20) for ids in prompts]
+    failed = fail_once(monkeypatch, lambda n: n == 2 and len(session.tokens(requests[1])) > 4)
+    while not failed:
+        session.scheduler.step()
+    monkeypatch.setattr(Cells, "usable", lambda self, keep: "cannot")
+    run_to_the_end(session)
+    endings = [session.ending(request) for request in requests]
+    assert [ending.result.token_ids for ending in endings] == alone  # type: ignore[union-attr]
+    first_end = session.events.index(endings[0])
+    assert all(session.events.index(e) < first_end for e in session.tokens(requests[0]))
+    assert session.events.index(session.tokens(requests[1])[-1]) > first_end
+
+
+@pytest.mark.parametrize("name", ["mamba", "jamba"])
+def test_states_that_were_lost_are_read_again(
+    tiny_weights: dict[str, Weights],
+    native_log: NativeLog,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    """C04. What is shared whole or not at all."""
+    session = NativeSession(tiny_weights[name], native_log)
+    (prompt,) = prompts_apart(1, 150)
+    prompts = [prompt, [*prompt, 40]]
+    alone = [session.reply(p, max_tokens=20, reuse_prefix=False).token_ids for p in prompts]
+    session.scheduler._space.vacate_all()
+    first = session.add(prompt, max_tokens=20, hold=True)
+    session.run()
+    assert isinstance(session.of(first)[-1], Held)
+    second = session.add([*prompt, 40], max_tokens=20)
+    while not session.tokens(second):
+        session.scheduler.step()
+    session.scheduler.resume(first)
+    failed = fail_once(monkeypatch, lambda n: n == 2)
+    run_to_the_end(session)
+    assert failed == [2]
+    for request, expected in zip((first, second), alone, strict=True):
+        ending = session.ending(request)
+        assert isinstance(ending, Finished)
+        assert ending.result.token_ids == expected
 
 
 # --- the edge of the window -----------------------------------------------------------------------

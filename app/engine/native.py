@@ -260,8 +260,7 @@ class Candidates:
         if len(found) <= k:
             return
         few = found.scores
-        order = np.sort(few)[-k - 1 :]
-        if np.any(order[1:] == order[:-1]):
+        if len(set(np.sort(few)[-k - 1 :].tolist())) <= k:
             return
         count = len(found)
         self._array["id"][:count] = found.ids

@@ -59,7 +59,7 @@ class Batching:
 
     def build(self, end_full: Callable[[Slot], None]) -> list[Row]:
         """The rows of the next step, already in the batch. `end_full(slot)` ends a writer for
-        whom there is no cell left."""
+        whom there is no cell left: the newest ones, and no more than needed."""
         self._batch.clear()
         rows = self._writers(end_full)
         reading = [s for s in self._slots if s.reply is not None and s.reply.phase is Phase.READING]
@@ -83,16 +83,11 @@ class Batching:
             and slot.reply.phase is Phase.WRITING
             and slot.reply.next_token is not None
         ]
-        rows: list[Row] = []
-        room = self._space.make_room(len(writing)) if writing else 0
-        for slot, reply, token_id in writing:
-            if room <= len(rows):
-                end_full(slot)
-                room = self._space.make_room(len(writing))
-                continue
-            assert token_id is not None
-            rows.append(Row(slot, reply, [token_id], wants_scores=True))
-        return rows
+        while writing and self._space.make_room(len(writing)) < len(writing):
+            newest = max(writing, key=lambda one: one[1].started)
+            end_full(newest[0])
+            writing.remove(newest)
+        return [Row(slot, reply, [token], wants_scores=True) for slot, reply, token in writing]
 
     def _readers(self, reading: list[Slot], n_writers: int) -> list[Row]:
         reading.sort(key=lambda slot: slot.reply.started if slot.reply else 0.0)

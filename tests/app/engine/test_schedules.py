@@ -444,6 +444,27 @@ def test_states_that_were_lost_are_read_again(
 # --- the edge of the window -----------------------------------------------------------------------
 
 
+def test_writers_that_fill_the_window_end_one_by_one_the_newest_first(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    """C01. Only as many end as others need room; the last one has the whole window."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    endless = Sampling([Temperature(1.5)], seed=3, ban_end_token=True)
+    requests = []
+    for ids in prompts_apart(3, 30):
+        requests.append(session.add(ids, endless))
+        session.scheduler.step()
+    run_to_the_end(session)
+    endings = [session.ending(request) for request in requests]
+    assert all(isinstance(ending, Finished) for ending in endings)
+    assert [ending.result.stop_reason for ending in endings] == ["context_full"] * 3
+    assert sorted(endings, key=session.events.index) == endings[::-1]
+    used = [ending.result.context_used for ending in endings]
+    assert used[0] == 256
+    assert 100 < used[1] <= 128
+    assert 60 < used[2] <= 85
+
+
 @pytest.mark.parametrize("length", range(254, 259))
 def test_around_the_window(
     tiny_weights: dict[str, Weights], native_log: NativeLog, length: int

@@ -18,14 +18,12 @@ from app.engine.protocol import StageEffect
 from app.engine.shortlist import Scores
 
 SURVIVED: Final = 255
-_FEW: Final = 2048
-"""Up to so many, a dictionary of Python's is quicker than numpy's sorting."""
+_FEW: Final = 128
 
 _GONE: Final = 1 << 40
 """The place of a token that is not among the candidates."""
 
 _Ids = np.ndarray[Any, np.dtype[np.int32]]
-_Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +62,30 @@ class Replay:
         self, scores: Scores, token_id: int, watched: _Ids, before: Measured | None = None
     ) -> None:
         """`before`: the same scores as already measured, which saves doing it again."""
-        self._ids: _Ids | None = None
-        self._scores = scores
+        self._now: _Whole | _Few = _Whole(None, scores)
+        self._n_vocab = len(scores)
         self._token_id = token_id
-        self._watched = watched
-        self._places: _Places = watched.astype(np.int64)
+        self._watched: list[int] = watched.tolist()
+        self._places = self._watched
         self._place = token_id
         self._stage = 0
         self._left = 0 if before is None else before.left
         self._probability = None if before is None else math.exp(before.logprob)
-        self.removed_by = np.full(len(watched), SURVIVED, np.uint8)
+        self._removed = bytearray([SURVIVED]) * len(watched)
+
+    @property
+    def removed_by(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """For each watched token the index of the stage that removed it, or SURVIVED."""
+        return np.frombuffer(bytes(self._removed), np.uint8)
 
     def follow(self, snapshot: Snapshot) -> StageEffect:
         """Go on to after this stage: how many candidates are left, and the share of the token."""
         if self._take(snapshot) or self._probability is None:
-            self._measure()
+            left, self._probability = self._now.share(self._place)
+            # Stages only ever remove: where as many are left as before, they are the same ones.
+            if left != self._left:
+                self._note_removed()
+            self._left = left
         assert self._probability is not None
         self._stage += 1
         return StageEffect(snapshot.stage, self._left, self._probability)
@@ -88,51 +95,104 @@ class Replay:
         if snapshot.scale is not None:
             if snapshot.scale == 1:
                 return False
-            self._scores = self._scores / np.float32(snapshot.scale)
+            self._now = self._now.scaled(snapshot.scale)
         elif snapshot.first is not None:
-            self._scores = self._scores[: snapshot.first]
+            self._now = self._now.first(snapshot.first)
         elif snapshot.scores is None:
             return False
         elif snapshot.is_partial:
-            if self._ids is not None:
-                raise ValueError("a partial snapshot needs the whole vocabulary before it")
             if snapshot.ids is None or len(snapshot.ids) == 0:
                 return False
-            self._scores = self._scores.copy()
-            self._scores[snapshot.ids] = snapshot.scores
+            self._now = self._now.changed(snapshot.ids, snapshot.scores)
         else:
-            self._scores = snapshot.scores
+            few = snapshot.ids is not None and len(snapshot.ids) <= _FEW
+            self._now = (_Few if few else _Whole)(snapshot.ids, snapshot.scores)
             self._find_places(snapshot.ids)
         return True
 
     def _find_places(self, ids: _Ids | None) -> None:
         """Where the token and the watched ones lie among the candidates."""
-        self._ids = ids
         if ids is None:
-            self._places, self._place = self._watched.astype(np.int64), self._token_id
-        elif len(ids) <= _FEW:
-            place_of = {token_id: place for place, token_id in enumerate(ids.tolist())}.get
-            places = [place_of(token_id, _GONE) for token_id in self._watched.tolist()]
-            self._places, self._place = np.array(places, np.int64), place_of(self._token_id, _GONE)
-        else:
-            order = np.argsort(ids)
-            wanted = np.append(self._watched, np.int32(self._token_id))
-            at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
-            found = np.where(ids[order[at]] == wanted, order[at], _GONE)
-            self._places, self._place = found[:-1], int(found[-1])
+            self._places, self._place = self._watched, self._token_id
+            return
+        if len(ids) > _FEW:
+            place_by_id = np.full(self._n_vocab, _GONE, np.int64)
+            place_by_id[ids] = np.arange(len(ids))
+            self._places = place_by_id[self._watched].tolist()
+            self._place = int(place_by_id[self._token_id])
+            return
+        place_of = {token_id: place for place, token_id in enumerate(ids.tolist())}.get
+        self._places = [place_of(token_id, _GONE) for token_id in self._watched]
+        self._place = place_of(self._token_id, _GONE)
 
-    def _measure(self) -> None:
+    def _note_removed(self) -> None:
+        is_left, removed = self._now.is_left, self._removed
+        for watched, place in enumerate(self._places):
+            if removed[watched] == SURVIVED and not is_left(place):
+                removed[watched] = self._stage
+
+
+class _Whole:
+    """Many candidates, of the whole vocabulary or with their IDs: numpy's work."""
+
+    def __init__(self, ids: _Ids | None, scores: Scores) -> None:
+        self._ids = ids
+        self._scores = scores
+
+    def scaled(self, by: float) -> _Whole:
+        return _Whole(self._ids, self._scores / np.float32(by))
+
+    def first(self, count: int) -> _Whole:
+        return _Whole(self._ids, self._scores[:count])
+
+    def changed(self, ids: _Ids, scores: Scores) -> _Whole:
+        if self._ids is not None:
+            raise ValueError("a partial snapshot needs the whole vocabulary before it")
+        copy = self._scores.copy()
+        copy[ids] = scores
+        return _Whole(None, copy)
+
+    def share(self, place: int) -> tuple[int, float]:
+        """How many have a finite score, and the share of the one at `place`."""
         scores = self._scores
-        is_left = scores > -np.inf
-        left = int(np.count_nonzero(is_left))
-        self._probability = 0.0
-        if left and self._place < len(scores):
-            weight = np.exp(scores - scores.max())
-            self._probability = float(weight[self._place]) / float(weight.sum(dtype=np.float64))
-        # Stages only ever remove: where as many are left as before, they are the same ones.
-        if left != self._left and len(self._watched):
-            gone = self._places >= len(scores)
-            if left < len(scores):
-                gone |= ~is_left[np.minimum(self._places, len(scores) - 1)]
-            self.removed_by[gone & (self.removed_by == SURVIVED)] = self._stage
-        self._left = left
+        left = int(np.count_nonzero(scores > -np.inf))
+        if not left or place >= len(scores):
+            return left, 0.0
+        weight = np.exp(scores - scores.max())
+        return left, float(weight[place]) / float(weight.sum(dtype=np.float64))
+
+    def is_left(self, place: int) -> bool:
+        return place < len(self._scores) and bool(self._scores[place] > -np.inf)
+
+
+class _Few:
+    """The same for a few candidates: lists of Python's, since between two decodes the caches are
+    cold and a handful of calls of numpy's costs more than a loop over forty numbers."""
+
+    def __init__(self, _ids: _Ids | None, scores: Scores | list[float]) -> None:
+        self._scores: list[float] = scores if isinstance(scores, list) else scores.tolist()
+        self._weights: list[float] | None = None
+
+    def scaled(self, by: float) -> _Few:
+        return _Few(None, [score / by for score in self._scores])
+
+    def first(self, count: int) -> _Few:
+        few = _Few(None, self._scores[:count])
+        few._weights = None if self._weights is None else self._weights[:count]
+        return few
+
+    def changed(self, ids: _Ids, scores: Scores) -> _Few:
+        raise ValueError("a partial snapshot needs the whole vocabulary before it")
+
+    def share(self, place: int) -> tuple[int, float]:
+        scores = self._scores
+        left = len(scores) - scores.count(-math.inf)
+        if not left or place >= len(scores):
+            return left, 0.0
+        if self._weights is None:
+            best = max(scores)
+            self._weights = [math.exp(score - best) for score in scores]
+        return left, self._weights[place] / sum(self._weights)
+
+    def is_left(self, place: int) -> bool:
+        return place < len(self._scores) and self._scores[place] > -math.inf

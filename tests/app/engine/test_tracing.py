@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 
 import numpy as np
@@ -104,10 +105,35 @@ def test_replay_counts_finite_candidates_and_shares() -> None:
     assert effect(1).probability == 0.0
 
 
-def test_replay_follows_every_kind_of_snapshot() -> None:
+@pytest.mark.parametrize("n_left", [3, 40, 200])
+def test_cutting_sorted_candidates_is_keeping_them(n_left: int) -> None:
+    """`first` against the same candidates given whole, for few and for many."""
+    source = np.random.default_rng(4)
+    scores = source.normal(0, 3, 1000).astype(np.float32)
+    order = np.argsort(-scores).astype(np.int32)
+    top, left = order[:300], order[:n_left]
+    for token_id in (int(order[1]), int(order[250])):
+        cut = Replay(scores, token_id, order[:64])
+        whole = Replay(scores, token_id, order[:64])
+        for replay, last in (
+            (cut, Snapshot("top-p", first=n_left)),
+            (whole, Snapshot("top-p", left, scores[left])),
+        ):
+            replay.follow(Snapshot("top-k", top, scores[top]))
+            effect = replay.follow(last)
+            share = np.exp(scores[left].astype(np.float64))
+            wanted = math.exp(scores[token_id]) / share.sum() if token_id in left else 0.0
+            assert (effect.stage, effect.left) == ("top-p", n_left)
+            assert effect.probability == pytest.approx(wanted, rel=1e-5)
+        assert cut.removed_by.tolist() == whole.removed_by.tolist()
+        assert cut.removed_by.tolist() == [255] * min(n_left, 64) + [1] * max(64 - n_left, 0)
+
+
+@pytest.mark.parametrize("n_vocab", [500, 120])
+def test_replay_follows_every_kind_of_snapshot(n_vocab: int) -> None:
     """The same six stages by small differences and by full copies."""
     source = np.random.default_rng(3)
-    scores = source.normal(0, 3, 500).astype(np.float32)
+    scores = source.normal(0, 3, n_vocab).astype(np.float32)
     watched = np.argsort(-scores)[:64].astype(np.int32)
     token_id = int(watched[5])
     some = np.array([token_id, 3, int(watched[0])], np.int32)
@@ -117,7 +143,7 @@ def test_replay_follows_every_kind_of_snapshot() -> None:
     masked = np.where(cool > 1.0, cool, np.float32(-np.inf))
     kept = np.flatnonzero(masked > 2.0).astype(np.int32)
     kept = np.union1d(kept, np.array([token_id], np.int32)).astype(np.int32)
-    left = np.where(np.isin(np.arange(500), kept), cool, np.float32(-np.inf))
+    left = np.where(np.isin(np.arange(n_vocab), kept), cool, np.float32(-np.inf))
     small = [
         Snapshot("penalties", some, punished[some], is_partial=True),
         Snapshot("top-p"),

@@ -40,7 +40,7 @@ from app.engine.grammar_limits import (
     shape_of,
 )
 from app.engine.native import Candidates, llama
-from app.engine.schema_grammar import convert
+from app.engine.schema_grammar import Converted, convert
 
 if TYPE_CHECKING:
     from app.engine.vocabulary import Vocabulary
@@ -245,29 +245,37 @@ def _captured_stderr() -> Iterator[list[str]]:
 
 def schema_to_gbnf(schema: str) -> str:
     """The grammar of the JSON texts that fit `schema`. Raises BadSetting."""
-    gbnf, problem = _converted(schema)
+    converted, problem = _converted(schema)
     if problem:
         raise BadSetting("json_schema", problem)
-    return gbnf
+    return converted.text
+
+
+def schema_notes(schema: str) -> tuple[str, ...]:
+    """What of a schema that can be used its grammar does not hold: a sentence for each place."""
+    return _converted(schema)[0].notes if schema else ()
 
 
 @lru_cache(maxsize=4)
-def _converted(schema: str) -> tuple[str, str]:
+def _converted(schema: str) -> tuple[Converted, str]:
     """The grammar, or what is wrong with the schema. Both are remembered: a large schema takes a
     second, and the thread that decodes asks again."""
     try:
         data = json.loads(schema)
     except (ValueError, RecursionError) as error:
         words = str(error) if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        return "", f"The JSON schema is no JSON: {words}."
+        return _NOTHING, f"The JSON schema is no JSON: {words}."
     if not isinstance(data, dict):
-        return "", "The JSON schema must be an object, like {…}."
+        return _NOTHING, "The JSON schema must be an object, like {…}."
     if _depth(data) > MAX_SCHEMA_DEPTH:
-        return "", f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep."
+        return _NOTHING, f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep."
     try:
         return convert(data), ""
     except BadSetting as error:
-        return "", error.sentence
+        return _NOTHING, error.sentence
+
+
+_NOTHING: Final = Converted("")
 
 
 def _depth(value: object) -> int:

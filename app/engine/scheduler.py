@@ -35,7 +35,7 @@ from app.engine.batching import Batching, Row
 from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
 from app.engine.effects import worth_saying
-from app.engine.grammar import GrammarTooSlow
+from app.engine.grammar import GrammarTooSlow, schema_notes
 from app.engine.native import Batch, NativeError, NativeLog, llama, scores_of
 from app.engine.pace import Pace
 from app.engine.parking import Parking, default_cap
@@ -332,6 +332,8 @@ class Scheduler:
         sampling, n_vocab = reply.request.generate.sampling, self._vocabulary.n_vocab
         for _, sentence in worth_saying(sampling, n_vocab=n_vocab, n_ctx=self._weights.n_ctx):
             self._note(reply, "no_effect", sentence)
+        for sentence in schema_notes(sampling.json_schema):
+            self._note(reply, "schema_not_held", sentence)
         refused = self._space.settle(plan, reply.request)
         if refused is not None:
             self._note(reply, "full_pass", refused)

@@ -2,26 +2,39 @@
 
 What the converter lacks is added here: references to a part that refers to itself, as every
 schema of a tree has, whatever that part is called; letters beyond ASCII as themselves, which is
-how weights write them; `true` for any value. Nothing is ever fetched: a reference stays inside.
+how weights write them, and no bare line break in a text; `true` for any value; arrays of anything;
+an `allOf` of one part. Nothing is ever fetched: a reference stays inside. What a grammar cannot
+hold is named (`schema_limits.py`).
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import unquote
 
 from app.engine.bounds import BadSetting, shown
 from app.engine.frames import clean_text
+from app.engine.schema_limits import contradiction, sentences, unheld, unheld_of_component
 
 
-def convert(schema: dict[str, Any]) -> str:
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A schema's grammar, and a sentence for each place where it lets more pass."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def convert(schema: dict[str, Any]) -> Converted:
     """The grammar of the JSON texts that fit `schema`. Raises BadSetting."""
     converter = _converter(schema)
     try:
         converter.visit(schema, "")
-        return str(converter.format_grammar())
+        return Converted(str(converter.format_grammar()), tuple(sentences(converter.found.items())))
     except BadSetting:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a strange schema does to the converter
@@ -58,6 +71,43 @@ class _Parts(dict[str, Any]):
         return part
 
 
+_CHARACTER: Final = (
+    r'[^"\\\x00-\x1F] | "\\" '
+    r'(["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])'
+)
+"""The library's lets control characters through, which no JSON text may hold."""
+
+
+def _places(value: object, place: str) -> Iterator[tuple[int, str]]:
+    """Each object in the schema by its identity, and where it is."""
+    if isinstance(value, dict):
+        yield id(value), place
+        for name, item in value.items():
+            yield from _places(item, f"{place}/{name}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _places(item, f"{place}/{number}")
+
+
+def _only_part(schema: dict[str, Any]) -> Any:
+    """The part of an `allOf` that joins nothing: the schema is that part."""
+    parts = schema.get("allOf")
+    if isinstance(parts, list) and len(parts) == 1 and not schema.keys() - _SAYS_NOTHING:
+        return parts[0]
+    return None
+
+
+def _plainer(schema: dict[str, Any]) -> dict[str, Any]:
+    """An array of anything in words that the converter understands."""
+    counts = schema.get("type") == "array" and ("minItems" in schema or "maxItems" in schema)
+    is_bare = counts and "items" not in schema and "prefixItems" not in schema
+    return {**schema, "items": True} if is_bare or schema.get("items") == {} else schema
+
+
+_SAYS_NOTHING: Final = {"allOf", "title", "description", "default", "examples", "$defs",
+                        "definitions", "$schema", "$id", "$comment"}  # fmt: skip
+
+
 def _converter(schema: dict[str, Any]) -> Any:
     """The library's module imports nothing heavy."""
     library = importlib.import_module("llama_cpp.llama_grammar")
@@ -70,15 +120,42 @@ def _converter(schema: dict[str, Any]) -> Any:
             super().__init__(prop_order={}, allow_fetch=False, dotall=False, raw_pattern=False)
             self._refs = _Parts(schema)
             self._rule_of: dict[str, str] = {}
+            self._places = dict(_places(schema, "#"))
+            self.found: dict[str, list[str]] = {}
 
         def visit(self, schema: object, name: str) -> str:
             if schema is True:
                 schema = {"type": "value"}
             if not isinstance(schema, dict):
                 raise _bad(f"holds {shown(schema)} where a schema belongs")
-            if schema.get("enum") == []:
-                raise _bad("has an “enum” with nothing to choose from")
-            return str(super().visit(schema, name))
+            if words := contradiction(schema):
+                raise _bad(words)
+            if (only := _only_part(schema)) is not None:
+                return self.visit(only, name)
+            plain = _plainer(schema)
+            self._note(schema, unheld(plain))
+            if "allOf" in schema and "allOf" not in unheld(plain):
+                self._look_at_components(schema["allOf"])
+            return str(super().visit(plain, name))
+
+        def _look_at_components(self, parts: list[dict[str, Any]]) -> None:
+            """Of what an `allOf` joins, the converter reads the properties."""
+            for given in parts:
+                part = self._refs[given["$ref"]] if "$ref" in given else given
+                if part.get("type", "object") != "object":
+                    raise _bad("has an “allOf” of several parts, and not all are objects")
+                if words := contradiction(part):
+                    raise _bad(words)
+                self._note(part, unheld_of_component(part))
+
+        def _note(self, part: dict[str, Any], names: list[str]) -> None:
+            if names:
+                self.found[self._places.get(id(part), "#")] = names
+
+        def _add_primitive(self, name: str, rule: Any) -> str:
+            if name == "char":
+                rule = library.BuiltinRule(_CHARACTER, [])
+            return str(super()._add_primitive(name, rule))
 
         def _resolve_ref(self, ref: str) -> str:
             part = self._refs[ref]

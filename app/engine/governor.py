@@ -69,7 +69,7 @@ class _Seen:
 
     @property
     def usual_s(self) -> float:
-        return mean(self.recent)
+        return sum(self.recent) / len(self.recent)
 
     def is_slow(self, expected_s: float) -> bool:
         limit = SLOW * expected_s

@@ -8,9 +8,9 @@ of the watched tokens it removed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from app.engine.measuring import Measured
@@ -26,8 +26,7 @@ _GONE: Final = 1 << 40
 _Ids = np.ndarray[Any, np.dtype[np.int32]]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """What one stage changed, as little of it as says everything; evaluated on another thread.
 
     Copying 262,144 candidates after every stage would cost more than the stages. So:

@@ -233,12 +233,10 @@ class Serving:
 
     def _run_context(self) -> None:
         while not self._leaving.is_set():
-            busy = self._scheduler is not None and self._scheduler.has_work
-            try:
-                job = self._inbox.get(block=not busy)
-            except queue.Empty:
+            if self._inbox.empty() and self._scheduler is not None and self._scheduler.has_work:
                 self._step()
                 continue
+            job = self._inbox.get()
             if job is None:
                 break
             self._do(job)

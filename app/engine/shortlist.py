@@ -16,9 +16,9 @@ the next: how scores are spread changes too much between neighbours to be worth 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 Scores = np.ndarray[Any, np.dtype[np.float32]]
@@ -31,8 +31,7 @@ _COLUMNS: Final = 2048
 _MOST_ROWS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
+class Shortlist(msgspec.Struct, frozen=True):
     """All candidates whose score is at least `limit`, and a few more that stand in a column with
     one of them: `ids` ascending, and their `scores`.
 

@@ -10,8 +10,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from app.engine.measuring import Measured as Measured, Measurer as Measurer, as_array as as_array
 from app.engine.protocol import (
@@ -33,8 +34,7 @@ _FIRST: Final = 2
 _NOT_SENT: Final = "The engine could not hand over its answer. Try again with less at once."
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRecord:
+class TokenRecord(msgspec.Struct, frozen=True):
     """What the decoding thread leaves behind of a token; the event is made of it elsewhere.
 
     `scores` is a copy: the next decode overwrites the original. `held`: announce the token
@@ -88,7 +88,7 @@ class Outbox:
     and so does decoding.
     """
 
-    GATHER_S: Final = 0.025
+    GATHER_S: Final = 0.04
     _LIMIT: Final = 64
     _MOST_AT_ONCE: Final = 16
 

@@ -18,6 +18,8 @@ from guards import LeakGuard, NetworkGuard
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
     os.environ.pop(variable, None)
+# The many children of these tests shall not each compile the app anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A busy machine is slow, not wrong.
 hypothesis.settings.register_profile(

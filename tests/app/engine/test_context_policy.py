@@ -28,7 +28,6 @@ from app.engine.supervisor import Ending, Engine, EngineEvent
 
 pytestmark = pytest.mark.weights
 
-GREEDY = Sampling(filters=[], select=Greedy())
 SYSTEM = ChatMessage("system", "Answer briefly.", message_id="system")
 
 
@@ -49,13 +48,19 @@ class Talk:
         elif isinstance(event, Ending):
             self._endings.put(event)
 
-    def generate(self, messages: list[ChatMessage], policy: str, max_tokens: int = 8) -> Ending:
+    def generate(
+        self,
+        messages: list[ChatMessage],
+        policy: str,
+        max_tokens: int = 8,
+        ban_end_token: bool = False,
+    ) -> Ending:
         self.notes.clear()
         self.engine.generate(
             Generate(
                 id=0,
                 prompt=ChatPrompt(messages),
-                sampling=GREEDY,
+                sampling=Sampling([], Greedy(), ban_end_token=ban_end_token),
                 max_tokens=max_tokens,
                 conversation="c",
                 context_policy=policy,  # type: ignore[arg-type]
@@ -63,8 +68,14 @@ class Talk:
         )
         return self._endings.get(timeout=60)
 
-    def summary(self, messages: list[ChatMessage], policy: str, max_tokens: int = 8) -> Summary:
-        ending = self.generate(messages, policy, max_tokens)
+    def summary(
+        self,
+        messages: list[ChatMessage],
+        policy: str,
+        max_tokens: int = 8,
+        ban_end_token: bool = False,
+    ) -> Summary:
+        ending = self.generate(messages, policy, max_tokens, ban_end_token)
         assert isinstance(ending, Finished), ending
         assert isinstance(ending.result, Summary)
         return ending.result
@@ -81,9 +92,8 @@ class Talk:
     def message_of(self, n_tokens: int) -> list[ChatMessage]:
         """One user message whose whole prompt has this many tokens."""
         text = "Write a long story about the sea, with these words: one"
-        while self.count([ChatMessage("user", text)]).n_tokens < n_tokens:
-            text += " one"
-        messages = [ChatMessage("user", text)]
+        n_missing = n_tokens - self.count([ChatMessage("user", text)]).n_tokens
+        messages = [ChatMessage("user", text + " one" * n_missing)]
         assert self.count(messages).n_tokens == n_tokens
         return messages
 
@@ -114,10 +124,9 @@ def test_at_the_limit_both_policies_end_by_design(talk: Talk, policy: str) -> No
 
 def test_a_reply_that_fills_the_window_ends_as_context_full(talk: Talk) -> None:
     """C01."""
-    messages = [SYSTEM, ChatMessage("user", "Write a very long story about the sea.")]
-    filled = talk.summary(messages, "stop", max_tokens=0)
-    assert filled.stop_reason in ("context_full", "end_token")
-    assert filled.prompt_tokens + filled.generated <= 257
+    filled = talk.summary(talk.message_of(210), "stop", max_tokens=0, ban_end_token=True)
+    assert filled.stop_reason == "context_full"
+    assert filled.prompt_tokens + filled.generated == 257
 
 
 def test_a_growing_conversation_is_cut_rarely_and_reads_only_what_is_new(talk: Talk) -> None:

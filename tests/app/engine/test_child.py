@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
+from conversation import OPTIONS, PATIENCE_S, ROOT, Conversation
 from gguf_writer import impostors, tiny_llama, truncated_copy
 
-from app.engine import wire
-from app.engine.client import child_command
 from app.engine.protocol import (
     ChatMessage,
     ChatPrompt,
     Choose,
-    Command,
     CountPrompt,
     Done,
-    Event,
     Failed,
     Finished,
     Generate,
@@ -34,8 +28,6 @@ from app.engine.protocol import (
     Held,
     Hello,
     IdsPrompt,
-    Loaded,
-    LoadOptions,
     LoadWeights,
     Log,
     Progress,
@@ -58,86 +50,9 @@ from app.engine.protocol import (
 
 pytestmark = pytest.mark.weights
 
-ROOT = Path(__file__).resolve().parents[3]
 GREEDY = Sampling(filters=[], select=Greedy())
-OPTIONS = LoadOptions(n_ctx=2048, n_threads=1)
 HELPFUL = ChatMessage("system", "You are a helpful assistant.")
 CAPITAL = ChatPrompt([HELPFUL, ChatMessage("user", "What is the capital of France?")])
-PATIENCE_S = 60.0
-
-
-class Conversation:
-    """A child and what it has said so far."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            child_command("engine"),
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._writer = wire.FrameWriter(self.process.stdin)
-        self._reader = wire.FrameReader(self.process.stdout)
-        self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self.events: list[Event] = []
-        self._threads = [
-            threading.Thread(target=self._read, daemon=True),
-            threading.Thread(target=self._drain, daemon=True),
-        ]
-        self.stderr = b""
-        for thread in self._threads:
-            thread.start()
-
-    def _read(self) -> None:
-        while (payload := self._reader.read()) is not None:
-            self._queue.put(wire.decode_event(payload))
-        self._queue.put(None)
-
-    def _drain(self) -> None:
-        assert self.process.stderr is not None
-        self.stderr = self.process.stderr.read()
-
-    def say(self, command: Command) -> None:
-        self._writer.write(command)
-
-    def hear(self, kind: type | tuple[type, ...], request_id: int | None = None) -> Any:
-        """The next event of this kind (and request); everything on the way is kept."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            event = self._queue.get(timeout=max(deadline - time.monotonic(), 0.01))
-            if event is None:
-                pytest.fail(f"the child left: {self.stderr.decode(errors='replace')[-2000:]}")
-            self.events.append(event)
-            if isinstance(event, kind) and request_id in (None, getattr(event, "id", None)):
-                return event
-
-    def ending(self, request_id: int) -> Any:
-        return self.hear((Finished, Stopped, Failed), request_id)
-
-    def ask(self, command: Any) -> Any:
-        self.say(command)
-        return self.ending(command.id)
-
-    def load(self, path: Path, options: LoadOptions = OPTIONS) -> Loaded:
-        finished = self.ask(LoadWeights(1, str(path), options))
-        assert isinstance(finished, Finished), finished
-        assert isinstance(finished.result, Loaded)
-        return finished.result
-
-    def leave(self) -> int:
-        """End it by closing its stdin; return its exit code."""
-        if self.process.stdin is not None and not self.process.stdin.closed:
-            self.process.stdin.close()
-        code = self.process.wait(10)
-        for thread in self._threads:
-            thread.join(5)
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-        return code
 
 
 @pytest.fixture

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import queue
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conversation import Conversation
 from gguf_writer import CHATML, bpe_vocabulary, spm_vocabulary, tiny_llama
 
-from app.engine.client import child_command
 from app.engine.protocol import (
     ChatMessage,
     ChatPrompt,
@@ -29,7 +28,6 @@ from app.engine.protocol import (
     TokenArrived,
     clean_text,
 )
-from app.engine.supervisor import Ending, Engine, EngineEvent
 
 pytestmark = pytest.mark.weights
 
@@ -42,47 +40,41 @@ LOOP = (
 
 
 class Child:
-    """An engine; `load` writes a tiny file and loads it."""
+    """An engine's process; `load` writes a tiny file and loads it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, talk: Conversation, folder: Path) -> None:
+        self._talk = talk
         self._folder = folder
-        self._count = 0
-        self._endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
-        self.notes: list[str] = []
-        self.streamed: list[tuple[str, str]] = []
-        self.engine = Engine(child_command("engine"), self._on_event)
 
-    def _on_event(self, event: EngineEvent) -> None:
-        if isinstance(event, Note):
-            self.notes.append(event.kind)
-        elif isinstance(event, TokenArrived):
-            self.streamed.append((event.part, event.text))
-        elif isinstance(event, Ending):
-            self._endings.put(event)
+    @property
+    def notes(self) -> list[str]:
+        """The kinds of what was noted since the last request began."""
+        return [event.kind for event in self._talk.events if isinstance(event, Note)]
+
+    @property
+    def streamed(self) -> list[tuple[str, str]]:
+        return [(e.part, e.text) for e in self._talk.events if isinstance(e, TokenArrived)]
 
     def load(self, template: str | None = None, **options: Any) -> Loaded:
-        self._count += 1
-        path = self._folder / f"tiny{self._count}.gguf"
+        path = self._folder / "tiny.gguf"
+        path.unlink(missing_ok=True)
         tiny_llama(path, template=template, **options)
-        self.engine.load(str(path), LoadOptions(n_ctx=256, n_threads=1))
-        ending = self._endings.get(timeout=60)
-        assert isinstance(ending, Finished), ending
-        assert isinstance(ending.result, Loaded)
-        return ending.result
+        return self._talk.load(path, LoadOptions(n_ctx=256, n_threads=1))
 
-    def generate(self, prompt: Prompt | list[ChatMessage], max_tokens: int = 1) -> Ending:
-        self.notes.clear()
-        self.streamed.clear()
+    def generate(
+        self, prompt: Prompt | list[ChatMessage], max_tokens: int = 1, **fields: Any
+    ) -> Finished | Failed:
+        self._talk.events.clear()
         if isinstance(prompt, list):
             prompt = ChatPrompt(prompt)
-        self.engine.generate(Generate(0, prompt, GREEDY, max_tokens=max_tokens, score_prompt=False))
-        return self.next_ending()
+        ending = self._talk.ask(Generate(2, prompt, GREEDY, max_tokens=max_tokens, **fields))
+        assert isinstance(ending, Finished | Failed)
+        return ending
 
-    def next_ending(self) -> Ending:
-        return self._endings.get(timeout=60)
-
-    def summary(self, prompt: Prompt | list[ChatMessage], max_tokens: int = 1) -> Summary:
-        ending = self.generate(prompt, max_tokens)
+    def summary(
+        self, prompt: Prompt | list[ChatMessage], max_tokens: int = 1, **fields: Any
+    ) -> Summary:
+        ending = self.generate(prompt, max_tokens, **fields)
         assert isinstance(ending, Finished), ending
         assert isinstance(ending.result, Summary)
         return ending.result
@@ -92,11 +84,17 @@ class Child:
         return self.summary(list(messages)).rendered_prompt
 
 
+@pytest.fixture(scope="module")
+def talk() -> Iterator[Conversation]:
+    """One process for all files: loading the next one unloads the last."""
+    talk = Conversation()
+    yield talk
+    assert talk.leave() == 0
+
+
 @pytest.fixture
-def child(tmp_path: Path) -> Iterator[Child]:
-    child = Child(tmp_path)
-    yield child
-    child.engine.close()
+def child(talk: Conversation, tmp_path: Path) -> Child:
+    return Child(talk, tmp_path)
 
 
 # --- A: chat templates ------------------------------------------------------------------------
@@ -296,13 +294,8 @@ def test_a_turn_marker_of_ordinary_tokens_ends_the_reply(speaking: Any, child: C
 def test_a_stop_string_that_is_the_turn_marker_stays_the_users(speaking: Any, child: Child) -> None:
     """B06, B10: who asked for it is told that it was met."""
     speaking(["one", "<|odd", "_end|>"], ODD)
-    child.engine.generate(
-        Generate(0, ChatPrompt([USER]), GREEDY, max_tokens=9, stop=["<|odd_end|>"])
-    )
-    ending = child.next_ending()
-    assert isinstance(ending, Finished)
-    assert isinstance(ending.result, Summary)
-    assert (ending.result.text, ending.result.stop_reason) == ("one", "stop_string")
+    stopped = child.summary([USER], max_tokens=9, stop=["<|odd_end|>"])
+    assert (stopped.text, stopped.stop_reason) == ("one", "stop_string")
 
 
 def test_a_turn_marker_in_the_middle_of_a_line_is_text(speaking: Any) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from app.engine.native import exp_and_sum
 from app.engine.protocol import Array
-from app.engine.shortlist import Scores, Shortlist, ShortlistFinder
+from app.engine.shortlist import Ids, Scores, Shortlist, ShortlistFinder
 
 _FLOOR: Final = np.float32(-120.0)
 """exp of it is 0 in float32: scores of −inf count as nothing instead of giving 0 · −inf."""
@@ -58,8 +58,10 @@ class Measurer:
         scores, if somebody has made one."""
         depth, weight = self._depth, self._weight
         k = max(min(k, len(depth)), 0)
-        if shortlist is None or len(shortlist) < k:
+        few = None if shortlist is None else shortlist.best_few(k)
+        if shortlist is None or few is None:
             shortlist = self._finder.find(scores, k)
+            few = shortlist.best_few(k) or _best_of_all(scores, k)
         best = np.float32(shortlist.best)
         np.subtract(scores, best, out=depth)
         total = exp_and_sum(depth, weight)
@@ -72,7 +74,7 @@ class Measurer:
             mean_depth = float(np.dot(weight, depth)) / total
         log_total = math.log(total)
         score = scores[token_id]
-        ids, values = _best(scores, shortlist, k)
+        ids, values = few
         return Measured(
             logprob=float(score - best) - log_total,
             rank=1 + _larger(scores, shortlist, score),
@@ -83,17 +85,10 @@ class Measurer:
         )
 
 
-def _best(
-    scores: Scores, shortlist: Shortlist, k: int
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Scores]:
-    """IDs and scores of the k largest, best first; of equals the smaller ID first."""
-    ids, values = shortlist.ids, shortlist.scores
-    if len(ids) < k:
-        ids = np.arange(len(scores))
-        values = scores
-    # The IDs ascend, and a stable sort leaves equals in their order.
-    order = np.argsort(-values, kind="stable")[:k]
-    return ids[order], values[order]
+def _best_of_all(scores: Scores, k: int) -> tuple[Ids, Scores]:
+    """The k largest where fewer than k have any probability: the rest in the order of their IDs."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    return order, scores[order]
 
 
 def _larger(scores: Scores, shortlist: Shortlist, score: np.float32) -> int:

@@ -254,14 +254,15 @@ class Candidates:
         """
         if self._is_written or not 0 < k <= len(self._scores) // 8:
             return
-        found = self._shortlist
-        if found is None or len(found) <= k:
+        found, best = self._shortlist, None
+        if found is not None:
+            best = _sure_scores(found, k + 1)
+        if found is None or best is None:
             found = self._finder.find(self._scores, k + 1)
-        if len(found) <= k:
+            best = _sure_scores(found, k + 1)
+        if best is None or len(set(best)) <= k:
             return
         few = found.scores
-        if len(set(np.sort(few)[-k - 1 :].tolist())) <= k:
-            return
         count = len(found)
         self._array["id"][:count] = found.ids
         self._array["logit"][:count] = few
@@ -308,6 +309,12 @@ class Candidates:
         raw = (ctypes.c_ubyte * (size * CANDIDATE.itemsize)).from_address(address)
         elsewhere: np.ndarray[Any, Any] = np.ctypeslib.as_array(raw).view(CANDIDATE)
         return elsewhere
+
+
+def _sure_scores(found: Shortlist, count: int) -> list[float] | None:
+    """The best `count` scores of all, ascending; None where not so many are sure to be listed."""
+    best: list[float] = np.sort(found.scores)[-count:].tolist()
+    return best if len(best) == count and best[0] >= found.limit else None
 
 
 class Batch:

@@ -46,6 +46,16 @@ class Shortlist(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.ids)
 
+    def best_few(self, k: int) -> tuple[Ids, Scores] | None:
+        """IDs and scores of the k best of all, best first; of equals the smaller ID first. None
+        where not so many are sure to be here."""
+        # The IDs ascend, and a stable sort leaves equals in their order.
+        order = np.argsort(-self.scores, kind="stable")[:k]
+        values = self.scores[order]
+        if len(order) < k or (k and values[-1] < self.limit):
+            return None
+        return self.ids[order], values
+
 
 _NOTHING: Final = (np.empty(0, np.int64), np.empty(0, np.float32))
 

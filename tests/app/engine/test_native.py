@@ -11,6 +11,7 @@ import pytest
 
 from app.engine import native
 from app.engine.native import CANDIDATE, AbortFlag, Batch, Candidates, NativeLog, llama
+from app.engine.shortlist import ShortlistFinder
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -215,6 +216,20 @@ def test_narrowed_candidates_hold_the_best(k: int, spread: float) -> None:
         assert np.array_equal(scores[view["id"]], view["logit"])
         assert np.all(np.diff(view["id"]) > 0)
     assert len(view) < 2000
+
+
+@pytest.mark.parametrize("k", [1, 40, 100, 500])
+def test_a_shortlist_that_is_too_short_for_a_stage_is_not_enough(k: int) -> None:
+    """It holds more than the stage keeps, but not for sure the best ones."""
+    source = np.random.default_rng(k)
+    candidates, finder = Candidates(50_000), ShortlistFinder(50_000)
+    for _ in range(10):
+        scores = source.normal(0, 3, 50_000).astype(np.float32)
+        candidates.fill(scores, finder.find(scores, 64))
+        candidates.narrow(k)
+        best = np.sort(scores)[-k:]
+        assert np.array_equal(np.sort(candidates.view["logit"])[-k:], best)
+        assert len(candidates.view) < 50_000
 
 
 def test_equal_scores_are_left_to_the_sorting_stage() -> None:

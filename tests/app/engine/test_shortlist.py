@@ -36,6 +36,25 @@ def test_it_lists_all_that_are_near_the_best_and_as_many_as_asked_for(
         assert int((found.scores >= found.limit).sum()) >= min(at_least, probable)
 
 
+@given(
+    scores=st.integers(1, 200).flatmap(lambda n: arrays(np.float32, n, elements=logits)),
+    at_least=st.integers(1, 250),
+    k=st.integers(0, 250),
+)
+def test_the_best_few_are_the_best_of_all_or_nothing_is_said(
+    scores: np.ndarray, at_least: int, k: int
+) -> None:
+    found = ShortlistFinder(len(scores)).find(scores, at_least)
+    few = found.best_few(k)
+    if few is None:
+        is_probable = np.isfinite(scores) & (scores >= np.float32(found.best) - WIDEST)
+        assert k > min(at_least, int(is_probable.sum()))
+    else:
+        order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k]
+        assert few[0].tolist() == order
+        assert few[1].tolist() == scores[order].tolist()
+
+
 @pytest.mark.parametrize("place", [0, 4_095, 4_096, 4_097])
 def test_what_does_not_fill_a_row_is_looked_at_too(place: int) -> None:
     scores = np.linspace(-1, 0, 4_098, dtype=np.float32)

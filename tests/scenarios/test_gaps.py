@@ -27,7 +27,7 @@ SCRIPT: dict[str, Any] = {
             "prefill": {"tokens": 4000, "ms": 800, "chunks": 40},
             "text": "Done.",
         },
-        {"text": MARKDOWN * 50, "ms": 2},
+        {"text": MARKDOWN * 50, "ms": 1},
     ],
 }
 

@@ -215,7 +215,7 @@ def test_a_chat_that_was_parked_among_others(
 def test_a_run_after_an_aborted_prefill(files: Files, name: str) -> None:
     """What the aborted run had finished is reused, what it had begun is gone."""
     session = files.session(name)
-    prompt = ids_of(session, " ".join(TALES * 6))[:220]
+    prompt = ids_of(session, " ".join(TALES * 4))[:140]
     fresh = alone(session, prompt, length=8)
     session = files.session(name)
     stop_in_prefill(session, prompt)
@@ -262,7 +262,7 @@ def test_a_chat_that_was_parked_alone_goes_on_as_if_it_had_not_been(
 def test_a_repeatable_run_is_the_same_to_the_last_bit(files: Files, name: str) -> None:
     """B14. Whatever happened before, and however often."""
     session = files.session(name)
-    prompt = ids_of(session, " ".join(TALES * 4))[:150]
+    prompt = ids_of(session, " ".join(TALES * 4))[:140]
     hot = Sampling([TopK(40), Temperature(1.0)], seed=11)
 
     def run() -> list[TokenTrace]:
@@ -294,7 +294,7 @@ def test_fresh_runs_after_an_aborted_one_are_the_same_to_the_last_bit(
     files: Files, name: str
 ) -> None:
     session = files.session(name)
-    prompt = ids_of(session, " ".join(TALES * 6))[:220]
+    prompt = ids_of(session, " ".join(TALES * 4))[:140]
     request = {"max_tokens": 6, "repeatable": True, "alternatives": 4}
     before = session.add(prompt, **request)
     session.run()

@@ -82,16 +82,17 @@ class ShortlistFinder:
         """At least so many candidates of `scores` [n_vocab], where there are as many with a
         probability."""
         rows, maxima = scores[: self._whole].reshape(self._shape), self._maxima
-        rows.max(axis=0, out=maxima)
+        np.maximum.reduce(rows, axis=0, out=maxima)
         at = max(self._width - max(at_least, 1), 0)
-        by_rank = np.partition(maxima, (at, self._width - 1))
-        best = by_rank[-1]
+        by_rank = maxima.copy()
+        by_rank.partition(at)
+        best = by_rank[at:].max()
         if len(self._rest):
             best = np.maximum(best, scores[self._whole :].max())
         if not math.isfinite(best):
             return Shortlist(float(best), math.nan, *_NOTHING)
         limit = max(by_rank[at], best - WIDEST)
-        columns = np.flatnonzero(maxima >= limit)
+        columns = (maxima >= limit).nonzero()[0]
         ids = (self._starts + columns).ravel()
         values = rows.take(columns, axis=1).ravel()
         if len(self._rest):

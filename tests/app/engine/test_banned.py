@@ -244,6 +244,7 @@ def test_who_draws_again_lets_others_write(
             assert any(isinstance(e, TokenArrived) and e.id == other for e in new)
     assert 0 < most <= REDRAW_S / 0.010 + 1
     assert 2 * most < sum(isinstance(e, TextTakenBack) for e in session.of(picky))
+    session.scheduler.stop(other)
     session.run()
     ending = session.ending(picky)
     assert isinstance(ending, Finished)

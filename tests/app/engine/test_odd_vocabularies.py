@@ -28,6 +28,8 @@ pytestmark = pytest.mark.weights
 
 Say = Callable[[Vocabulary, list[int]], str]
 
+NO_BYTES = ["<0x-1>", "<0xZZ>", "<0xFFF>", "<0x>"]
+
 
 @pytest.fixture
 def say(tmp_path: Path, native_log: NativeLog) -> Iterator[Say]:
@@ -77,8 +79,14 @@ def test_byte_tokens_are_shown_as_the_file_defines_them(say: Say, kind: int, sho
     assert say(vocabulary, [hello, line]) == f"hello{shown}"
 
 
-@pytest.mark.parametrize("model", ["plamo2", "llama"])
-@pytest.mark.parametrize("token", ["<0x-1>", "<0xZZ>", "<0xFFF>", "<0x>"])
+@pytest.mark.parametrize(
+    ("model", "token"),
+    [
+        *(("plamo2", token) for token in NO_BYTES),
+        ("llama", NO_BYTES[0]),
+        *(pytest.param("llama", token, marks=pytest.mark.soak) for token in NO_BYTES[1:]),
+    ],
+)
 def test_byte_tokens_of_no_byte_are_refused_or_end_the_child_alone(
     tmp_path: Path, model: str, token: str
 ) -> None:

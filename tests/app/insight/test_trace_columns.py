@@ -217,7 +217,7 @@ def test_a_real_trace_takes_less_than_600_bytes_per_token(
     prompt: Any = ChatPrompt([ChatMessage("user", "Write a long story about the sea.")])
     if which == "gemma_gguf":
         prompt = TextPrompt("Once upon a time, by the sea,")
-    traces = _real_trace(gguf, prompt, 120)
+    traces = _real_trace(gguf, prompt, 80)
     assert len(traces) > 60
     assert all(len(numbers(trace.alternative_ids)) == 64 for trace in traces)
     assert all(trace.stages for trace in traces)

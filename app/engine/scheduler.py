@@ -75,7 +75,8 @@ Clock = Callable[[], float]
 
 
 class Scheduler:
-    """Works on the sequences of one context. `emit` gets events and token records in order."""
+    """Works on the sequences of one context. `emit` gets events and token records in order.
+    `wake` is called where there is work again that no command has brought."""
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Scheduler:
         log: NativeLog,
         clock: Clock = time.perf_counter,
         options: LoadOptions | None = None,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         options = options or LoadOptions()
         self._weights = weights
@@ -91,6 +93,8 @@ class Scheduler:
         self._send = emit
         self._log = log
         self._clock = clock
+        self._wake = wake
+        self._is_stuck = False
         traits = _traits_of(weights)
         self._slots = [Slot(Cells(weights.context, s, traits)) for s in range(weights.n_slots)]
         cap = options.parked_bytes
@@ -129,6 +133,7 @@ class Scheduler:
             return request
         with self._lock:
             self._waiting.add(request)
+        self._is_stuck = False
         if generate.deadline_s > 0:  # only now, or it could come before there is what expires
             left = max(generate.deadline_s - (self._clock() - arrived), 0.0)
             request.timer = threading.Timer(left, self.expire, [generate.id])
@@ -138,11 +143,13 @@ class Scheduler:
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` would do anything now (a held slot waits for its choice)."""
-        return len(self._waiting) > 0 or any(
-            slot.reply is not None and (slot.reply.phase is not Phase.HELD or _has_news(slot.reply))
-            for slot in self._slots
-        )
+        """Whether `step` would do anything now: a held slot waits for its choice, and so does
+        who waits for a held slot's end."""
+        running = [slot.reply for slot in self._slots if slot.reply is not None]
+        if any(map(_has_news, running)):
+            return True
+        can_move = len(self._waiting) > 0 or any(r.phase is not Phase.HELD for r in running)
+        return can_move and not self._is_stuck
 
     @property
     def open_ids(self) -> set[int]:
@@ -152,10 +159,12 @@ class Scheduler:
 
     def step(self) -> None:
         """One batch. Returns without decoding where every slot waits for something."""
+        self._is_stuck = True
         self._sweep()
         self._begin_again()
         self._admit()
         rows = self._batching.build(self._end_full)
+        self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
             self._returned_at = 0.0
             self._tell()
@@ -229,6 +238,7 @@ class Scheduler:
             if request is not None:
                 request.expired = True
                 self._abort(request_id)
+        self._wake()
 
     def _abort(self, request_id: int) -> None:
         """Break off the decode in flight for a request that is in it. Needs the lock."""
@@ -364,8 +374,10 @@ class Scheduler:
             elif reply.request.expired:
                 self._end(slot, "deadline", f"{reply.request.generate.deadline_s:g} s")
             elif reply.phase is Phase.HELD and _has_news(reply):
+                self._is_stuck = False
                 self._guard(slot, self._writer.leave_hold)
             elif reply.phase is Phase.REDRAWING:
+                self._is_stuck = False
                 self._guard(slot, self._writer.draw_on)
 
     def _end(self, slot: Slot, reason: str, detail: str) -> None:
@@ -392,6 +404,7 @@ class Scheduler:
 
     def _release(self, slot: Slot) -> None:
         reply, slot.reply = slot.reply, None
+        self._is_stuck = False
         slot.used_at = self._clock()
         if reply is not None:
             self._close(reply)
@@ -539,5 +552,7 @@ def _traits_of(weights: Weights) -> Traits:
 
 
 def _has_news(reply: Reply) -> bool:
+    """Whether the commands or the clock want something of a reply, whatever it waits for."""
     request = reply.request
-    return request.stop or request.expired or not request.hold or request.choice is not None
+    is_chosen = not request.hold or request.choice is not None
+    return request.stop or request.expired or (reply.phase is Phase.HELD and is_chosen)

@@ -287,7 +287,13 @@ class Serving:
                 self._fail(command.id, refused.kind, refused.sentence, refused.evidence)
                 return
             self._weights = weights
-            self._scheduler = Scheduler(weights, self._emit, self._log, options=command.options)
+            self._scheduler = Scheduler(
+                weights,
+                self._emit,
+                self._log,
+                options=command.options,
+                wake=lambda: self._inbox.put(_Wake()),
+            )
         self._finish(command.id, weights.loaded)
 
     def _unload_as_asked(self, command: UnloadWeights) -> None:

@@ -266,7 +266,7 @@ def test_who_draws_again_can_be_stopped_and_held(
     assert isinstance(session.of(request)[-1], Held)
     session.scheduler.resume(request)
     session.scheduler.step()
-    assert session.scheduler.open_ids == {request}
+    assert session.scheduler.has_work
     session.scheduler.stop(request)
     session.run()
     assert isinstance(session.ending(request), Stopped)

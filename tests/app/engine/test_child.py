@@ -187,6 +187,16 @@ def test_step_mode_over_the_wire(talking: Conversation) -> None:
     assert talking.ending(2).result.text.startswith(" London")
 
 
+def test_a_reply_that_waits_for_a_choice_ends_at_its_deadline(talking: Conversation) -> None:
+    """Nobody else wakes the thread that would end it."""
+    began = time.monotonic()
+    talking.say(Generate(2, TextPrompt("Once"), GREEDY, hold=True, deadline_s=0.5))
+    talking.hear(Held, 2)
+    summary = talking.ending(2).result
+    assert (summary.stop_reason, summary.stop_detail) == ("deadline", "0.5 s")
+    assert 0.5 <= time.monotonic() - began < 10
+
+
 def test_threads_change_between_replies(talking: Conversation) -> None:
     assert talking.ask(SetThreads(2, 2)).result == Done()
     assert talking.ask(Generate(3, CAPITAL, GREEDY, max_tokens=1)).result.n_threads == 2

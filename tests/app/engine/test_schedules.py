@@ -341,6 +341,27 @@ def test_others_say_the_same_when_one_is_stopped_inside_a_step(
         assert ending.result.token_ids == alone[number]
 
 
+def test_who_waits_behind_held_replies_keeps_nobody_busy(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    """All slots wait for a choice: nothing can be done until one is made, for none of them."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    prompts = prompts_apart(6, 20)
+    holders = [session.add(ids, max_tokens=3, hold=True) for ids in prompts[:4]]
+    waiting = [session.add(ids, max_tokens=3) for ids in prompts[4:]]
+    run_to_the_end(session)
+    assert session.scheduler.open_ids == {*holders, *waiting}
+    session.scheduler.resume(holders[2])
+    run_to_the_end(session)
+    ended = {holders[2], *waiting}
+    assert all(isinstance(session.ending(request), Finished) for request in ended)
+    session.scheduler.expire(holders[0])
+    assert session.scheduler.has_work
+    session.scheduler.stop(holders[1])
+    run_to_the_end(session)
+    assert session.scheduler.open_ids == {holders[3]}
+
+
 # --- a step that failed ---------------------------------------------------------------------------
 
 

@@ -39,6 +39,16 @@ def starter(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
     weights.close()
 
 
+@pytest.fixture(scope="session")
+def gemma(gemma_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
+    """Gemma with the same settings: another architecture, with sliding windows."""
+    from native_session import load_quietly
+
+    weights = load_quietly(gemma_gguf, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
+    yield weights
+    weights.close()
+
+
 @pytest.fixture
 def session(starter: Weights, native_log: NativeLog) -> NativeSession:
     """A scheduler on the starter weights, with nothing in its cells."""

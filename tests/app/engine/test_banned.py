@@ -8,11 +8,11 @@ import random
 import numpy as np
 import pytest
 from native_chains import Array, native_chain
-from native_session import NativeSession, load_quietly
+from native_session import NativeSession
 
 from app.engine import writing as writing_module
 from app.engine.banned import BannedMatcher
-from app.engine.native import Batch, llama, scores_of
+from app.engine.native import Batch, NativeLog, llama, scores_of
 from app.engine.protocol import (
     AdaptiveP,
     Dist,
@@ -402,10 +402,9 @@ def test_a_near_miss_at_the_end_is_shown(session: NativeSession, starter: Weight
     assert session.streamed(request) == plain.text
 
 
-def test_sliding_window_weights_take_back(gemma_gguf: object, native_log: object) -> None:
-    weights = load_quietly(gemma_gguf, native_log, n_ctx=256, n_ubatch=64, n_threads=1)  # type: ignore[arg-type]
-    session = NativeSession(weights, native_log)  # type: ignore[arg-type]
-    prompt = weights.vocabulary.tokenize("Once upon a time, there was a", add_bos=True)
+def test_sliding_window_weights_take_back(gemma: Weights, native_log: NativeLog) -> None:
+    session = NativeSession(gemma, native_log)
+    prompt = gemma.vocabulary.tokenize("Once upon a time, there was a", add_bos=True)
     chain = [TopK(40), Temperature(0.9)]
     plain = session.reply(prompt, Sampling(chain, seed=2), max_tokens=14)
     sampling = Sampling(chain, seed=2, banned_strings=[plain.text[8:20], " of"])
@@ -414,7 +413,6 @@ def test_sliding_window_weights_take_back(gemma_gguf: object, native_log: object
     ending = session.ending(request)
     assert isinstance(ending, Finished)
     assert isinstance(ending.result, Summary)
-    theirs, times = bare_reply(weights, prompt, sampling, 14)
+    theirs, times = bare_reply(gemma, prompt, sampling, 14)
     assert ending.result.token_ids == theirs
     assert times > 0
-    weights.close()

@@ -12,13 +12,12 @@ are closer together than the bound.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
-from native_session import NativeSession, load_quietly
+from native_session import NativeSession
 
 from app.engine import space
 from app.engine.native import NativeLog
@@ -53,7 +52,7 @@ LENGTH = 12
 
 @dataclass
 class Files:
-    """Both files, loaded once for this module."""
+    """Both files, each with 1,024 tokens and chunks of 64."""
 
     weights: dict[str, Weights]
     log: NativeLog
@@ -62,15 +61,9 @@ class Files:
         return NativeSession(self.weights[name], self.log)
 
 
-@pytest.fixture(scope="module")
-def files(starter_gguf: Path, gemma_gguf: Path, native_log: NativeLog) -> Iterator[Files]:
-    loaded = {
-        name: load_quietly(path, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
-        for name, path in (("starter", starter_gguf), ("gemma", gemma_gguf))
-    }
-    yield Files(loaded, native_log)
-    for weights in loaded.values():
-        weights.close()
+@pytest.fixture
+def files(starter: Weights, gemma: Weights, native_log: NativeLog) -> Files:
+    return Files({"starter": starter, "gemma": gemma}, native_log)
 
 
 both = pytest.mark.parametrize("name", ["starter", "gemma"])

@@ -267,24 +267,20 @@ def test_a_parked_state_comes_back(make: Make, architecture: str) -> None:
 
 
 def test_a_window_that_has_moved_on_means_a_full_pass(
-    gemma_gguf: Path, native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+    gemma: Weights, native_log: NativeLog
 ) -> None:
     """A copy of a sliding-window file holds only the window: what is behind it is read again."""
-    weights = load_quietly(gemma_gguf, native_log, n_ctx=1024, n_ubatch=128, n_threads=1)
-    try:
-        session = NativeSession(weights, native_log)
-        ids = numbers(1, 560)
-        first = chat(session, ids, "a", length=2)
-        shorter = chat(session, ids[:540], "a", length=1)
-        assert (shorter.reused, shorter.reuse_source) == (539, "slot")
-        chat(session, [*ids, *first.token_ids], "a", length=1)
-        session.scheduler._space.vacate_all()
-        on = chat(session, [*ids, *first.token_ids, 40], "a", length=1)
-        assert (on.reuse_source, on.evaluated) == ("parked", 1)
-        back = chat(session, ids[:520], "a", length=1)
-        assert (back.reused, back.notes) == (0, [WINDOW_MOVED])
-    finally:
-        weights.close()
+    session = NativeSession(gemma, native_log)
+    ids = numbers(1, 560)
+    first = chat(session, ids, "a", length=2)
+    shorter = chat(session, ids[:540], "a", length=1)
+    assert (shorter.reused, shorter.reuse_source) == (539, "slot")
+    chat(session, [*ids, *first.token_ids], "a", length=1)
+    session.scheduler._space.vacate_all()
+    on = chat(session, [*ids, *first.token_ids, 40], "a", length=1)
+    assert (on.reuse_source, on.evaluated) == ("parked", 1)
+    back = chat(session, ids[:520], "a", length=1)
+    assert (back.reused, back.notes) == (0, [WINDOW_MOVED])
 
 
 # --- runs of cells --------------------------------------------------------------------------------

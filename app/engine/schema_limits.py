@@ -176,8 +176,8 @@ def sentences(found: Iterable[tuple[str, list[str]]]) -> list[str]:
         which = f"{', '.join(first)} and {last}" if first else last
         verb = "are" if first else "is"
         said.append(
-            f"The schema's {which} at {shown(place).strip(chr(39))} {verb} not held: the reply's "
-            "grammar cannot express it, so check the reply."
+            f"The schema's {which} at {shown(place).strip(chr(39))} {verb} not held: the grammar "
+            "made from it leaves that out, so check the reply."
         )
     if len(said) > MAX_SENTENCES:
         more = len(said) - MAX_SENTENCES + 1

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from native_chains import N_STEPS, Array, Steps, native_chain, random_sampling
-from native_session import load_quietly
 
 from app.engine.chain import Chain
-from app.engine.native import Candidates, NativeLog, llama
+from app.engine.native import Candidates, llama
 from app.engine.protocol import (
     AdaptiveP,
     Dist,
@@ -44,15 +42,10 @@ pytestmark = pytest.mark.weights
 
 
 @pytest.fixture(scope="module", params=["starter", "gemma"])
-def steps(
-    request: pytest.FixtureRequest, starter_gguf: Path, gemma_gguf: Path, native_log: NativeLog
-) -> Iterator[Steps]:
-    path = starter_gguf if request.param == "starter" else gemma_gguf
-    weights = load_quietly(path, native_log, n_ctx=256, n_ubatch=64, n_threads=1)
-    made = Steps(weights)
+def steps(request: pytest.FixtureRequest) -> Iterator[Steps]:
+    made = Steps(request.getfixturevalue(request.param))
     yield made
     made.close()
-    weights.close()
 
 
 def chain_of(sampling: Sampling, weights: Weights, prompt: list[int]) -> Chain:

@@ -52,15 +52,22 @@ def two_threads(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
 
 
 def write(
-    weights: Weights, log: NativeLog, *, governor: bool, tokens: int, **fields: object
+    weights: Weights,
+    log: NativeLog,
+    *,
+    governor: bool,
+    tokens: int,
+    most_s: float = 20.0,
+    **fields: object,
 ) -> NativeSession:
+    """A reply, stopped where it takes too long."""
     session = NativeSession(weights, log)
     session.scheduler = Scheduler(
         weights, session._take, log, options=LoadOptions(governor=governor)
     )
     ids = weights.vocabulary.tokenize("It was late in the autumn when the first ships came back")
     session.add(ids, Sampling(seed=1, ban_end_token=True), max_tokens=tokens, **fields)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + most_s
     while session.scheduler.has_work and time.monotonic() < deadline:
         session.scheduler.step()
     session.scheduler.stop(1)
@@ -81,7 +88,7 @@ def test_beside_a_busy_program_it_finds_the_better_number(
     fixed = {}
     for n_threads, tokens in ((2, 13), (1, 25)):
         two_threads.set_threads(n_threads)
-        session = write(two_threads, native_log, governor=False, tokens=tokens)
+        session = write(two_threads, native_log, governor=False, tokens=tokens, most_s=8)
         assert not any(isinstance(event, ThreadsChanged) for event in session.events)
         assert two_threads.n_threads == n_threads
         fixed[n_threads] = usual_ms(session, tokens - 1)

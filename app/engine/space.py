@@ -7,7 +7,7 @@ The longest beginning of a prompt that is already known is not computed again. I
     parked   in host memory: copied back
 
 What a slot leaves behind is parked if it is worth it, so that A, B, A, B … reads neither again.
-Idle slots keep only a few cells: each one slows every step a little.
+Idle slots keep nothing while others work: each cell slows every step a little.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from app.engine.cells import CANNOT_CUT, cells_in_use, common_length
 from app.engine.parking import Parked, Parking
 from app.engine.slot import Phase, Reply, Request, Slot
 
-MAX_IDLE_CELLS: Final = 512
-"""Cells that idle slots may keep while others work."""
+MAX_IDLE_CELLS: Final = 0
+"""Cells that idle slots may keep while others work: a copy to host memory and back takes
+milliseconds, once, and a cell slows every step."""
 
 PARK_FROM: Final = 32
 """Fewer cells are read again as fast as they are copied."""
@@ -221,7 +222,7 @@ class CellSpace:
     # --- leaving ----------------------------------------------------------------------------
 
     def thin_out(self) -> None:
-        """Let idle slots keep only a few cells, the ones used last; the others are parked."""
+        """Let idle slots keep so few cells, the ones used last; the others are parked."""
         busy = cells_in_use(slot.cells for slot in self._slots if not slot.is_idle)
         for slot in sorted(self._idle_with_cells(), key=lambda s: s.used_at):
             if self.used - busy <= MAX_IDLE_CELLS:

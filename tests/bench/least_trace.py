@@ -1,8 +1,9 @@
 """The least that a recorded reply can cost: what `ask` with the trace on is to be compared with.
 
-    PYTHONPATH=.:tests/app/engine .venv/bin/python tests/bench/least_trace.py FILE.gguf [TOKENS]
+    PYTHONPATH=.:tests/app/engine .venv/bin/python tests/bench/least_trace.py FILE.gguf [ROUNDS]
 
-Three loops in one process and one thread, in turn, with the same chain, seed and prompt:
+Three ways to write one reply, in one process and one thread, taking turns every few tokens, so
+that the machine's moods and the cache's length are the same for all:
 
     bare    llama_decode and llama_sampler_sample, nothing else (as `app/engine/bench_loop.py`)
     noted   the same, and a Python list takes the token
@@ -36,46 +37,48 @@ from app.engine.native import llama, scores_of
 from app.engine.protocol import Sampling
 from app.engine.shortlist import ShortlistFinder
 
-ROUNDS = 7
+BLOCK = 8
 TOP = 64
 
 
 def main() -> None:
-    tokens = int(sys.argv[2]) if len(sys.argv) > 2 else 96
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
     log = native.NativeLog()
     native.start(log)
-    weights = load_quietly(Path(sys.argv[1]), log, n_ctx=2048, governor=False)
-    loops: dict[str, Callable[[], Callable[[int], None]]] = {
-        "bare": lambda: lambda _token: None,
-        "noted": lambda: [].append,
-        "least": lambda: _least(weights),
+    weights = load_quietly(Path(sys.argv[1]), log, n_ctx=4096, governor=False)
+    ways: dict[str, Callable[[int], None]] = {
+        "bare": lambda _token: None,
+        "noted": [].append,
+        "least": _least(weights),
     }
-    spent: dict[str, list[float]] = {name: [] for name in loops}
-    for _ in range(ROUNDS):
-        for name, make in loops.items():
-            spent[name].append(_run(weights, make(), tokens))
-    print(f"{sys.argv[1]}, {weights.n_threads} threads, {tokens} tokens, {ROUNDS} rounds")
-    bare = statistics.median(spent["bare"])
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    write = _Writer(weights)
+    for _ in range(rounds):
+        for name, note in ways.items():
+            spent[name].append(write(note))
+    print(f"{sys.argv[1]}, {weights.n_threads} threads, {rounds} times {BLOCK} tokens of each")
     for name, times in spent.items():
-        middle = statistics.median(times)
-        print(f"{name:<6} {middle:7.3f} ms/token  bare ÷ it {bare / middle:.3f}")
+        ratios = [bare / it for bare, it in zip(spent["bare"], times, strict=True)]
+        share = f"bare ÷ it {statistics.median(ratios):.3f}"
+        print(f"{name:<6} {statistics.median(times):7.3f} ms/token  {share}")
 
 
-def _run(weights: Any, note: Callable[[int], None], tokens: int) -> float:
-    """Milliseconds per token."""
-    llama.llama_memory_clear(weights.memory, True)
-    chain = _chain(weights.vocabulary.n_vocab, sampling(1))
-    ids = weights.vocabulary.tokenize(TEXT, special=True)
-    _decode(weights.context, ids)
-    token = llama.llama_sampler_sample(chain, weights.context, -1)
-    began = time.perf_counter()
-    for _ in range(tokens):
-        note(token)
-        _decode(weights.context, [token])
-        token = llama.llama_sampler_sample(chain, weights.context, -1)
-    spent = time.perf_counter() - began
-    llama.llama_sampler_free(chain)
-    return spent / tokens * 1000
+class _Writer:
+    """One reply that goes on; a call writes a block and says how long a token took, in ms."""
+
+    def __init__(self, weights: Any) -> None:
+        self._context = weights.context
+        self._chain = _chain(weights.vocabulary.n_vocab, sampling(1))
+        _decode(self._context, weights.vocabulary.tokenize(TEXT, special=True))
+        self._token = llama.llama_sampler_sample(self._chain, self._context, -1)
+
+    def __call__(self, note: Callable[[int], None]) -> float:
+        began = time.perf_counter()
+        for _ in range(BLOCK):
+            note(self._token)
+            _decode(self._context, [self._token])
+            self._token = llama.llama_sampler_sample(self._chain, self._context, -1)
+        return (time.perf_counter() - began) / BLOCK * 1000
 
 
 def _least(weights: Any) -> Callable[[int], None]:

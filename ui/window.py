@@ -14,21 +14,21 @@ from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
-    QKeySequence,
     QMoveEvent,
     QResizeEvent,
-    QShortcut,
 )
 from PySide6.QtWidgets import QApplication, QMainWindow
 
 from app.chat.events import SettingsChanged
+from ui.actions import Actions
 from ui.chat_column import ChatColumn
 from ui.columns import Columns
 from ui.dialogs import choose_gguf, confirm_link
 from ui.following import Following
 from ui.place import WindowPlace
-from ui.sidebar.sidebar import NEW_CHAT_KEY, SEARCH_KEY, SETTINGS_KEY, SIDEBAR_KEY, Sidebar
+from ui.sidebar.sidebar import Sidebar
 from ui.theme import Theme
+from ui.window_actions import add_window_actions
 from ui.zoom import ZoomControl, stepped
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.columns)
         self._place = WindowPlace(self, self.columns, desk)
         self._zoom = ZoomControl(self)
+        self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self._connect_sidebar()
         self._connect_chat()
@@ -107,21 +108,7 @@ class MainWindow(QMainWindow):
         self.following.generating_changed.connect(self._on_generating_changed)
 
     def _connect_shortcuts(self) -> None:
-        keys = (
-            (NEW_CHAT_KEY, self.new_chat),
-            ("Ctrl+L", self.focus_composer),
-            (SEARCH_KEY, self.search),
-            ("Ctrl+Shift+F", self.search),
-            (SETTINGS_KEY, self.show_settings),
-            (SIDEBAR_KEY, self.toggle_sidebar),
-            ("Ctrl+O", self.open_gguf),
-            ("F2", self.rename),
-            ("Ctrl+Q", self.close),
-        )
-        for key, act in keys:
-            QShortcut(QKeySequence(key), self, act)
-        self._escape = QShortcut(QKeySequence("Esc"), self, self._desk.stop)
-        self._escape.setEnabled(False)
+        add_window_actions(self, self.action_registry, self._desk)
         self._zoom.requested.connect(self._on_zoom_requested)
         for widget in (
             self.chat.transcript.viewport(),
@@ -193,7 +180,7 @@ class MainWindow(QMainWindow):
         self.focus_composer()
 
     def _on_generating_changed(self, is_generating: bool) -> None:
-        self._escape.setEnabled(is_generating)
+        self.action_registry.hear("stop", is_generating)
 
     def _on_zoom_requested(self, direction: int) -> None:
         percent = stepped(self._theme.zoom_percent, direction) if direction else 100

@@ -1,0 +1,124 @@
+"""The one registry of what can be done in the window: name, title, keys, act.
+
+Command palette, shortcut list and menus read it, so whatever is not in it cannot be found by
+name. What must hold: a name is given once, a key of the window means one thing, and an action
+that is not enabled does nothing, by whichever way it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QAction, QKeySequence, QShortcut
+from PySide6.QtWidgets import QMenu, QWidget
+
+
+def always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that can be done.
+
+    `shortcut` is what is shown; `other_keys` do the same. `place` says in words where the key
+    works ("In the chat list"), empty: everywhere in the window. `binds` False: a widget hears
+    the key itself (Enter in the composer) and the registry only shows it.
+    """
+
+    name: str
+    title: str
+    shortcut: str
+    run: Callable[[], object]
+    is_enabled: Callable[[], bool] = always
+    group: str = "Chat"
+    place: str = ""
+    other_keys: tuple[str, ...] = ()
+    binds: bool = True
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.shortcut, *self.other_keys) if self.shortcut else self.other_keys
+
+
+class Actions(QObject):
+    """Every action of a window, in the order in which they were added.
+
+    The keys of an action are heard in the whole window, or in `scope` and what it holds.
+    """
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._actions: dict[str, Action] = {}
+        self._shortcuts: dict[str, QShortcut] = {}
+
+    def __iter__(self) -> Iterator[Action]:
+        return iter(tuple(self._actions.values()))
+
+    def __getitem__(self, name: str) -> Action:
+        return self._actions[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._actions
+
+    def add(self, action: Action, scope: QWidget | None = None) -> None:
+        """Raises ValueError for a name or a key of the window that is given already."""
+        if action.name in self._actions:
+            raise ValueError(f"there is an action {action.name!r} already")
+        if action.binds and scope is None:
+            self._check_keys(action)
+        self._actions[action.name] = action
+        if action.binds and action.keys:
+            self._shortcuts[action.name] = self._bound(action, scope)
+
+    def run(self, name: str) -> None:
+        """Do it, if it can be done now."""
+        action = self._actions[name]
+        if action.is_enabled():
+            action.run()
+
+    def show_shortcut(self, name: str, shortcut: str) -> None:
+        """Another key is shown for an action whose key a widget hears itself."""
+        self._actions[name] = replace(self._actions[name], shortcut=shortcut)
+
+    def hear(self, name: str, is_heard: bool) -> None:
+        """Whether the action takes its key. For keys that mean something else at other times,
+        as Escape does; others stay heard and do nothing while they are not enabled."""
+        self._shortcuts[name].setEnabled(is_heard)
+
+    def fill_menu(self, menu: QMenu, *names: str) -> None:
+        """Entries for these actions, with their keys; an empty name is a line between."""
+        for name in names:
+            if not name:
+                menu.addSeparator()
+                continue
+            action = self._actions[name]
+            entry = QAction(action.title, menu)
+            if action.shortcut:
+                # Shown only: a second bound key would make both ambiguous.
+                entry.setText(f"{action.title}\t{native(action.shortcut)}")
+            entry.setEnabled(action.is_enabled())
+            entry.triggered.connect(lambda _=False, name=name: self.run(name))
+            menu.addAction(entry)
+
+    def _bound(self, action: Action, scope: QWidget | None) -> QShortcut:
+        shortcut = QShortcut(scope or self._window)
+        shortcut.setKeys([QKeySequence(key) for key in action.keys])
+        if scope is not None:
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        shortcut.activated.connect(lambda name=action.name: self.run(name))
+        return shortcut
+
+    def _check_keys(self, action: Action) -> None:
+        for other in self._actions.values():
+            shared = set(map(native, action.keys)) & set(map(native, other.keys))
+            if shared and other.binds and not other.place and not action.place:
+                raise ValueError(f"{shared.pop()!r} is the key of {other.name!r} already")
+
+
+def native(sequence: str) -> str:
+    """A key as the platform's menus write it."""
+    return QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)

@@ -57,7 +57,7 @@ bench: $(APP_STAMP)
 	@$(PY) main.py bench $(ARGS)
 
 soak: $(DEV_STAMP)
-	$(PY) -m pytest -m soak $(PYTEST_ARGS)
+	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 # The environment. An interrupted installation leaves no stamp and is taken up again.
 

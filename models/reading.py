@@ -78,7 +78,7 @@ def list_trash(connection: Connection) -> tuple[Conversation, ...]:
 
 
 def load_conversation(
-    connection: Connection, conversation_id: str
+    connection: Connection, conversation_id: str, newest: int | None = None
 ) -> tuple[Conversation, tuple[Message, ...]]:
     """A leaf that is missing or of another conversation: the newest message is taken."""
     row = conversation_row(connection, conversation_id)
@@ -91,7 +91,7 @@ def load_conversation(
         leaf_row = connection.scalar(
             select(func.max(MessageRow.row_id)).where(MessageRow.conversation_row_id == row.row_id)
         )
-    return conversation_from(row), _path(connection, conversation_id, leaf_row)
+    return conversation_from(row), _path(connection, conversation_id, leaf_row, newest)
 
 
 def conversation_row(connection: Connection, conversation_id: str) -> Row[Any]:
@@ -112,6 +112,14 @@ def load_path(connection: Connection, conversation_id: str, leaf_id: str) -> tup
     if leaf.conversation_row_id != conversation.row_id:
         raise NotFoundError("This message is not in that conversation.")
     return _path(connection, conversation_id, leaf.row_id)
+
+
+def load_above(
+    connection: Connection, conversation_id: str, message_id: str, newest: int
+) -> tuple[Message, ...]:
+    """The last `newest` messages of the path that ends above this message."""
+    row = message_row(connection, message_id)
+    return _path(connection, conversation_id, row.parent_row_id, newest)
 
 
 def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
@@ -172,20 +180,34 @@ def message_count(connection: Connection, conversation_row_id: int) -> int:
 
 
 def _path(
-    connection: Connection, conversation_id: str, leaf_row_id: int | None
+    connection: Connection,
+    conversation_id: str,
+    leaf_row_id: int | None,
+    newest: int | None = None,
 ) -> tuple[Message, ...]:
+    """From the root to that message, or the last `newest` of it."""
     if leaf_row_id is None:
         return ()
-    bound = connection.scalar(select(func.count()).select_from(MessageRow))
+    # No path is longer, and unlike the count this is known without looking at every message.
+    bound = newest or connection.scalar(select(func.max(MessageRow.row_id)))
     rows = connection.execute(_PATH, {"leaf": leaf_row_id, "bound": bound}).all()
     # Sorted here: SQLite would copy every text into a temporary table to sort.
-    return _records_along(sorted(rows, key=lambda row: -row[-1]), conversation_id)
+    rows = sorted(rows, key=lambda row: -row[-1])
+    above = _id_above(connection, rows[0][0]) if newest and rows else None
+    return _records_along(rows, conversation_id, above)
 
 
-def _records_along(rows: Sequence[Sequence[Any]], conversation_id: str) -> tuple[Message, ...]:
+def _id_above(connection: Connection, message_id: str) -> str | None:
+    """The message's parent."""
+    parent_row_id = message_row(connection, message_id).parent_row_id
+    return connection.scalar(select(MessageRow.id).where(MessageRow.row_id == parent_row_id))
+
+
+def _records_along(
+    rows: Sequence[Sequence[Any]], conversation_id: str, parent_id: str | None
+) -> tuple[Message, ...]:
     """Each row's parent is the one before it."""
     messages: list[Message] = []
-    parent_id: str | None = None
     for row in rows:
         sibling_index, sibling_count, _height = row[-3:]
         messages.append(message_from(row, conversation_id, parent_id, sibling_index, sibling_count))

@@ -128,12 +128,15 @@ class Store:
         self,
         conversation_id: str,
         callback: Callback[tuple[Conversation, tuple[Message, ...]]] | None = None,
+        newest: int | None = None,
     ) -> Future[tuple[Conversation, tuple[Message, ...]]]:
         """The conversation and its active path, root first; NotFoundError.
 
-        `rendered_prompt` is None in these messages (it may be large): `load_message` has it.
+        newest: only so many of its last messages; `load_above` has those before. The path is
+        whole if its first message has no parent. `rendered_prompt` is None in these messages
+        (it may be large): `load_message` has it.
         """
-        return self._read(lambda c: reading.load_conversation(c, conversation_id), callback)
+        return self._read(lambda c: reading.load_conversation(c, conversation_id, newest), callback)
 
     def create_conversation(
         self, conversation: Conversation, callback: Callback[Conversation] | None = None
@@ -220,6 +223,18 @@ class Store:
     ) -> Future[tuple[Message, ...]]:
         """From the root to that message, both included."""
         return self._read(lambda c: reading.load_path(c, conversation_id, leaf_id), callback)
+
+    def load_above(
+        self,
+        conversation_id: str,
+        message_id: str,
+        newest: int,
+        callback: Callback[tuple[Message, ...]] | None = None,
+    ) -> Future[tuple[Message, ...]]:
+        """The last `newest` messages of the path that ends above that one, root first."""
+        return self._read(
+            lambda c: reading.load_above(c, conversation_id, message_id, newest), callback
+        )
 
     def siblings(
         self, message_id: str, callback: Callback[tuple[Message, ...]] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -184,3 +185,69 @@ def test_ten_thousand_messages_open_at_once(store: Store, execute: Callable[...,
     assert store.leaf_below("id1").result() == "id10000"
     assert len(statements) < 12
     assert elapsed_s < 5.0  # loose, for busy machines: 0.3 s were measured on one
+
+
+def test_path_comes_in_parts_that_join_without_a_gap(store: Store) -> None:
+    conversation = a_conversation()
+    store.create_conversation(conversation)
+    last = None
+    for number in range(10):
+        last = store.append_message(a_message(conversation, last, content=str(number))).result()
+    assert last is not None
+    whole = store.load_conversation(conversation.id).result()[1]
+    tail = store.load_conversation(conversation.id, newest=4).result()[1]
+    assert [m.content for m in tail] == ["6", "7", "8", "9"]
+    middle = store.load_above(conversation.id, tail[0].id, 4).result()
+    first = store.load_above(conversation.id, middle[0].id, 4).result()
+    assert [m.content for m in first] == ["0", "1"]
+    assert first[0].parent_id is None
+    assert first + middle + tail == whole
+    assert store.load_above(conversation.id, first[0].id, 4).result() == ()
+
+
+def test_newest_part_of_a_short_path_is_the_whole(store: Store) -> None:
+    conversation = a_conversation()
+    store.create_conversation(conversation)
+    message = store.append_message(a_message(conversation)).result()
+    assert store.load_conversation(conversation.id, newest=200).result()[1] == (message,)
+
+
+def test_opening_reads_no_more_than_the_newest_part(
+    store: Store, execute: Callable[..., Any]
+) -> None:
+    """Counted in SQLite's own steps: what is read must not grow with the conversation."""
+    steps = []
+    for name, length in (("short", 1000), ("long", 20000)):
+        conversation = a_conversation(id=name, active_leaf_id=f"{name}{length}")
+        store.create_conversation(conversation).result()
+        first = execute("SELECT coalesce(max(row_id), 0) FROM message")[0][0]
+        execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) "
+            "INSERT INTO message (row_id, id, conversation_row_id, parent_row_id, role, state, "
+            "created_us, is_pinned, content, reasoning) "
+            "SELECT ?2 + i, ?3 || i, (SELECT row_id FROM conversation WHERE id = ?3), "
+            "iif(i = 1, NULL, ?2 + i - 1), 'user', 'complete', i, 0, 'text', '' FROM n",
+            length,
+            first,
+            name,
+        )
+        steps.append(store._read(partial(_steps_of_opening, conversation_id=name), None).result(60))
+    assert 0 < steps[1] <= steps[0] * 1.5
+
+
+def _steps_of_opening(connection: Connection, conversation_id: str) -> int:
+    """How many hundreds of SQLite's steps the last 200 messages cost."""
+    counted = 0
+
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    driver: Any = connection.connection.driver_connection
+    driver.set_progress_handler(count, 100)
+    try:
+        assert len(reading.load_conversation(connection, conversation_id, 200)[1]) == 200
+    finally:
+        driver.set_progress_handler(None, 0)
+    return counted

@@ -1,6 +1,6 @@
 """The least that a recorded reply can cost: what `ask` with the trace on is to be compared with.
 
-    PYTHONPATH=.:tests/app/engine .venv/bin/python tests/bench/least_trace.py FILE.gguf [ROUNDS]
+    PYTHONPATH=.:tests/app/engine python tests/bench/least_trace.py FILE.gguf [ROUNDS [AT_ONCE]]
 
 Three ways to write one reply, in one process and one thread, taking turns every few tokens, so
 that the machine's moods and the cache's length are the same for all:
@@ -30,33 +30,38 @@ from typing import Any
 import msgspec
 from native_session import load_quietly
 
-from app.bench_sides import TEXT, sampling
+from app.bench_sides import TEXT
 from app.engine import native
 from app.engine.measuring import Measurer
-from app.engine.native import llama, scores_of
-from app.engine.protocol import Sampling
+from app.engine.native import Batch, llama, scores_of
 from app.engine.shortlist import ShortlistFinder
 
 BLOCK = 8
 TOP = 64
 
+Note = Callable[[int, int], None]
+"""Takes the batch row and the token that was drawn from it."""
+
 
 def main() -> None:
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
+    sequences = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     log = native.NativeLog()
     native.start(log)
     weights = load_quietly(Path(sys.argv[1]), log, n_ctx=4096, governor=False)
-    ways: dict[str, Callable[[int], None]] = {
-        "bare": lambda _token: None,
-        "noted": [].append,
+    noted: list[int] = []
+    ways: dict[str, Note] = {
+        "bare": lambda _row, _token: None,
+        "noted": lambda _row, token: noted.append(token),
         "least": _least(weights),
     }
     spent: dict[str, list[float]] = {name: [] for name in ways}
-    write = _Writer(weights)
+    write = _Writer(weights, sequences)
     for _ in range(rounds):
         for name, note in ways.items():
             spent[name].append(write(note))
-    print(f"{sys.argv[1]}, {weights.n_threads} threads, {rounds} times {BLOCK} tokens of each")
+    what = f"{sequences} at once, {rounds} times {BLOCK} tokens of each"
+    print(f"{sys.argv[1]}, {weights.n_threads} threads, {what}")
     for name, times in spent.items():
         ratios = [bare / it for bare, it in zip(spent["bare"], times, strict=True)]
         share = f"bare ÷ it {statistics.median(ratios):.3f}"
@@ -64,32 +69,51 @@ def main() -> None:
 
 
 class _Writer:
-    """One reply that goes on; a call writes a block and says how long a token took, in ms."""
+    """Replies to one prompt, written in one batch that goes on; a call writes a block and says how
+    long a token took, in ms."""
 
-    def __init__(self, weights: Any) -> None:
+    def __init__(self, weights: Any, sequences: int) -> None:
         self._context = weights.context
-        self._chain = _chain(weights.vocabulary.n_vocab, sampling(1))
-        _decode(self._context, weights.vocabulary.tokenize(TEXT, special=True))
-        self._token = llama.llama_sampler_sample(self._chain, self._context, -1)
+        self._chains = [_chain(weights.vocabulary.n_vocab, seed + 1) for seed in range(sequences)]
+        self._batch = Batch(512, sequences)
+        ids = weights.vocabulary.tokenize(TEXT, special=True)
+        self._batch.add(ids, 0, 0, want_scores=True)
+        self._decode()
+        for sequence in range(1, sequences):
+            llama.llama_memory_seq_cp(weights.memory, 0, sequence, -1, -1)
+        self._tokens = [self._draw(chain, -1) for chain in self._chains]
+        self._position = len(ids)
 
-    def __call__(self, note: Callable[[int], None]) -> float:
+    def __call__(self, note: Note) -> float:
         began = time.perf_counter()
         for _ in range(BLOCK):
-            note(self._token)
-            _decode(self._context, [self._token])
-            self._token = llama.llama_sampler_sample(self._chain, self._context, -1)
-        return (time.perf_counter() - began) / BLOCK * 1000
+            for sequence, token in enumerate(self._tokens):
+                self._batch.add([token], self._position, sequence, want_scores=True)
+            self._decode()
+            self._position += 1
+            for row, chain in enumerate(self._chains):
+                self._tokens[row] = token = self._draw(chain, row)
+                note(row, token)
+        return (time.perf_counter() - began) / BLOCK / len(self._chains) * 1000
+
+    def _draw(self, chain: Any, row: int) -> int:
+        return int(llama.llama_sampler_sample(chain, self._context, row))
+
+    def _decode(self) -> None:
+        if llama.llama_decode(self._context, self._batch.native) != 0:
+            sys.exit("llama_decode failed")
+        self._batch.clear()
 
 
-def _least(weights: Any) -> Callable[[int], None]:
+def _least(weights: Any) -> Note:
     n_vocab = weights.vocabulary.n_vocab
     measurer, finder = Measurer(n_vocab), ShortlistFinder(n_vocab)
     pieces = [weights.vocabulary.piece(i).decode("utf-8", "replace") for i in range(n_vocab)]
     encode = msgspec.json.Encoder().encode
     out = os.open(os.devnull, os.O_WRONLY)
 
-    def note(token: int) -> None:
-        scores = scores_of(weights.context, -1, n_vocab)
+    def note(row: int, token: int) -> None:
+        scores = scores_of(weights.context, row, n_vocab)
         found = measurer.measure(scores, token, TOP, finder.find(scores, TOP))
         ids = found.alternative_ids.tolist()
         shares = map(math.exp, found.alternative_logprobs.tolist())
@@ -105,7 +129,7 @@ def _least(weights: Any) -> Callable[[int], None]:
     return note
 
 
-def _chain(n_vocab: int, wanted: Sampling) -> Any:
+def _chain(n_vocab: int, seed: int) -> Any:
     chain = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
     for stage in (
         llama.llama_sampler_init_penalties(n_vocab, 64, 1.0, 0.0, 0.0),
@@ -113,16 +137,10 @@ def _chain(n_vocab: int, wanted: Sampling) -> Any:
         llama.llama_sampler_init_top_p(0.95, 1),
         llama.llama_sampler_init_min_p(0.05, 1),
         llama.llama_sampler_init_temp(0.8),
-        llama.llama_sampler_init_dist(wanted.seed),
+        llama.llama_sampler_init_dist(seed),
     ):
         llama.llama_sampler_chain_add(chain, stage)
     return chain
-
-
-def _decode(context: Any, ids: list[int]) -> None:
-    array = (llama.llama_token * len(ids))(*ids)
-    if llama.llama_decode(context, llama.llama_batch_get_one(array, len(ids))) != 0:
-        sys.exit("llama_decode failed")
 
 
 if __name__ == "__main__":

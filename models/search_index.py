@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_CJK = re.compile(
+CJK_PATTERN = (
     "[\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
 )
-_CJK_AT_END = re.compile(f"{_CJK.pattern}$")
+_CJK = re.compile(CJK_PATTERN)
+_CJK_AT_END = re.compile(f"{CJK_PATTERN}$")
 
 _STATEMENTS = (
     """
@@ -123,11 +124,15 @@ def query_for(text: str) -> str:
 
         'hello "big wor'  ->  '"hello" "big wor" *'
     """
-    is_finished = text.rstrip().endswith('"') and text.count('"') % 2 == 0
     queries = [query for piece in pieces(text) if (query := _phrase(piece))]
-    if queries and not is_finished and not queries[-1].endswith("*"):
+    if queries and not is_finished(text) and not queries[-1].endswith("*"):
         queries[-1] += " *"
     return " ".join(queries)
+
+
+def is_finished(text: str) -> bool:
+    """Whether the last piece is whole: it stands in quotation marks."""
+    return text.rstrip().endswith('"') and text.count('"') % 2 == 0
 
 
 def pieces(text: str) -> list[str]:

@@ -1,4 +1,9 @@
-"""A code block: a quiet card with the language, a copy button and highlighted lines."""
+"""A code block: a quiet card with the language, a copy button and highlighted lines.
+
+Lines do not wrap: a card that is too narrow is moved sideways, all parts of long code
+together. Only code with a line of many thousands of letters wraps, as it cannot be found
+sideways either.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from PySide6.QtGui import QColor, QPainter, QPainterPath
 
 from ui.markdown.blocks import CodeBlock
 from ui.markdown.highlight import Run, runs
+from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FormatRun, TextLines, utf16_length
 
@@ -18,7 +24,10 @@ RADIUS = 10
 
 
 class CodeLayout:
-    """One part of a code block; only the first has a header, only the last a rounded foot."""
+    """One part of a code block; only the first has a header, only the last a rounded foot.
+
+    `content_width`: of the widest line of the whole code, where that is known.
+    """
 
     has_header: bool
 
@@ -28,6 +37,9 @@ class CodeLayout:
         styles: Styles,
         width: float,
         colored: Sequence[Run] | None = None,
+        *,
+        content_width: float = 0.0,
+        wraps: bool = False,
     ) -> None:
         self._block = block
         self._styles = styles
@@ -36,7 +48,7 @@ class CodeLayout:
         self.has_header = block.is_first
         self._top = styles.px(HEADER) if block.is_first else 0.0
         inner = max(styles.px(40), width - 2 * styles.px(PADDING))
-        option = text_option(is_code=True)
+        option = text_option(is_code=True, wraps=wraps)
         option.setTabStopDistance(styles.code_tab)
         if colored is None:
             colored = list(runs(block.code, block.language))
@@ -48,8 +60,10 @@ class CodeLayout:
             styles.code_step,
             runs=found,
             option=option,
-            hangs=True,
+            hangs=wraps,
         )
+        content = inner if wraps else max(content_width, self._lines.natural_width)
+        self.sideways = Sideways(content, inner)
         bottom = styles.px(PADDING) if block.is_last else 0.0
         self.height = self._top + self._lines.height + bottom
         self.natural_width = width
@@ -64,6 +78,14 @@ class CodeLayout:
         right = self._width - self._styles.px(8)
         return QRectF(right - side, (self._top - side) / 2 + self._styles.px(1), side, side)
 
+    def bar_rect(self) -> QRectF:
+        """The track of the bar; empty where there is none."""
+        if not self._block.is_last or not self.sideways.limit:
+            return QRectF()
+        px = self._styles.px
+        y = self.height - px(PADDING / 2) - px(BAR) / 2
+        return QRectF(px(PADDING), y, self.sideways.room, px(BAR))
+
     def paint(
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
     ) -> None:
@@ -73,10 +95,22 @@ class CodeLayout:
         if self.has_header:
             self._paint_header(painter, at)
         painter.setPen(QColor(styles.colors.ink))
-        self._lines.paint(painter, at + self._offset(), selection, styles, clip)
+        place = at + self._offset()
+        if not self.sideways.limit:
+            self._lines.paint(painter, place, selection, styles, clip)
+            return
+        painter.save()
+        # A hair of the padding is left to letters that reach out of their own width.
+        room = card.adjusted(styles.px(PADDING / 2), 0, -styles.px(PADDING / 2), 0)
+        painter.setClipRect(room, Qt.ClipOperation.IntersectClip)
+        moved = place - QPointF(self.sideways.shift, 0)
+        self._lines.paint(painter, moved, selection, styles, clip)
+        painter.restore()
+        if self._block.is_last:
+            paint_bar(painter, self.sideways, self.bar_rect().translated(at), styles)
 
     def position_at(self, point: QPointF) -> int:
-        return self._lines.position_at(point - self._offset())
+        return self._lines.position_at(point - self._offset() + QPointF(self.sideways.shift, 0))
 
     def link_at(self, point: QPointF) -> str:
         return ""

@@ -21,7 +21,8 @@ from ui.markdown.code_layout import CodeLayout
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.document import Document
 from ui.markdown.highlight import Run, runs_of_part
-from ui.markdown.segments import CodeGroup, Segment, SegmentKind
+from ui.markdown.segments import MAX_CHARS, CodeGroup, Segment, SegmentKind
+from ui.markdown.sideways import Sideways
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.table_layout import TableLayout
 from ui.markdown.text_layout import TextLines, span_runs
@@ -32,7 +33,10 @@ QUOTE_INDENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A place inside a layout that can be pressed: "copy_code", "open_link"."""
+    """A place inside a layout that can be pressed: "copy_code", "open_link".
+
+    "scroll_sideways" is a place for the keyboard only: the arrow keys move what is in it.
+    """
 
     rect: QRectF
     name: str
@@ -230,8 +234,12 @@ class SegmentLayout:
     def actions(self) -> list[Action]:
         """What can be pressed in this segment."""
         found = []
-        for placed in self.placed:
+        for i, placed in enumerate(self.placed):
             layout = placed.layout
+            if (view := sideways_of(layout)) is not None and view.limit and self._is_stop(layout):
+                what = "code" if isinstance(layout, CodeLayout) else "table"
+                label = f"Move the {what} sideways with the arrow keys"
+                found.append(Action(placed.rect, "scroll_sideways", label, str(i)))
             if isinstance(layout, CodeLayout) and layout.has_header:
                 code = self.group.code if self.group is not None else f"{layout.text}\n"
                 rect = layout.copy_rect().translated(placed.rect.topLeft())
@@ -240,6 +248,22 @@ class SegmentLayout:
                 for rect, target in layout.links():
                     place = rect.translated(placed.rect.topLeft())
                     found.append(Action(place, "open_link", f"Open {target}", target))
+        return found
+
+    def _is_stop(self, layout: BlockLayout) -> bool:
+        """Whether the keyboard stops at this part: once in long code, once in a long table."""
+        if isinstance(layout, CodeLayout):
+            return layout.has_header
+        return not self.segment.part
+
+    def bars(self) -> list[tuple[int, QRectF]]:
+        """The tracks of the bars under what is wider than the column, by block."""
+        found = []
+        for i, placed in enumerate(self.placed):
+            if isinstance(placed.layout, CodeLayout | TableLayout):
+                rect = placed.layout.bar_rect()
+                if not rect.isEmpty():
+                    found.append((i, rect.translated(placed.rect.topLeft())))
         return found
 
     def end_point(self) -> QPointF | None:
@@ -267,12 +291,24 @@ class SegmentLayout:
         if isinstance(block, TextBlock):
             return TextLayout(block, styles, width)
         if isinstance(block, CodeBlock):
-            return CodeLayout(block, styles, width, self._colored())
+            return self._code_layout(block, width)
         if isinstance(block, TableBlock):
-            return TableLayout(block, styles, width, self._first_table())
+            is_last = self.segment.is_last_part
+            return TableLayout(block, styles, width, self._first_table(), is_last=is_last)
         if isinstance(block, LiteralBlock):
             return LiteralLayout(block, styles, width)
         return RuleLayout(styles, width)
+
+    def _code_layout(self, block: CodeBlock, width: float) -> CodeLayout:
+        group = self.segment.group if self.segment.kind is SegmentKind.CODE else None
+        return CodeLayout(
+            block,
+            self._styles,
+            width,
+            self._colored(),
+            content_width=self._styles.code_width(group.longest) if group else 0.0,
+            wraps=group.is_broken if group else len(block.code) > MAX_CHARS,
+        )
 
     def _colored(self) -> list[Run] | None:
         """The colours of this part of a long code block, where the whole has been coloured."""
@@ -333,6 +369,11 @@ class SegmentLayout:
         else:
             box = QRectF(rect.left() - gap - wide, rect.top(), wide, step)
             painter.drawText(box, middle | Qt.AlignmentFlag.AlignRight, marker)
+
+
+def sideways_of(layout: BlockLayout) -> Sideways | None:
+    """How far a layout is moved, where it can be."""
+    return layout.sideways if isinstance(layout, CodeLayout | TableLayout) else None
 
 
 def _is_card(placed: PlacedBlock) -> bool:

@@ -54,7 +54,8 @@ class CodeGroup:
 
     `is_broken`: a line was too long for one part, so the parts' lines are not the code's.
     `runs` are the colours of the whole code, by line, once they were computed: parts that are
-    coloured alone do not know that they begin inside a string.
+    coloured alone do not know that they begin inside a string. `longest` is the line that takes
+    the most columns: how wide all parts are.
     """
 
     language: str = ""
@@ -62,6 +63,12 @@ class CodeGroup:
     is_closed: bool = False
     is_broken: bool = False
     runs: list[list[tuple[int, int, str]]] | None = None
+    longest: str = ""
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        if columns_of(line) > columns_of(self.longest):
+            self.longest = line
 
     @property
     def code(self) -> str:
@@ -114,6 +121,13 @@ def indent_of(line: str) -> int:
         else:
             break
     return width
+
+
+def columns_of(line: str) -> int:
+    """About how many columns of a fixed-pitch font a line takes; wide letters take two."""
+    if line.isascii():
+        return len(line) + 3 * line.count("\t")
+    return len(line) + 3 * line.count("\t") + sum(char > "\u10ff" for char in line)
 
 
 class Tail:
@@ -195,7 +209,7 @@ class Tail:
         if self.lines and (len(self.lines) >= MAX_CODE_LINES or self.chars >= MAX_CHARS):
             self._cut_part()
         line = line[min(self.fence_indent, len(line) - len(line.lstrip(" "))) :]
-        group.lines.append(line)
+        group.add(line)
         for i, piece in enumerate(_pieces(line, MAX_CHARS)):
             if i:
                 group.is_broken = True
@@ -378,6 +392,7 @@ class Tail:
         parts = [self.first] if self.first is not None else []
 
         def keep(segment: Segment) -> None:
+            segment.is_last_part = False
             parts.append(segment)
             emit(segment)
 

@@ -89,6 +89,10 @@ class Styles:
     def code_tab(self) -> float:
         return 4 * QFontMetricsF(self.code).horizontalAdvance(" ")
 
+    def code_width(self, line: str) -> float:
+        """How wide a line of code is, tabs included."""
+        return QFontMetricsF(self.code).horizontalAdvance(line.expandtabs(4))
+
     def span_format(
         self, span: Span, *, is_heading: bool = False, level: int = 0
     ) -> QTextCharFormat:
@@ -144,10 +148,11 @@ class Styles:
         return made
 
 
-def text_option(*, is_rtl: bool = False, is_code: bool = False) -> QTextOption:
+def text_option(*, is_rtl: bool = False, is_code: bool = False, wraps: bool = True) -> QTextOption:
     """Wrap at words, anywhere where a word is too long; right-to-left text starts at the right."""
     option = QTextOption()
-    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    mode = QTextOption.WrapMode
+    option.setWrapMode(mode.WrapAtWordBoundaryOrAnywhere if wraps else mode.NoWrap)
     direction = Qt.LayoutDirection.RightToLeft if is_rtl else Qt.LayoutDirection.LeftToRight
     option.setTextDirection(direction)
     align = Qt.AlignmentFlag.AlignRight if is_rtl and not is_code else Qt.AlignmentFlag.AlignLeft

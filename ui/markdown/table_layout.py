@@ -1,4 +1,4 @@
-"""A table that fits its column: wide columns give way first, words wrap, rows are ruled."""
+"""A table: wide columns give way first, and what still does not fit is moved sideways."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from ui.markdown.blocks import Span, TableBlock, plain_text
 from ui.markdown.direction import is_right_to_left
+from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import TextLines, span_runs, utf16_length
 
 PAD_X = 10
 PAD_Y = 5
+COMFORT = 150
+"""Text in cells wraps down to this width, no further: then the table is moved sideways."""
+BAR_ROOM = 12
 
 _ALIGNS = {
     "right": Qt.AlignmentFlag.AlignRight,
@@ -32,10 +36,19 @@ class _Cell:
 
 
 class TableLayout:
-    """`text` has a tab between cells and a line feed between rows."""
+    """`text` has a tab between cells and a line feed between rows.
+
+    `is_last`: no further part of the same table follows.
+    """
 
     def __init__(
-        self, block: TableBlock, styles: Styles, width: float, first: TableBlock | None = None
+        self,
+        block: TableBlock,
+        styles: Styles,
+        width: float,
+        first: TableBlock | None = None,
+        *,
+        is_last: bool = True,
     ) -> None:
         self._styles = styles
         self._aligns = block.aligns
@@ -46,20 +59,46 @@ class TableLayout:
         measured = [model.header, *model.rows]
         self._widths = column_widths(measured, styles, width)
         self._width = sum(self._widths)
+        self.sideways = Sideways(self._width, width)
         self._cells: list[list[_Cell]] = []
         self._tops: list[float] = []
         self._has_header = not block.is_continuation
         self.text = plain_text(block)
-        self.height = self._place(rows)
-        self.natural_width = self._width
+        self._rows_height = self.height = self._place(rows)
+        self._has_bar = is_last and self.sideways.limit > 0
+        if self._has_bar:
+            self.height += styles.px(BAR_ROOM)
+        self.natural_width = min(self._width, width)
 
     def paint(
+        self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
+    ) -> None:
+        if not self.sideways.limit:
+            self._paint_rows(painter, at, selection, clip)
+            return
+        painter.save()
+        room = QRectF(at.x(), at.y(), self.sideways.room, self._rows_height)
+        painter.setClipRect(room, Qt.ClipOperation.IntersectClip)
+        self._paint_rows(painter, at - QPointF(self.sideways.shift, 0), selection, clip)
+        painter.restore()
+        if self._has_bar:
+            paint_bar(painter, self.sideways, self.bar_rect().translated(at), self._styles)
+
+    def bar_rect(self) -> QRectF:
+        """The track of the bar; empty where there is none."""
+        if not self._has_bar:
+            return QRectF()
+        px = self._styles.px
+        y = self._rows_height + px(BAR_ROOM / 2) - px(BAR) / 2
+        return QRectF(0, y, self.sideways.room, px(BAR))
+
+    def _paint_rows(
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
     ) -> None:
         line = QColor(self._styles.colors.line)
         thick = max(1.0, round(self._styles.px(1)))
         for i, (row, top) in enumerate(zip(self._cells, self._tops, strict=True)):
-            bottom = self._tops[i + 1] if i + 1 < len(self._tops) else self.height
+            bottom = self._tops[i + 1] if i + 1 < len(self._tops) else self._rows_height
             if at.y() + bottom < clip.top() or at.y() + top > clip.bottom():
                 continue
             y = round(at.y() + bottom)
@@ -71,12 +110,14 @@ class TableLayout:
                 cell.lines.paint(painter, place, part, self._styles, clip)
 
     def position_at(self, point: QPointF) -> int:
+        point = point + QPointF(self.sideways.shift, 0)
         cell = self._cell_at(point)
         if cell is None:
             return 0
         return cell.start + cell.lines.position_at(point - QPointF(cell.x, cell.y))
 
     def link_at(self, point: QPointF) -> str:
+        point = point + QPointF(self.sideways.shift, 0)
         cell = self._cell_at(point)
         if cell is None or not cell.links:
             return ""
@@ -139,8 +180,9 @@ def column_widths(
     rows: list[tuple[tuple[Span, ...], ...]], styles: Styles, width: float
 ) -> list[float]:
     """Widths of the columns: as wide as they like where that fits. Else the widest give way,
-    down to a common width, so that short columns stay on one line; no column becomes
-    narrower than its longest word while there is room for all of them."""
+    down to a common width, so that short columns stay on one line. No column becomes narrower
+    than its longest word, or than a comfortable width where its text is longer than that: so
+    all of them together may be wider than `width`."""
     count = max((len(row) for row in rows), default=0)
     pad = 2 * styles.px(PAD_X) + 2
     wanted = [pad] * count
@@ -152,8 +194,10 @@ def column_widths(
             least[column] = max(least[column], word + pad)
     if sum(wanted) <= width:
         return wanted
+    comfort = min(styles.px(COMFORT), width)
+    least = [max(a, min(b, comfort)) for a, b in zip(least, wanted, strict=True)]
     if sum(least) >= width:
-        return [width * part / sum(least) for part in least]
+        return least
     return _levelled(wanted, least, width)
 
 

@@ -49,7 +49,8 @@ MAX_HANG = 0.5
 class TextLines:
     """A wrapped text in one font with formats on top. `text` uses line feeds.
 
-    `hangs`: the rest of a line that wraps stands behind the line's own indent (code).
+    `hangs`: the rest of a line that wraps stands behind the line's own indent (code). Where
+    `option` does not wrap, `natural_width` may be more than `width`.
     """
 
     def __init__(

@@ -13,8 +13,9 @@ from PySide6.QtGui import QPainter
 
 from ui.markdown.document import Document
 from ui.markdown.highlight import needs_group_highlight
-from ui.markdown.layouts import Action, SegmentLayout
+from ui.markdown.layouts import Action, SegmentLayout, sideways_of
 from ui.markdown.segments import CodeGroup, Segment, SegmentKind
+from ui.markdown.sideways import grip
 from ui.markdown.styles import Styles
 from ui.transcript.heights import Heights
 
@@ -23,6 +24,10 @@ KEPT_AROUND_PX = 2000
 
 Spot = tuple[int, int, int]
 """Segment, block, UTF-16 position."""
+
+
+BlockPlace = tuple[int, int]
+"""Segment and block."""
 
 
 @dataclass(slots=True)
@@ -41,6 +46,7 @@ class Body:
         self._boxes: list[_Box] = []
         self._heights = Heights()
         self._is_read = False
+        self._shifts: dict[BlockPlace, float] = {}
 
     @property
     def is_read(self) -> bool:
@@ -76,6 +82,7 @@ class Body:
         self._boxes = []
         self._heights = Heights()
         self._is_read = False
+        self._shifts.clear()
 
     def read(self) -> None:
         """Take over what the document says now; segments that did not change stay."""
@@ -186,7 +193,10 @@ class Body:
             y = self._heights.top(i)
             for action in layout.actions():
                 rect = action.rect.translated(0, y)
-                found.append(Action(rect, action.name, action.label, action.payload))
+                payload = action.payload
+                if action.name == "scroll_sideways":
+                    payload = f"{i}:{payload}"
+                found.append(Action(rect, action.name, action.label, payload))
         return found
 
     def first_known(self, top: float, bottom: float) -> int | None:
@@ -208,6 +218,73 @@ class Body:
         point = self._boxes[-1].layout.end_point()
         return point + QPointF(0, self._heights.top(len(self._boxes) - 1)) if point else None
 
+    # Sideways
+
+    def sideways_at(self, point: QPointF) -> BlockPlace | None:
+        """What can be moved sideways at a point."""
+        found = self._at(point)
+        if found is None:
+            return None
+        i, layout, inside = found
+        for j, placed in enumerate(layout.placed):
+            view = sideways_of(placed.layout)
+            if view is not None and view.limit and placed.rect.contains(inside):
+                return i, j
+        return None
+
+    def bar_at(self, point: QPointF) -> tuple[BlockPlace, QRectF] | None:
+        """The bar at a point: what it moves, and its track."""
+        found = self._at(point)
+        if found is None:
+            return None
+        i, layout, inside = found
+        for block, track in layout.bars():
+            if grip(track, self._styles).contains(inside):
+                return (i, block), track
+        return None
+
+    def move_sideways(self, place: BlockPlace, step: float) -> bool:
+        """Move code or a table by so many pixels, all its parts; whether anything moved."""
+        i, block = place
+        layout = self._boxes[i].layout if i < len(self._boxes) else None
+        if layout is None or block >= len(layout.placed):
+            return False
+        view = sideways_of(layout.placed[block].layout)
+        if view is None or not view.move(step):
+            return False
+        first = i - self._boxes[i].segment.part
+        self._shifts[first, block] = view.shift
+        for j, box in enumerate(self._boxes[first:], first):
+            if j - box.segment.part != first:
+                break
+            self._shift(j)
+        return True
+
+    def drag_sideways(self, place: BlockPlace, track: QRectF, dx: float) -> bool:
+        """Move what a bar belongs to as its handle is dragged by so many pixels."""
+        layout = self._boxes[place[0]].layout if place[0] < len(self._boxes) else None
+        if layout is None or place[1] >= len(layout.placed):
+            return False
+        view = sideways_of(layout.placed[place[1]].layout)
+        return view is not None and self.move_sideways(place, view.step_of_drag(dx, track))
+
+    def _at(self, point: QPointF) -> tuple[int, SegmentLayout, QPointF] | None:
+        if not self._boxes or not 0 <= point.y() < self._heights.total:
+            return None
+        i = self._heights.at(point.y())
+        layout = self._boxes[i].layout
+        return (i, layout, point - QPointF(0, self._heights.top(i))) if layout else None
+
+    def _shift(self, i: int) -> None:
+        """Bring a segment's layout to where its parts were moved."""
+        box = self._boxes[i]
+        if not self._shifts or box.layout is None:
+            return
+        for j, placed in enumerate(box.layout.placed):
+            view = sideways_of(placed.layout)
+            if view is not None:
+                view.set(self._shifts.get((i - box.segment.part, j), 0.0))
+
     # Inside
 
     def _lay_out(self, i: int) -> bool:
@@ -222,6 +299,7 @@ class Body:
             box.layout = SegmentLayout(
                 self.document, box.segment, self._styles, width, is_first=True
             )
+        self._shift(i)
         old = self._heights[i]
         self._heights.set(i, box.layout.height)
         return old != box.layout.height

@@ -85,6 +85,10 @@ class MessageItem:
         """The texts that are shown."""
         return [body for _section, body in self._bodies()]
 
+    def sections(self) -> list[tuple[int, Body]]:
+        """The texts that are shown, with the section that each is."""
+        return self._bodies()
+
     # Changing
 
     def set_message(self, message: Message) -> None:
@@ -211,8 +215,10 @@ class MessageItem:
         for section, body in self._bodies():
             rect = self.section_rect(section)
             for action in body.actions(top - rect.top(), bottom - rect.top()):
-                moved = action.rect.translated(rect.topLeft())
-                found.append(Action(moved, action.name, action.label, action.payload))
+                moved, payload = action.rect.translated(rect.topLeft()), action.payload
+                if action.name == "scroll_sideways":
+                    payload = f"{section}:{payload}"
+                found.append(Action(moved, action.name, action.label, payload))
         if trouble := self._trouble_lines():
             name, label = self._way_out()
             found.append(Action(self._trouble_button(trouble), name, label, ""))

@@ -29,6 +29,7 @@ _BY_KEYBOARD = (
     Qt.FocusReason.ShortcutFocusReason,
 )
 _ENTERS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+_SIDEWAYS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 SPOKEN_CHARS = 4000
 
 
@@ -106,6 +107,8 @@ class Keyboard:
 
     def _press_plain(self, key: int) -> bool:
         view, bar = self._view, self._view.verticalScrollBar()
+        if key in _SIDEWAYS and self._slide(_SIDEWAYS[key]):
+            return True
         match key:
             case Qt.Key.Key_Up | Qt.Key.Key_Down:
                 self._step_message(1 if key == Qt.Key.Key_Down else -1)
@@ -123,6 +126,14 @@ class Keyboard:
                 view.clear_selection()
             case _:
                 return False
+        return True
+
+    def _slide(self, direction: int) -> bool:
+        """Whether the keyboard is on code or a table that the arrow keys move sideways."""
+        action = self.action()
+        if action is None or action.name != "scroll_sideways" or self.current is None:
+            return False
+        self._view.sliding.step(self.current, action, direction)
         return True
 
     def _step_message(self, step: int) -> None:

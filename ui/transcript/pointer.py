@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
 
 SCROLL_MS = 30
+KEYBOARD_ONLY = frozenset({"open_link", "scroll_sideways"})
+"""Places that only Tab stops at; the mouse has its own way to them."""
 
 
 class Pointer:
@@ -55,6 +57,8 @@ class Pointer:
         point = event.position()
         self._hover(point)
         self._pressed_at = self._last = point
+        if self._view.sliding.press(point):
+            return
         if self.index is not None and self.hovered is not None:
             self._pressed = (self.index, self.hovered)
             return
@@ -75,6 +79,8 @@ class Pointer:
     def move(self, event: QMouseEvent) -> None:
         point = event.position()
         self._last = point
+        if self._view.sliding.move(point):
+            return
         if not self._is_selecting:
             self._hover(point)
             return
@@ -91,6 +97,8 @@ class Pointer:
         self._is_selecting = False
         self._scroll.stop()
         point = event.position()
+        if self._view.sliding.release():
+            return
         if self._pressed is not None:
             pressed, self._pressed = self._pressed, None
             self._hover(point)
@@ -177,7 +185,7 @@ class Pointer:
             return None
         inside = point - self._view.item_origin(index)
         for action in self._view.rows.item(index).actions(inside.y(), inside.y()):
-            if action.name != "open_link" and action.rect.contains(inside):
+            if action.name not in KEYBOARD_ONLY and action.rect.contains(inside):
                 return index, action
         return None
 
@@ -187,6 +195,8 @@ class Pointer:
         shape = Qt.CursorShape.ArrowCursor
         if hovered is not None or self.link_at(point):
             shape = Qt.CursorShape.PointingHandCursor
+        elif self._view.sliding.is_over_bar(point):
+            shape = Qt.CursorShape.ArrowCursor
         elif index is not None and self._is_on_text(index, point):
             shape = Qt.CursorShape.IBeamCursor
         self._view.viewport().setCursor(shape)

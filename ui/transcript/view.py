@@ -25,6 +25,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QShowEvent,
+    QWheelEvent,
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QPushButton, QToolTip, QWidget
 
@@ -41,6 +42,7 @@ from ui.transcript.keyboard import Keyboard
 from ui.transcript.pointer import Pointer
 from ui.transcript.rows import Rows
 from ui.transcript.selection import Selection, selected_text, whole
+from ui.transcript.sliding import Sliding
 
 SIDE_PX = 24
 TOP_PX = 24
@@ -88,6 +90,7 @@ class TranscriptView(QAbstractScrollArea):
         self._done_timer = self._single_shot(self._on_done_over)
         self._coloring = Coloring(self, self._on_colored)
         self.keyboard = Keyboard(self)
+        self.sliding = Sliding(self)
         self.pointer = Pointer(self)
         self._news = self._news_button()
         theme.changed.connect(self._on_theme_changed)
@@ -491,6 +494,10 @@ class TranscriptView(QAbstractScrollArea):
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         self.pointer.double_click(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if not self.sliding.wheel(event):
+            super().wheelEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self.pointer.show_menu(event)

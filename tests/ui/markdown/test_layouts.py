@@ -111,10 +111,19 @@ def line_starts(layout: SegmentLayout, styles: Styles) -> list[int]:
     ]
 
 
+def wrapped_code(code: str, styles: Styles) -> SegmentLayout:
+    """Code as it is laid out where one of its lines is too long for one part."""
+    document = Document(f"```\n{code}\n```")
+    group = document.segments[0].group
+    assert group is not None
+    group.is_broken = True
+    return SegmentLayout(document, document.segments[0], styles, WIDTH, is_first=True)
+
+
 @pytest.mark.parametrize("start", ["", "é🙂 = 1\n"])
 def test_wrapped_code_hangs_behind_its_own_indent(styles: Styles, start: str) -> None:
-    source = f"```\n{start}    if {'alpha and ' * 9}:\n        pass\n```"
-    begin, *more, last = line_starts(laid_out(source, styles), styles)[bool(start) :]
+    code = f"{start}    if {'alpha and ' * 9}:\n        pass"
+    begin, *more, last = line_starts(wrapped_code(code, styles), styles)[bool(start) :]
     letter = QFontMetricsF(styles.code).horizontalAdvance(" ")
     assert len(more) >= 2
     assert all(abs(x - begin - 2 * letter) < letter for x in more)
@@ -122,13 +131,12 @@ def test_wrapped_code_hangs_behind_its_own_indent(styles: Styles, start: str) ->
 
 
 def test_deeply_indented_code_keeps_room_for_its_words(styles: Styles) -> None:
-    source = f"```\n{' ' * 200}{'word ' * 30}\n```"
-    layout = laid_out(source, styles)
+    layout = wrapped_code(f"{' ' * 200}{'word ' * 30}", styles)
     assert max(line_starts(layout, styles)[-3:]) < WIDTH * 0.6
 
 
 def test_positions_in_wrapped_code_find_their_way_back(styles: Styles) -> None:
-    layout = laid_out(f"```\n    if {'alpha and ' * 9}:\n```", styles)
+    layout = wrapped_code(f"    if {'alpha and ' * 9}:", styles)
     code = layout.placed[0].layout
     assert isinstance(code, CodeLayout)
     found = {

@@ -356,7 +356,6 @@ class Chain:
             native.sorted = False
         is_whole = is_whole and not step.kind.orders
         if snapshots is not None:
-            was_sorted = was_sorted and not is_whole
             snapshots.append(_snapshot(step, candidates, is_whole, before, was_sorted))
         return is_whole
 
@@ -434,9 +433,9 @@ def _snapshot(
         return Snapshot(name)
     if isinstance(step.stage, Temperature) and step.stage.t > 0:
         return Snapshot(name, scale=step.stage.t)
-    if name in _ONLY_REMOVES and native.size == before:
+    if name in _ONLY_REMOVES and native.size == before and was_sorted == bool(native.sorted):
         return Snapshot(name)
-    if was_sorted and name in _CUTS_SORTED:
+    if was_sorted and not is_whole and name in _CUTS_SORTED:
         return Snapshot(name, first=int(native.size))
     view = candidates.view
     return Snapshot(name, None if is_whole else view["id"].copy(), view["logit"].copy())

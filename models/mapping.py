@@ -19,11 +19,14 @@ from typing import Any, TypeVar
 from sqlalchemy import Row
 
 from models.records import (
+    Attachment,
     Conversation,
     ConversationKind,
+    Folder,
     Message,
     MessageCounts,
     MessageState,
+    Preset,
     Role,
     Weights,
 )
@@ -44,6 +47,7 @@ MESSAGE_COLUMNS = (
     "state",
     "created_us",
     "is_pinned",
+    "trashed_us",
     "stop_reason",
     "error",
     "seed",
@@ -84,14 +88,14 @@ def to_us(time: datetime) -> int:
     return (aware - _EPOCH) // _MICROSECOND
 
 
-def conversation_values(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns for fields of a conversation by their names."""
+def columns_for(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns for fields of a record by their names, without its place in a tree."""
     return dict(_column(name, value) for name, value in changes.items())
 
 
-def message_values(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns for fields of a message by their names, without its place in the tree."""
-    return dict(_column(name, value) for name, value in changes.items())
+def object_value(value: Mapping[str, Any]) -> str | None:
+    """JSON of an object, None for an empty one."""
+    return json.dumps(value) if value else None
 
 
 def _column(name: str, value: Any) -> tuple[str, Any]:
@@ -103,7 +107,9 @@ def _column(name: str, value: Any) -> tuple[str, Any]:
         case "kind" | "role" | "state":
             return name, str(value)
         case "settings":
-            return name, json.dumps(value) if value else None
+            return name, object_value(value)
+        case "value":
+            return name, json.dumps(value)
         case "counts":
             measured = {key: v for key, v in asdict(value).items() if v is not None}
             return name, json.dumps(measured) if measured else None
@@ -149,6 +155,8 @@ def conversation_from(row: Row[Any]) -> Conversation:
         preset_id=_text_or_none(row.preset_id),
         active_leaf_id=_text_or_none(row.active_leaf_id),
         is_titled_by_user=bool(row.is_titled_by_user),
+        settings=_object(row.settings),
+        copied_from=_text_or_none(row.copied_from),
     )
 
 
@@ -171,6 +179,7 @@ def message_from(
         state,
         created_us,
         is_pinned,
+        trashed_us,
         stop_reason,
         error,
         seed,
@@ -207,6 +216,7 @@ def message_from(
         counts=_NO_COUNTS if counts is None else _counts(counts),
         sibling_index=sibling_index,
         sibling_count=sibling_count,
+        trashed_at=None if trashed_us is None else from_us(trashed_us),
     )
 
 
@@ -218,7 +228,48 @@ def weights_from(row: Row[Any]) -> Weights:
         last_used_at=None if row.last_used_us is None else from_us(row.last_used_us),
         fast_hash=_text_or_none(row.fast_hash),
         sha256=_text_or_none(row.sha256),
+        settings=_object(row.settings),
     )
+
+
+def folder_from(row: Row[Any]) -> Folder:
+    return Folder(
+        id=_text(row.id),
+        name=_text(row.name),
+        created_at=from_us(row.created_us),
+        parent_id=_text_or_none(row.parent_id),
+        position=_number(row.position) or 0,
+    )
+
+
+def attachment_from(row: Row[Any]) -> Attachment:
+    """`conversation_id` and `message_id` are columns of the question, not of the table."""
+    return Attachment(
+        id=_text(row.id),
+        conversation_id=_text(row.conversation_id),
+        name=_text(row.name),
+        text=_text(row.text),
+        size_bytes=_number(row.size_bytes) or 0,
+        created_at=from_us(row.created_us),
+        message_id=_text_or_none(row.message_id),
+        tokens=_number(row.tokens),
+        position=_number(row.position) or 0,
+    )
+
+
+def preset_from(row: Row[Any]) -> Preset:
+    return Preset(
+        id=_text(row.id),
+        name=_text(row.name),
+        created_at=from_us(row.created_us),
+        updated_at=from_us(row.updated_us),
+        value=_object(row.value),
+        position=_number(row.position) or 0,
+    )
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _text(value: Any) -> str:

@@ -3,11 +3,15 @@
 Paths are walked by SQLite: one recursive query per question, however long the path is. Each
 recursion is bounded by the number of messages there are, so that a damaged tree (a message
 that is its own ancestor) ends too.
+
+Messages that were deleted are on no path and no version of anything; asked for by its id
+(`load_message`) each is still there.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,9 +33,10 @@ _PATH = text(
     )
     SELECT {", ".join(f"m.{name}" for name in MESSAGE_COLUMNS)},
         (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
-            AND s.parent_row_id IS m.parent_row_id AND s.row_id < m.row_id) AS sibling_index,
+            AND s.parent_row_id IS m.parent_row_id AND s.trashed_us IS NULL
+            AND s.row_id < m.row_id) AS sibling_index,
         (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
-            AND s.parent_row_id IS m.parent_row_id) AS sibling_count,
+            AND s.parent_row_id IS m.parent_row_id AND s.trashed_us IS NULL) AS sibling_count,
         path.height
     FROM path JOIN message AS m ON m.row_id = path.row_id
     """
@@ -42,7 +47,8 @@ _LEAF_BELOW = text(
     WITH RECURSIVE below(row_id) AS (
         SELECT :top
         UNION ALL
-        SELECT (SELECT max(m.row_id) FROM message AS m WHERE m.parent_row_id = below.row_id)
+        SELECT (SELECT max(m.row_id) FROM message AS m
+            WHERE m.parent_row_id = below.row_id AND m.trashed_us IS NULL)
         FROM below WHERE below.row_id IS NOT NULL
         LIMIT :bound
     )
@@ -50,7 +56,35 @@ _LEAF_BELOW = text(
     """
 )
 
+_LIVING_ANCESTOR = text(
+    """
+    WITH RECURSIVE path(row_id, parent_row_id, trashed_us) AS (
+        SELECT row_id, parent_row_id, trashed_us FROM message WHERE row_id = :leaf
+        UNION ALL
+        SELECT m.row_id, m.parent_row_id, m.trashed_us
+        FROM path JOIN message AS m ON m.row_id = path.parent_row_id
+        WHERE path.trashed_us IS NOT NULL
+        LIMIT :bound
+    )
+    SELECT row_id FROM path WHERE trashed_us IS NULL
+    """
+)
+_NEWEST_ALIVE = text(
+    """
+    SELECT max(row_id) FROM message
+    WHERE conversation_row_id = :conversation AND trashed_us IS NULL
+    """
+)
+_NEWEST_VERSION = text(
+    """
+    SELECT max(row_id) FROM message
+    WHERE conversation_row_id = :conversation AND parent_row_id IS :parent AND trashed_us IS NULL
+    """
+)
+
 _COLUMNS = [MessageRow.__table__.columns[name] for name in MESSAGE_COLUMNS]
+
+_TRASHED = MESSAGE_COLUMNS.index("trashed_us")
 
 # --- conversations ----------------------------------------------------------------------------
 
@@ -82,15 +116,7 @@ def load_conversation(
 ) -> tuple[Conversation, tuple[Message, ...]]:
     """A leaf that is missing or of another conversation: the newest message is taken."""
     row = conversation_row(connection, conversation_id)
-    leaf_row = connection.scalar(
-        select(MessageRow.row_id).where(
-            MessageRow.id == row.active_leaf_id, MessageRow.conversation_row_id == row.row_id
-        )
-    )
-    if leaf_row is None:
-        leaf_row = connection.scalar(
-            select(func.max(MessageRow.row_id)).where(MessageRow.conversation_row_id == row.row_id)
-        )
+    leaf_row = _living_leaf_row(connection, row)
     return conversation_from(row), _path(connection, conversation_id, leaf_row, newest)
 
 
@@ -129,6 +155,7 @@ def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
         .where(
             MessageRow.conversation_row_id == row.conversation_row_id,
             MessageRow.parent_row_id.is_not_distinct_from(row.parent_row_id),
+            MessageRow.trashed_us.is_(None),
         )
         .order_by(MessageRow.row_id)
     ).all()
@@ -141,10 +168,33 @@ def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
 
 def leaf_below(connection: Connection, message_id: str) -> str:
     top = message_row(connection, message_id)
-    bound = message_count(connection, top.conversation_row_id) + 1
-    rows = connection.execute(_LEAF_BELOW, {"top": top.row_id, "bound": bound}).scalars().all()
-    leaf_id = connection.scalar(select(MessageRow.id).where(MessageRow.row_id == rows[-1]))
-    return str(leaf_id)
+    leaf_row = _leaf_row_below(connection, top.conversation_row_id, top.row_id)
+    return str(connection.scalar(select(MessageRow.id).where(MessageRow.row_id == leaf_row)))
+
+
+def _living_leaf_row(connection: Connection, conversation: Row[Any]) -> int | None:
+    """Where the active leaf was deleted: the newest living one below what is left above it."""
+    leaf = connection.execute(
+        select(MessageRow.row_id, MessageRow.trashed_us).where(
+            MessageRow.id == conversation.active_leaf_id,
+            MessageRow.conversation_row_id == conversation.row_id,
+        )
+    ).one_or_none()
+    within = {"conversation": conversation.row_id}
+    if leaf is None:
+        return connection.scalar(_NEWEST_ALIVE, within)
+    if leaf.trashed_us is None:
+        return int(leaf.row_id)
+    bound = message_count(connection, conversation.row_id) + 1
+    above: int | None = connection.scalar(_LIVING_ANCESTOR, {"leaf": leaf.row_id, "bound": bound})
+    newest = connection.scalar(_NEWEST_VERSION, within | {"parent": above})
+    return above if newest is None else _leaf_row_below(connection, conversation.row_id, newest)
+
+
+def _leaf_row_below(connection: Connection, conversation_row_id: int, row_id: int) -> int:
+    bound = message_count(connection, conversation_row_id) + 1
+    rows = connection.execute(_LEAF_BELOW, {"top": row_id, "bound": bound}).scalars().all()
+    return int(rows[-1])
 
 
 def load_message(connection: Connection, message_id: str) -> Message:
@@ -154,8 +204,9 @@ def load_message(connection: Connection, message_id: str) -> Message:
     ).one()
     conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
     rows = _sibling_rows(connection, row.conversation_row_id, row.parent_row_id)
-    index = rows.index(row.row_id)
-    return message_from(values, conversation_id, parent_id, index, len(rows), values[-1])
+    index = bisect_left(rows, row.row_id)
+    count = max(len(rows), index + 1)  # a deleted one is not among them
+    return message_from(values, conversation_id, parent_id, index, count, values[-1])
 
 
 def message_row(connection: Connection, message_id: str) -> Row[int, int, int | None]:
@@ -206,9 +257,11 @@ def _id_above(connection: Connection, message_id: str) -> str | None:
 def _records_along(
     rows: Sequence[Sequence[Any]], conversation_id: str, parent_id: str | None
 ) -> tuple[Message, ...]:
-    """Each row's parent is the one before it."""
+    """Each row's parent is the one before it. What follows a deleted one is deleted too."""
     messages: list[Message] = []
     for row in rows:
+        if row[_TRASHED] is not None:
+            break
         sibling_index, sibling_count, _height = row[-3:]
         messages.append(message_from(row, conversation_id, parent_id, sibling_index, sibling_count))
         parent_id = messages[-1].id
@@ -235,6 +288,7 @@ def _sibling_rows(
             .where(
                 MessageRow.conversation_row_id == conversation_row_id,
                 MessageRow.parent_row_id.is_not_distinct_from(parent_row_id),
+                MessageRow.trashed_us.is_(None),
             )
             .order_by(MessageRow.row_id)
         )

@@ -37,7 +37,11 @@ class ConversationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation without its messages."""
+    """A conversation without its messages.
+
+    `settings` are those that it sets otherwise; `copied_from` is the message of another
+    conversation that this one was branched at.
+    """
 
     id: str
     title: str
@@ -54,6 +58,19 @@ class Conversation:
     preset_id: str | None = None
     active_leaf_id: str | None = None
     is_titled_by_user: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    copied_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A place for conversations in the sidebar; `parent_id` is that of the folder around it."""
+
+    id: str
+    name: str
+    created_at: datetime
+    parent_id: str | None = None
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +86,7 @@ class MessageCounts:
     tokens_per_s: float | None = None
     context_used: int | None = None
     context_size: int | None = None
+    reasoning_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +95,8 @@ class Message:
 
     `sibling_index` and `sibling_count` count the versions under the same parent, oldest
     first, from 0. `error` is the sentence shown under a failed or interrupted reply.
-    `settings` are the resolved settings that the reply was generated with.
+    `settings` are the resolved settings that the reply was generated with. `trashed_at` is
+    set where the message was deleted, alone or with one above it.
     """
 
     id: str
@@ -100,11 +119,46 @@ class Message:
     counts: MessageCounts = field(default_factory=MessageCounts)
     sibling_index: int = 0
     sibling_count: int = 1
+    trashed_at: datetime | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text that goes into the prompt with a message; in the draft where `message_id` is None.
+
+    `tokens` is None until it was counted.
+    """
+
+    id: str
+    conversation_id: str
+    name: str
+    text: str
+    size_bytes: int
+    created_at: datetime
+    message_id: str | None = None
+    tokens: int | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings under a name."""
+
+    id: str
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    value: dict[str, Any] = field(default_factory=dict)
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A GGUF file that was used or found. `fast_hash` covers size, header and sampled blocks."""
+    """A GGUF file that was used or found. `fast_hash` covers size, header and sampled blocks.
+
+    `settings` are those that are set otherwise for these weights.
+    """
 
     path: str
     name: str
@@ -112,6 +166,7 @@ class Weights:
     last_used_at: datetime | None = None
     fast_hash: str | None = None
     sha256: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +188,8 @@ class StoreOpened:
 class SearchHit:
     """A message, or a title (`message_id` None), that holds what was searched for.
 
-    `snippet` is plain text around the first match, on one line.
+    `snippet` is plain text around the first match, on one line; `marks` are the places
+    (start, end) in it that were searched for.
     """
 
     conversation_id: str
@@ -142,3 +198,59 @@ class SearchHit:
     message_id: str | None = None
     role: Role | None = None
     snippet: str = ""
+    marks: tuple[tuple[int, int], ...] = ()
+    in_reasoning: bool = False
+    is_archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """Hits, newest first; a later page begins below `next_below` (None: there is none).
+
+    `problems` are sentences about filters that make no sense.
+    """
+
+    hits: tuple[SearchHit, ...] = ()
+    next_below: int | None = None
+    has_more_titles: bool = False
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a path: from below `above_id` (None: from the root) down to `leaf_id`.
+
+    `key` is a uuid made for the one act of copying it.
+    """
+
+    leaf_id: str
+    above_id: str | None
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A message as the map of its conversation shows it: the beginning of its text."""
+
+    id: str
+    parent_id: str | None
+    role: Role
+    state: MessageState
+    excerpt: str
+    created_at: datetime
+    trashed_at: datetime | None = None
+    weights_name: str | None = None
+    is_pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrashedBranch:
+    """A deleted message, with how many were deleted together with it (itself included)."""
+
+    id: str
+    conversation_id: str
+    conversation_title: str
+    role: Role
+    excerpt: str
+    trashed_at: datetime
+    n_messages: int

@@ -25,8 +25,11 @@ from sqlalchemy.dialects.sqlite import insert
 
 from models.connecting import open_raw
 from models.tables import (
+    AttachmentRow,
     ConversationRow,
+    FolderRow,
     MessageRow,
+    PresetRow,
     SettingRow,
     TokenTraceRow,
     WeightsRow,
@@ -37,7 +40,16 @@ LOST_STATE = "lost"
 
 _TABLES: tuple[Table, ...] = tuple(
     row.__table__  # type: ignore[misc]
-    for row in (ConversationRow, MessageRow, TokenTraceRow, WeightsRow, SettingRow)
+    for row in (
+        ConversationRow,
+        MessageRow,
+        TokenTraceRow,
+        AttachmentRow,
+        FolderRow,
+        PresetRow,
+        WeightsRow,
+        SettingRow,
+    )
 )
 _GAP_SECONDS = 20.0
 
@@ -220,9 +232,12 @@ def _bridge_gaps(target: Connection) -> None:
 
 
 def _drop_strays(target: Connection) -> None:
-    target.execute(
-        text("DELETE FROM token_trace WHERE message_row_id NOT IN (SELECT row_id FROM message)")
-    )
+    for strays in (
+        "token_trace WHERE message_row_id NOT IN (SELECT row_id FROM message)",
+        "attachment WHERE message_row_id NOT IN (SELECT row_id FROM message)",
+        "attachment WHERE conversation_row_id NOT IN (SELECT row_id FROM conversation)",
+    ):
+        target.execute(text(f"DELETE FROM {strays}"))
 
 
 def _count(target: Connection, table: str) -> int:

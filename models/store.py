@@ -22,30 +22,25 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import fields
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from models.at_first_use import AtFirstUse
 from models.backup_thread import BackupThread
-from models.records import Conversation, Message, SearchHit, StoreOpened, Weights
+from models.extra_doors import ExtraDoors
+from models.folder_doors import FolderDoors
+from models.records import Conversation, Message, SearchPage, StoreOpened, Weights
 from models.threads import ReaderThread, WriterThread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from models import reading, search, writing
+    from models.search_query import SearchQuery
 else:
-
-    class _AtFirstUse(ModuleType):
-        """A module of ours that is imported when it is first used: on a database thread."""
-
-        def __getattr__(self, name):
-            return getattr(import_module(self.__name__), name)
-
-    reading = _AtFirstUse("models.reading")
-    writing = _AtFirstUse("models.writing")
-    search = _AtFirstUse("models.search")
+    reading = AtFirstUse("models.reading")
+    writing = AtFirstUse("models.writing")
+    search = AtFirstUse("models.search")
 
 T = TypeVar("T")
 Callback = Callable[["Future[T]"], None]
@@ -53,6 +48,7 @@ OnProblem = Callable[[str, str], None]
 
 _CONVERSATION_FIELDS = frozenset(f.name for f in fields(Conversation)) - {"id"}
 _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
+    "trashed_at",
     "id",
     "conversation_id",
     "parent_id",
@@ -61,7 +57,7 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
 }
 
 
-class Store:
+class Store(ExtraDoors, FolderDoors):
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
     def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:
@@ -275,7 +271,10 @@ class Store:
     def upsert_weights(
         self, weights: Weights, callback: Callback[Weights] | None = None
     ) -> Future[Weights]:
-        """Add or update by path. A None keeps what is known, unless the size has changed."""
+        """Add or update by path. A None keeps what is known, unless the size has changed.
+
+        Settings stay where none are given; `set_weights_settings` takes them away.
+        """
         return self._write(lambda c: writing.upsert_weights(c, weights), callback)
 
     def list_weights(
@@ -288,6 +287,13 @@ class Store:
         self, callback: Callback[Weights | None] | None = None
     ) -> Future[Weights | None]:
         return self._read(lambda c: reading.last_used_weights(c), callback)
+
+    def set_weights_settings(
+        self, path: str, settings: Mapping[str, Any], callback: Callback[None] | None = None
+    ) -> Future[None]:
+        """What is set otherwise for these weights, in place of what was."""
+        kept = dict(settings)
+        return self._write(lambda c: writing.set_weights_settings(c, path, kept), callback)
 
     def save_trace(
         self,
@@ -312,14 +318,23 @@ class Store:
     # --- search and backup ----------------------------------------------------------------------
 
     def search(
-        self, text: str, limit: int = 50, callback: Callback[tuple[SearchHit, ...]] | None = None
-    ) -> Future[tuple[SearchHit, ...]]:
-        """Titles, then messages that hold all the words, newest first; "quoted" is a phrase.
+        self,
+        query: SearchQuery | str,
+        limit: int = 50,
+        below: int | None = None,
+        callback: Callback[SearchPage] | None = None,
+    ) -> Future[SearchPage]:
+        """A page of titles and messages that hold all the words; `models.search_query` tells
+        what can be typed. `below` is the former page's `next_below`.
 
-        The last word may be unfinished. A search that still runs is given up for the new
-        one: its future raises SupersededError.
+        A search that still runs is given up for the new one: its future raises
+        SupersededError.
         """
-        return self._reader.submit_search(lambda c: search.find(c, text, limit), callback)
+        return self._reader.submit_search(lambda c: search.find(c, query, limit, below), callback)
+
+    def leaf_through(self, message_id: str, callback: Callback[str] | None = None) -> Future[str]:
+        """The leaf to open so that this message is on the path: the active one if it can be."""
+        return self._read(lambda c: search.leaf_through(c, message_id), callback)
 
     def back_up(self, callback: Callback[Path] | None = None) -> Future[Path]:
         """Make and check a backup now; where it lies."""

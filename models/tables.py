@@ -6,7 +6,9 @@ converts would raise on a row it cannot convert, and one bad row would hide a wh
 * Times are integers: microseconds since 1970 in UTC.
 * `id` is the uuid that leaves this package; `row_id` the integer that rows refer to each
   other by. It grows with time and is never used twice, so it also orders siblings.
-* `conversation.active_leaf_id` is no foreign key: one that leads nowhere means "the newest".
+* `conversation.active_leaf_id`, `copied_from`, `folder_id` and `folder.parent_id` are no
+  foreign keys: one that leads nowhere means "the newest" or "none".
+* `message.trashed_us` is set on every message of a subtree that was deleted, to the same time.
 * Whatever is changed here is changed by a migration too; a test compares the two.
 """
 
@@ -17,10 +19,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from models.search_index import create_search_index
 
-HEAD_REVISION = "0001"
+HEAD_REVISION = "0002"
 """The newest migration. A database that `create_all` made is stamped with it."""
 
 IS_STREAMING = text("state = 'streaming'")
+IS_TRASHED = text("trashed_us IS NOT NULL")
 """Spelled out, since SQLite takes a partial index only for a condition it can compare."""
 
 
@@ -55,6 +58,22 @@ class ConversationRow(Base):
     active_leaf_id: Mapped[str | None]
     system_prompt: Mapped[str]
     draft: Mapped[str]
+    settings: Mapped[str | None]
+    """JSON object of what this conversation sets otherwise, or None for {}."""
+    copied_from: Mapped[str | None]
+    """The message that a branch into a conversation of its own was made at."""
+
+
+class FolderRow(Base):
+    __tablename__ = "folder"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    row_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    parent_id: Mapped[str | None]
+    position: Mapped[int]
+    created_us: Mapped[int]
 
 
 class MessageRow(Base):
@@ -66,7 +85,8 @@ class MessageRow(Base):
 
     __tablename__ = "message"
     __table_args__ = (
-        Index("ix_message_tree", "conversation_row_id", "parent_row_id"),
+        Index("ix_message_tree", "conversation_row_id", "parent_row_id", "trashed_us"),
+        Index("ix_message_trashed", "trashed_us", sqlite_where=IS_TRASHED),
         Index("ix_message_streaming", "state", sqlite_where=IS_STREAMING),
         {"sqlite_autoincrement": True},
     )
@@ -85,6 +105,7 @@ class MessageRow(Base):
     state: Mapped[str]
     created_us: Mapped[int]
     is_pinned: Mapped[bool]
+    trashed_us: Mapped[int | None]
     stop_reason: Mapped[str | None]
     error: Mapped[str | None]
     seed: Mapped[int | None]
@@ -111,6 +132,42 @@ class TokenTraceRow(Base):
     blob: Mapped[bytes]
 
 
+class AttachmentRow(Base):
+    """A text that goes along with a message, or still with the draft (no message)."""
+
+    __tablename__ = "attachment"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    row_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    conversation_row_id: Mapped[int] = mapped_column(
+        ForeignKey("conversation.row_id", ondelete="CASCADE"), index=True
+    )
+    message_row_id: Mapped[int | None] = mapped_column(
+        ForeignKey("message.row_id", ondelete="CASCADE"), index=True
+    )
+    name: Mapped[str]
+    size_bytes: Mapped[int]
+    tokens: Mapped[int | None]
+    position: Mapped[int]
+    created_us: Mapped[int]
+    text: Mapped[str]
+
+
+class PresetRow(Base):
+    __tablename__ = "preset"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    row_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    value: Mapped[str]
+    """JSON object."""
+    position: Mapped[int]
+    created_us: Mapped[int]
+    updated_us: Mapped[int]
+
+
 class WeightsRow(Base):
     __tablename__ = "weights"
 
@@ -120,6 +177,8 @@ class WeightsRow(Base):
     last_used_us: Mapped[int | None]
     fast_hash: Mapped[str | None]
     sha256: Mapped[str | None]
+    settings: Mapped[str | None]
+    """JSON object of what is set otherwise for these weights, or None for {}."""
 
 
 class SettingRow(Base):

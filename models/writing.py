@@ -7,20 +7,20 @@ does the change again. So adding something that is there already, under the same
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from models import reading
 from models.errors import NotFoundError, RefusedError
 from models.mapping import (
     clean,
+    columns_for,
     conversation_from,
-    conversation_values,
-    message_values,
+    object_value,
     path_value,
     to_us,
 )
@@ -45,7 +45,7 @@ _PLACE_IN_TREE = frozenset({"conversation_id", "parent_id", "sibling_index", "si
 
 
 def create_conversation(connection: Connection, conversation: Conversation) -> Conversation:
-    values = conversation_values(_fields_of(conversation))
+    values = columns_for(_fields_of(conversation))
     connection.execute(upsert(ConversationRow).values(values).on_conflict_do_nothing())
     return conversation_from(reading.conversation_row(connection, conversation.id))
 
@@ -57,7 +57,7 @@ def update_conversation(
         connection.execute(
             update(ConversationRow)
             .where(ConversationRow.id == conversation_id)
-            .values(conversation_values(changes))
+            .values(columns_for(changes))
         )
     return conversation_from(reading.conversation_row(connection, conversation_id))
 
@@ -83,10 +83,14 @@ def purge_trash(connection: Connection, older_than: datetime) -> int:
 def append_message(connection: Connection, message: Message) -> Message:
     conversation = reading.conversation_row(connection, message.conversation_id)
     parent_row_id = _parent_row_id(connection, message, conversation.row_id)
-    values = message_values(
+    values = columns_for(
         {name: v for name, v in _fields_of(message).items() if name not in _PLACE_IN_TREE}
     )
     values |= {"conversation_row_id": conversation.row_id, "parent_row_id": parent_row_id}
+    if parent_row_id is not None:  # an answer that comes after its question was deleted
+        values["trashed_us"] = connection.scalar(
+            select(MessageRow.trashed_us).where(MessageRow.row_id == parent_row_id)
+        )
     connection.execute(
         upsert(MessageRow).values(values).on_conflict_do_nothing(index_elements=["id"])
     )
@@ -104,7 +108,7 @@ def append_message(connection: Connection, message: Message) -> Message:
 def update_message(connection: Connection, message_id: str, changes: Mapping[str, Any]) -> Message:
     if changes:
         connection.execute(
-            update(MessageRow).where(MessageRow.id == message_id).values(message_values(changes))
+            update(MessageRow).where(MessageRow.id == message_id).values(columns_for(changes))
         )
     return reading.load_message(connection, message_id)
 
@@ -122,7 +126,7 @@ def save_streaming_text(
     connection.execute(
         update(MessageRow)
         .where(MessageRow.id == message_id, MessageRow.state == MessageState.STREAMING.value)
-        .values(message_values(changes))
+        .values(columns_for(changes))
     )
 
 
@@ -185,6 +189,8 @@ def upsert_weights(connection: Connection, weights: Weights) -> Weights:
             fast_hash=weights.fast_hash or known.fast_hash,
             sha256=weights.sha256 or known.sha256,
         )
+    if known is not None and not weights.settings:
+        weights = replace(weights, settings=known.settings)
     used = weights.last_used_at
     values = {
         "name": clean(weights.name),
@@ -192,10 +198,19 @@ def upsert_weights(connection: Connection, weights: Weights) -> Weights:
         "last_used_us": None if used is None else to_us(used),
         "fast_hash": weights.fast_hash,
         "sha256": weights.sha256,
+        "settings": object_value(weights.settings),
     }
     statement = upsert(WeightsRow).values(path=path_value(weights.path), **values)
     connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
     return weights
+
+
+def set_weights_settings(connection: Connection, path: str, settings: Mapping[str, Any]) -> None:
+    connection.execute(
+        update(WeightsRow)
+        .where(WeightsRow.path == path_value(path))
+        .values(settings=object_value(settings))
+    )
 
 
 def save_trace(connection: Connection, message_id: str, blob: bytes) -> None:

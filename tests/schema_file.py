@@ -25,7 +25,17 @@ def all_files() -> list[Path]:
 
 def make(target: Path) -> None:
     """A few rows of everything, with one reply that is still streaming."""
-    from models.records import Conversation, Message, MessageCounts, MessageState, Role, Weights
+    from models.records import (
+        Attachment,
+        Conversation,
+        Folder,
+        Message,
+        MessageCounts,
+        MessageState,
+        Preset,
+        Role,
+        Weights,
+    )
     from models.store import Store
 
     now = datetime(2026, 5, 3, 12, tzinfo=UTC)
@@ -54,13 +64,21 @@ def make(target: Path) -> None:
         growing = Message(
             "growing", "chat", "edited", Role.ASSISTANT, "Mad", now, MessageState.STREAMING
         )
+        store.upsert_weights(Weights("/smollm2.gguf", "SmolLM2 135M", 98_000_000, now))
         store.create_conversation(chat)
         store.create_conversation(trashed)
-        for message in (question, reply, edited, growing):
+        deleted = replace(question, id="deleted", content="Rome?", trashed_at=now)
+        for message in (question, deleted, reply, edited, growing):
             store.append_message(message)
+        store.create_folder(Folder("folder", "Travel", now))
+        store.create_preset(Preset("preset", "Precise", now, now, {"temperature": 0.1}))
+        store.create_attachment(
+            Attachment("attachment", "chat", "map.txt", "A map", 5, now, "question", tokens=2)
+        )
+        store.update_conversation("chat", folder_id="folder", settings={"seed": 7})
+        store.set_weights_settings("/smollm2.gguf", {"threads": 2})
         store.save_trace("reply", b"trace")
         store.set_setting("theme", "dark")
-        store.upsert_weights(Weights("/smollm2.gguf", "SmolLM2 135M", 98_000_000, now))
         done = store.list_conversations().result(30)
         assert len(done) == 1
         store.close()

@@ -5,22 +5,25 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import schema_file
+from sqlalchemy import select
+from store_records import a_message
 
 from models.connecting import close, connect_for_writing, connect_in_memory
 from models.migrations import migrating
-from models.records import MessageState
-from models.tables import HEAD_REVISION
+from models.records import Folder, MessageState
+from models.tables import HEAD_REVISION, Base, MessageRow
 
 
 def schema_of(raw: sqlite3.Connection) -> dict[str, str]:
-    """Each object's definition, without regard to white space."""
+    """Each object's definition, without regard to white space and quoted names."""
     return {
-        name: " ".join(sql.split()).replace("( ", "(").replace(" )", ")")
+        name: " ".join(sql.replace('"', "").split()).replace("( ", "(").replace(" )", ")")
         for name, sql in raw.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     }
 
@@ -37,7 +40,7 @@ def test_creating_and_migrating_give_the_same_schema(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as migrated:
         assert schema_of(migrated) == schema_of(raw)
         assert len(schema_of(migrated)) > 20
-        for table in ("message", "conversation", "token_trace", "weights", "setting"):
+        for table in Base.metadata.tables:
             question = f"SELECT * FROM pragma_table_xinfo('{table}')"
             assert migrated.execute(question).fetchall() == raw.execute(question).fetchall()
         version = migrated.execute("SELECT version_num FROM alembic_version").fetchall()
@@ -96,6 +99,45 @@ def test_a_database_of_every_schema_opens(open_store: Any, database: Path, file:
     assert store.get_setting("theme").result() == "dark"
     assert [w.name for w in store.list_weights().result()] == ["SmolLM2 135M"]
     assert [c.title for c in store.list_trash().result()] == ["Thrown away"]
+
+
+@pytest.mark.parametrize("file", schema_file.all_files(), ids=lambda path: path.stem)
+def test_a_database_of_every_schema_takes_what_is_new(
+    open_store: Any, database: Path, file: Path
+) -> None:
+    """The search index and the keys go on as if nothing had been built anew."""
+    database.parent.mkdir(parents=True)
+    shutil.copyfile(file, database)
+    with closing(sqlite3.connect(file.as_uri() + "?immutable=1", uri=True)) as raw:
+        (used,) = raw.execute("SELECT seq FROM sqlite_sequence WHERE name = 'message'").fetchone()
+    store = open_store()
+    conversation = store.load_conversation("chat").result()[0]
+    assert conversation.copied_from is None
+    folder = store.create_folder(Folder("folder", "Travel", conversation.created_at)).result()
+    store.update_conversation("chat", folder_id=folder.id, settings={"temperature": 0.2})
+    assert store.load_conversation("chat").result()[0].settings == {"temperature": 0.2}
+    store.update_message("growing", content="Madrid")
+    assert [hit.message_id for hit in store.search("madrid").result()] == ["growing"]
+    added = store.append_message(a_message(conversation, content="Berlin")).result()
+    assert [hit.message_id for hit in store.search("berlin").result()] == [added.id]
+    row_of = select(MessageRow.row_id).where(MessageRow.id == added.id)
+    assert store._read(lambda c: c.scalar(row_of), None).result() > used
+    store.purge_trash(datetime.now(UTC)).result()
+    assert store.list_trash().result() == ()
+
+
+def test_keys_that_were_used_are_not_used_again(open_store: Any, database: Path) -> None:
+    """Also not where the newest messages were gone when the table was built anew."""
+    database.parent.mkdir(parents=True)
+    shutil.copyfile(schema_file.path_for("0001"), database)
+    with closing(sqlite3.connect(database)) as raw:
+        raw.execute("UPDATE sqlite_sequence SET seq = 1000")
+        raw.commit()
+    store = open_store()
+    conversation = store.load_conversation("chat").result()[0]
+    added = store.append_message(a_message(conversation)).result()
+    row_of = select(MessageRow.row_id).where(MessageRow.id == added.id)
+    assert store._read(lambda c: c.scalar(row_of), None).result() == 1001
 
 
 def test_there_is_a_file_for_this_schema() -> None:

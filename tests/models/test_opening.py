@@ -24,6 +24,7 @@ from models.errors import StoreError
 from models.migrations import migrating
 from models.records import Message, MessageState, Role
 from models.store import Store
+from models.tables import HEAD_REVISION
 
 ROOT = Path(__file__).parents[2]
 Execute = Callable[..., list[tuple[Any, ...]]]
@@ -106,19 +107,19 @@ def test_an_interrupted_reply_is_found_by_search(open_store: Any) -> None:
 
 @pytest.fixture
 def older(database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A database of schema 0001, and a version whose newest schema is 0002."""
+    """A database of the schema before, and a version whose newest is a made-up one."""
     database.parent.mkdir(parents=True)
-    shutil.copyfile(schema_file.path_for("0001"), database)
+    shutil.copyfile(schema_file.path_for(HEAD_REVISION), database)
     folder = tmp_path / "migrations"
     shutil.copytree(migrating.MIGRATIONS, folder)
-    (folder / "versions" / "0002_made_up.py").write_text(
+    (folder / "versions" / "9999_made_up.py").write_text(
         "from alembic import op\n"
-        "revision, down_revision = '0002', '0001'\n"
+        f"revision, down_revision = '9999', '{HEAD_REVISION}'\n"
         "def upgrade():\n"
         "    op.execute('CREATE TABLE made_up (x)')\n"
     )
     for module in (migrating, opening):
-        monkeypatch.setattr(module, "HEAD_REVISION", "0002")
+        monkeypatch.setattr(module, "HEAD_REVISION", "9999")
     monkeypatch.setattr(migrating, "MIGRATIONS", folder)
 
 
@@ -126,13 +127,13 @@ def older(database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def test_an_older_database_is_backed_up_and_migrated(
     open_store: Any, data_dir: Path, execute: Execute
 ) -> None:
-    original = schema_file.path_for("0001").as_uri() + "?immutable=1"
+    original = schema_file.path_for(HEAD_REVISION).as_uri() + "?immutable=1"
     opened = open_store().opened.result()
     assert (opened.state, opened.sentence, opened.interrupted) == ("ok", "", 1)
-    assert execute("SELECT version_num FROM alembic_version") == [("0002",)]
+    assert execute("SELECT version_num FROM alembic_version") == [("9999",)]
     assert execute("SELECT * FROM made_up") == []
     (backup,) = (data_dir / "backups").iterdir()
-    assert backup.name.endswith("-before-0002.sqlite3")
+    assert backup.name.endswith("-before-9999.sqlite3")
     with (
         closing(sqlite3.connect(backup)) as copy,
         closing(sqlite3.connect(original, uri=True)) as old,
@@ -158,7 +159,7 @@ def test_an_older_database_of_a_second_instance_is_migrated_in_a_copy(
 def test_a_migration_that_fails_leaves_the_database_readable(
     open_store: Any, database: Path, data_dir: Path, tmp_path: Path
 ) -> None:
-    script = tmp_path / "migrations" / "versions" / "0002_made_up.py"
+    script = tmp_path / "migrations" / "versions" / "9999_made_up.py"
     script.write_text(script.read_text().replace("CREATE TABLE made_up", "CREATE NONSENSE"))
     before = database.read_bytes()
     store = open_store()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from app.chat.events import ContextCounted
+from app.chat.levels import resolved_for
 from app.chat.loading import Loader
 from app.chat.prompts import chat_prompt
 from app.chat.shelf import Shelf
@@ -34,7 +35,7 @@ class ContextMeter:
 
     def _count(self) -> None:
         loaded = self._loader.loaded
-        if loaded is None:
+        if loaded is None or not self._shelf.is_whole:  # called again when it is
             return
         if self._request_id is not None:
             self._is_stale = True
@@ -45,12 +46,9 @@ class ContextMeter:
             return
         self._is_stale = False
         self._conversation_id = self._shelf.open.id
-        prompt = chat_prompt(
-            self._shelf.open, path, self._around.settings, self._loader.weights_hash, draft
-        )
-        self._request_id = self._loader.engine.request(
-            CountPrompt(0, prompt, self._around.settings.policy)
-        )
+        settings = resolved_for(self._around, self._loader, self._shelf.open).settings
+        prompt = chat_prompt(self._shelf.open, path, settings, self._loader.weights_hash, draft)
+        self._request_id = self._loader.engine.request(CountPrompt(0, prompt, settings.policy))
 
     def is_count(self, request_id: int) -> bool:
         return request_id == self._request_id

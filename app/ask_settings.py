@@ -75,6 +75,9 @@ _DESCRIBES_SAMPLING: Final = (
     "repeat_penalty",
     "repeat_last_n",
 )
+_READ_ELSEWHERE: Final = frozenset((*_GENERATE, *_SAMPLING, "chain"))
+"""Settings of the window, too, that a file of `ask` has in its own words."""
+
 _IN_LOAD: Final = ("n_ctx", "n_threads", "n_gpu_layers")
 _FILTERS: Final = get_args(FilterStage)
 _SELECTING: Final = get_args(SelectStage)
@@ -160,7 +163,7 @@ class AskSettings:
 
     def _take_plain(self, values: dict[str, Any]) -> None:
         for name in names():
-            if name in values:
+            if name in values and name not in _READ_ELSEWHERE:
                 self._change(name, values[name])
 
     @staticmethod
@@ -299,8 +302,11 @@ _STAGE_OF: Final[dict[str, tuple[type[Stage], str]]] = {
     "repeat_penalty": (Penalties, "repeat"),
 }
 
-KNOWN: Final = (*names(), *_GENERATE, *_SAMPLING, *_PROMPT, "load", "chain", "messages",
-                "reply_start")  # fmt: skip
+KNOWN: Final = tuple(
+    dict.fromkeys(
+        (*names(), *_GENERATE, *_SAMPLING, *_PROMPT, "load", "chain", "messages", "reply_start")
+    )
+)
 """All names at the top of a settings file."""
 
 

@@ -22,6 +22,7 @@ class Bridge(QObject):
 
     conversations_changed = Signal(object)
     conversation_opened = Signal(object)
+    earlier_arrived = Signal(object)
     conversation_changed = Signal(object)
     path_changed = Signal(object)
     message_added = Signal(object)
@@ -41,6 +42,14 @@ class Bridge(QObject):
     log_line_arrived = Signal(object)
     settings_changed = Signal(object)
     store_state_changed = Signal(object)
+    answers_began = Signal(object)
+    versions_read = Signal(object)
+    tree_read = Signal(object)
+    trashed_branches_listed = Signal(object)
+    levels_changed = Signal(object)
+    presets_listed = Signal(object)
+    attachments_changed = Signal(object)
+    queue_changed = Signal(object)
 
     _posted = Signal(object)
 
@@ -72,6 +81,7 @@ class Bridge(QObject):
 SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.ConversationsChanged: "conversations_changed",
     events.ConversationOpened: "conversation_opened",
+    events.EarlierArrived: "earlier_arrived",
     events.ConversationChanged: "conversation_changed",
     events.PathChanged: "path_changed",
     events.MessageAdded: "message_added",
@@ -91,4 +101,12 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.LogLineArrived: "log_line_arrived",
     events.SettingsChanged: "settings_changed",
     events.StoreStateChanged: "store_state_changed",
+    events.AnswersBegan: "answers_began",
+    events.VersionsRead: "versions_read",
+    events.TreeRead: "tree_read",
+    events.TrashedBranchesListed: "trashed_branches_listed",
+    events.LevelsChanged: "levels_changed",
+    events.PresetsListed: "presets_listed",
+    events.AttachmentsChanged: "attachments_changed",
+    events.QueueChanged: "queue_changed",
 }

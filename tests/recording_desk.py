@@ -21,6 +21,7 @@ class FakeBridge(QObject):
 
     conversations_changed = Signal(object)
     conversation_opened = Signal(object)
+    earlier_arrived = Signal(object)
     conversation_changed = Signal(object)
     path_changed = Signal(object)
     message_added = Signal(object)
@@ -38,6 +39,14 @@ class FakeBridge(QObject):
     log_line_arrived = Signal(object)
     settings_changed = Signal(object)
     store_state_changed = Signal(object)
+    answers_began = Signal(object)
+    versions_read = Signal(object)
+    tree_read = Signal(object)
+    trashed_branches_listed = Signal(object)
+    levels_changed = Signal(object)
+    presets_listed = Signal(object)
+    attachments_changed = Signal(object)
+    queue_changed = Signal(object)
 
 
 class FakeDesk:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.engine.protocol import Loaded, TokenTrace
-from models.records import Conversation, Message
+from models.records import (
+    Attachment,
+    Conversation,
+    Message,
+    Preset,
+    TrashedBranch,
+    TreeNode,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +28,19 @@ class ConversationsChanged:
 
 @dataclass(frozen=True, slots=True)
 class ConversationOpened:
-    """The conversation now on screen, with its active path, root first."""
+    """The conversation now on screen, with its active path, root first. Of a long one these are
+    the last messages: while the first has a parent, EarlierArrived brings those above."""
 
     conversation: Conversation
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierArrived:
+    """More of the open path, read in the background: `messages` stand right above the first one
+    that was there."""
+
+    conversation_id: str
     messages: tuple[Message, ...]
 
 
@@ -129,10 +146,12 @@ class LoadProgressed:
 
 @dataclass(frozen=True, slots=True)
 class SendQueued:
-    """A sent message waits for the weights (waiting=True) or no longer waits."""
+    """A sent message waits for the weights (waiting=True) or no longer waits. `place`: where it
+    stands in the engine's queue (1 is next); 0 where that is not what it waits for."""
 
     conversation_id: str
     waiting: bool
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +211,70 @@ class SettingsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswersBegan:
+    """Several answers to one message begin at once. The first is on the active path; text and
+    changes of all of them are told by TextArrived and MessageChanged."""
+
+    conversation_id: str
+    parent_id: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsRead:
+    """All versions of a message, oldest first. Answers Desk.read_versions."""
+
+    conversation_id: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRead:
+    """Every message of a conversation, deleted ones too, parents before children. Answers
+    Desk.read_tree; `path_ids` is the active path."""
+
+    conversation_id: str
+    nodes: tuple[TreeNode, ...]
+    path_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrashedBranchesListed:
+    """What was deleted inside of conversations, the last first. Answers
+    Desk.list_trashed_messages and follows every change of it."""
+
+    branches: tuple[TrashedBranch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentsChanged:
+    """What goes along with the next message of the open conversation."""
+
+    conversation_id: str
+    attachments: tuple[Attachment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedMessage:
+    """A message that is sent when the reply before it has ended."""
+
+    id: str
+    conversation_id: str
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanged:
+    """The messages that wait for the reply of the open conversation, in order. `is_held`: that
+    reply failed, and they wait until the user says so."""
+
+    conversation_id: str
+    messages: tuple[QueuedMessage, ...]
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStateChanged:
     """The database: ok, read_only, unsaved (a write is being retried), failed. With words."""
 
@@ -199,9 +282,24 @@ class StoreStateChanged:
     sentence: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LevelsChanged:
+    """What a level (weights, chat) sets otherwise has changed."""
+
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class PresetsListed:
+    """All presets, in the user's order. Answers Desk.list_presets and follows every change."""
+
+    presets: tuple[Preset, ...]
+
+
 Event = (
     ConversationsChanged
     | ConversationOpened
+    | EarlierArrived
     | ConversationChanged
     | PathChanged
     | MessageAdded
@@ -221,4 +319,12 @@ Event = (
     | LogLineArrived
     | SettingsChanged
     | StoreStateChanged
+    | AnswersBegan
+    | VersionsRead
+    | TreeRead
+    | TrashedBranchesListed
+    | AttachmentsChanged
+    | QueueChanged
+    | LevelsChanged
+    | PresetsListed
 )

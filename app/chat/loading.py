@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from app.chat.events import (
     EngineStateChanged,
@@ -19,6 +19,7 @@ from app.chat.events import (
 )
 from app.chat.file_check import Check, refusal_of
 from app.chat.prompts import clean_message, is_encodable
+from app.chat.resolved import resolve
 from app.chat.surroundings import Surroundings, now
 from app.engine.protocol import Failed, Loaded, LoadOptions, Log, Progress, SetThreads, Stopped
 from app.engine.supervisor import Engine, EngineState, StateChanged
@@ -139,6 +140,28 @@ class Loader:
             reverse=True,
         )
 
+    def settings_of_weights(self, path: str = "") -> dict[str, Any]:
+        """What is set otherwise for these weights (those that are loaded, or come next)."""
+        known = self._known.get(path or self._path)
+        return dict(known.settings) if known is not None else {}
+
+    def change_settings(self, values: Mapping[str, Any]) -> bool:
+        """Keep other settings for the weights that are loaded. False: there are none, or they
+        are not remembered."""
+        known = self._known.get(self._path)
+        if known is None or self._around.store is None or not self._around.can_write:
+            return False
+        changed = dataclasses.replace(known, settings=dict(values))
+        self._known[known.path] = changed
+        self._around.saved(self._around.store.set_weights_settings(known.path, dict(values)))
+        return True
+
+    def _options_of(self, path: str) -> LoadOptions:
+        """How to load: as the app's settings say, or these weights' own."""
+        return resolve(
+            self._around.settings, self.settings_of_weights(path)
+        ).settings.load_options()
+
     def log_lines(self) -> list[tuple[str, str]]:
         """(level, text) of the engine's log, oldest first."""
         return list(self._log)
@@ -195,7 +218,7 @@ class Loader:
         return f"{sentence} “{name}” stays as it is." if name else sentence
 
     def _load_chosen(self, path: str) -> None:
-        attempt = Attempt(path, self._around.settings.load_options())
+        attempt = Attempt(path, self._options_of(path))
         is_there = self.is_ready or self.is_loading
         self._spare = self._good if is_there and self._good != attempt else None
         self._begin(attempt)
@@ -343,6 +366,7 @@ class Loader:
             loaded.size_bytes,
             last_used_at=now(),
             fast_hash=loaded.fast_hash or None,
+            settings=self.settings_of_weights(),
         )
         self._known[weights.path] = weights
         if self._around.can_write:

@@ -1,18 +1,24 @@
 """What a reply was made with, as it is stored with it: everything that can shape its text.
 
-The plain names are the user's settings; `sampling` is the chain that they became, `load` how the
-weights stood in memory. The seed and what the context policy left out are known at the end.
+The plain names are the user's settings, resolved; `levels` says which of them are not the app's
+own (see `resolved.py`). `sampling` is the chain that they became, `load` how the weights stood
+in memory. The seed and what the context policy left out are known at the end. `settings_of`
+reads it all back, to run the reply again.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
+from app.chat.resolved import SHAPING, Resolved
+from app.chat.settings import Settings, as_stored, from_stored
+from app.engine.protocol import Generate, Loaded, Summary
+from app.strict_reading import STAGE
 
-from app.chat.settings import Settings
-from app.engine.protocol import Generate, Loaded, Stage, Summary
-from app.strict_reading import STAGE, snake
+MAX_SYSTEM_PROMPT: Final = 4_000
+"""Characters of a system prompt that are stored with each reply; of a longer one its hash is."""
 
 _LOADED: Final = (
     "n_ctx",
@@ -23,16 +29,47 @@ _LOADED: Final = (
     "type_k",
     "type_v",
 )
+_ALWAYS: Final = frozenset(
+    (
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repeat_penalty",
+        "repeat_last_n",
+        "seed",
+        "max_tokens",
+        "stop_strings",
+    )
+)
 
 
-def at_start(settings: Settings, generate: Generate, loaded: Loaded | None) -> dict[str, Any]:
+def at_first(resolved: Resolved) -> dict[str, Any]:
+    """The settings of a reply that has been asked for. What is off and nobody set is left out."""
+    settings, usual = resolved.settings, Settings()
+    recorded = {
+        name: as_stored(getattr(settings, name))
+        for name in SHAPING
+        if name in _ALWAYS or getattr(settings, name) != getattr(usual, name)
+    }
+    prompt = settings.system_prompt
+    recorded["system_prompt"] = prompt
+    if len(prompt) > MAX_SYSTEM_PROMPT:
+        del recorded["system_prompt"]
+        recorded["system_prompt_hash"] = hash_of(prompt)
+    if resolved.levels:
+        recorded["levels"] = dict(resolved.levels)
+    return recorded
+
+
+def at_start(resolved: Resolved, generate: Generate, loaded: Loaded | None) -> dict[str, Any]:
     """The settings of a reply that begins now."""
-    recorded = settings.as_recorded()
-    recorded["sampling"] = _written(generate.sampling)
+    recorded = at_first(resolved)
+    recorded["sampling"] = as_stored(generate.sampling)
     recorded["context_policy"] = generate.context_policy
     if loaded is not None:
         recorded["load"] = {name: getattr(loaded, name) for name in _LOADED}
-        recorded["load"]["loras"] = [_written(lora) for lora in loaded.loras]
+        recorded["load"]["loras"] = [as_stored(lora) for lora in loaded.loras]
     return recorded
 
 
@@ -53,11 +90,39 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
     return ended
 
 
-def _written(value: Any) -> Any:
-    """A struct as JSON values; stages by their names, as in a settings file."""
-    if isinstance(value, list):
-        return [_written(item) for item in value]
-    if not isinstance(value, msgspec.Struct):
-        return value
-    fields = {name: _written(getattr(value, name)) for name in value.__struct_fields__}
-    return {STAGE: snake(type(value).__name__), **fields} if isinstance(value, Stage) else fields
+def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Settings, str]:
+    """The settings to run a reply again with, or why that cannot be done exactly.
+
+    `present` is what would be used now; from it comes a system prompt that was too long to be
+    stored with the reply, if it is still the same.
+    """
+    if "sampling" not in recorded:
+        return present, "This reply was not recorded with all of its settings."
+    values = {name: recorded[name] for name in SHAPING if name in recorded}
+    values |= _sampling_values(recorded["sampling"])
+    if "system_prompt" not in recorded:
+        if recorded.get("system_prompt_hash") != hash_of(present.system_prompt):
+            return present, "Its system prompt was changed since. Put it back to run it again."
+        values["system_prompt"] = present.system_prompt
+    settings, refused = from_stored(values)
+    if refused:
+        return present, "The settings stored with this reply cannot be read."
+    return settings, ""
+
+
+def _sampling_values(sampling: Any) -> dict[str, Any]:
+    """The recorded chain, whatever the plain names beside it say."""
+    if not isinstance(sampling, dict) or not isinstance(sampling.get("filters"), list):
+        return {}
+    values = {
+        name: sampling[name]
+        for name in ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
+        if name in sampling
+    }
+    select = sampling.get("select")
+    chain = [*sampling["filters"], *([select] if isinstance(select, dict) else [])]
+    return {**values, "chain": [stage for stage in chain if STAGE in stage]}
+
+
+def hash_of(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -11,7 +11,9 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast, get_args
+
+import msgspec
 
 from app.engine.protocol import (
     Dist,
@@ -21,16 +23,24 @@ from app.engine.protocol import (
     MinP,
     Penalties,
     Sampling,
+    SelectStage,
+    Stage,
     Temperature,
     TopK,
     TopP,
     clean_text,
 )
+from app.strict_reading import STAGE, Refused, read_stage, snake
 
 MAX_SEED: Final = 2**32 - 2
 MAX_STOP_STRINGS: Final = 16
 MAX_STOP_STRING_LENGTH: Final = 200
 MAX_SYSTEM_PROMPT_LENGTH: Final = 200_000
+MAX_BANNED_STRINGS: Final = 64
+MAX_STAGES: Final = 32
+MAX_GRAMMAR_LENGTH: Final = 64_000
+FILTERS: Final = get_args(FilterStage)
+SELECTING: Final = get_args(SelectStage)
 SYSTEM_PROMPT: Final = "You are a helpful assistant. Answer clearly and correctly."
 """Measured on the included weights: with the system text of their own template, or at
 temperature 0.8, they answer "What is the capital of France?" in broken French; with this
@@ -44,6 +54,9 @@ class Settings:
     `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `max_tokens` 0: until
     the window is full. `context_policy`: drop_oldest leaves the oldest turns out of a prompt that
     would be too long, and says so; stop refuses it. `seed` None: a fresh one for each reply.
+    `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
+    numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
+    are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
     `window_geometry` is hex.
     """
 
@@ -63,7 +76,21 @@ class Settings:
     repeat_penalty: float = 1.0
     repeat_last_n: int = 64
     seed: int | None = None
+    chain: tuple[Stage, ...] = ()
+    grammar: str = ""
+    json_schema: str = ""
+    banned_strings: tuple[str, ...] = ()
+    min_tokens: int = 0
+    ban_end_token: bool = False
+    repeatable: bool = False
     system_prompt: str = SYSTEM_PROMPT
+    font_text: str = ""
+    font_reading: str = ""
+    font_mono: str = ""
+    text_px: int = 14
+    reading_px: int = 15
+    offline: bool = False
+    trash_days: int = 30
     window_geometry: str = ""
     last_conversation_id: str = ""
     section_visible: bool = False
@@ -84,23 +111,36 @@ class Settings:
         return "stop" if self.context_policy == "stop" else "drop_oldest"
 
     def sampling(self) -> Sampling:
-        """The sampling chain, in llama.cpp's usual order. Temperature 0 is greedy."""
-        filters: list[FilterStage] = [
-            Penalties(last_n=self.repeat_last_n, repeat=self.repeat_penalty)
-        ]
+        """What the engine is asked for: the chain, and what binds every draw."""
+        filters = [stage for stage in self.stages() if isinstance(stage, FILTERS)]
+        select = next((stage for stage in self.stages() if isinstance(stage, SELECTING)), Dist())
+        return Sampling(
+            filters=cast("list[FilterStage]", filters),
+            select=cast("SelectStage", select),
+            seed=self.seed,
+            grammar=self.grammar,
+            json_schema=self.json_schema,
+            banned_strings=list(self.banned_strings),
+            min_tokens=self.min_tokens,
+            ban_end_token=self.ban_end_token,
+        )
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The chain; the usual one, in llama.cpp's order, where none is set. Temperature 0 is
+        greedy there."""
+        if self.chain:
+            return self.chain
+        penalties = Penalties(last_n=self.repeat_last_n, repeat=self.repeat_penalty)
         if self.temperature <= 0:
-            return Sampling(filters=filters, select=Greedy(), seed=self.seed)
-        filters += [
+            return (penalties, Greedy())
+        return (
+            penalties,
             TopK(k=self.top_k),
             TopP(p=self.top_p),
             MinP(p=self.min_p),
             Temperature(t=self.temperature),
-        ]
-        return Sampling(filters=filters, select=Dist(), seed=self.seed)
-
-    def as_recorded(self) -> dict[str, Any]:
-        """The settings that shape a reply, as they are stored with it."""
-        return {name: as_stored(getattr(self, name)) for name in _RECORDED}
+            Dist(),
+        )
 
 
 class SettingRefused(Exception):  # noqa: N818
@@ -143,8 +183,13 @@ def from_stored(stored: Mapping[str, object]) -> tuple[Settings, tuple[str, ...]
 
 
 def as_stored(value: object) -> object:
-    """The JSON form of a setting's value."""
-    return list(value) if isinstance(value, tuple) else value
+    """The JSON form of a setting's value; stages by their names, as in a settings file."""
+    if isinstance(value, tuple | list):
+        return [as_stored(item) for item in value]
+    if not isinstance(value, msgspec.Struct):
+        return value
+    fields = {name: as_stored(getattr(value, name)) for name in value.__struct_fields__}
+    return {STAGE: snake(type(value).__name__), **fields} if isinstance(value, Stage) else fields
 
 
 def _one_of(title: str, *choices: str) -> Callable[[object], str]:
@@ -203,27 +248,44 @@ def _seed(value: object) -> int | None:
     return None if value is None else _whole("The seed", 0, MAX_SEED)(value)
 
 
-def _stop_strings(value: object) -> tuple[str, ...]:
+def _texts(titles: str, title: str, most: int) -> Callable[[object], tuple[str, ...]]:
+    def check(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise SettingRefused(f"{titles} are a list of texts.")
+        one = _text(title, MAX_STOP_STRING_LENGTH)
+        texts = tuple(dict.fromkeys(text for item in value if (text := one(item))))
+        if len(texts) > most:
+            raise SettingRefused(f"At most {most} {titles.lower()} can be set.")
+        return texts
+
+    return check
+
+
+def _chain(value: object) -> tuple[Stage, ...]:
+    """Stages, or the objects that a file has for them. What their numbers may be is judged by
+    the engine, beside the samplers that they are for."""
     if not isinstance(value, list | tuple):
-        raise SettingRefused("Stop strings are a list of texts.")
-    check = _text("A stop string", MAX_STOP_STRING_LENGTH)
-    texts = tuple(dict.fromkeys(text for item in value if (text := check(item))))
-    if len(texts) > MAX_STOP_STRINGS:
-        raise SettingRefused(f"At most {MAX_STOP_STRINGS} stop strings can be set.")
-    return texts
+        raise SettingRefused("The sampling chain is a list of stages.")
+    if len(value) > MAX_STAGES:
+        raise SettingRefused(f"A sampling chain has at most {MAX_STAGES} stages.")
+    stages = tuple(_stage(item, number) for number, item in enumerate(value, 1))
+    for stage in stages[:-1]:
+        if isinstance(stage, SELECTING):
+            name = snake(type(stage).__name__)
+            raise SettingRefused(f"“{name}” selects the token, so it must be the last stage.")
+    return stages
 
 
-_RECORDED: Final = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repeat_penalty",
-    "repeat_last_n",
-    "seed",
-    "max_tokens",
-    "stop_strings",
-)
+def _stage(value: object, number: int) -> Stage:
+    if isinstance(value, Stage):
+        value = as_stored(value)
+    try:
+        stage = read_stage(value, [*FILTERS, *SELECTING], f"stage {number}")
+    except Refused as refused:
+        raise SettingRefused(str(refused)) from refused
+    assert isinstance(stage, Stage)
+    return stage
+
 
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "theme": _one_of("The theme", "system", "light", "dark"),
@@ -233,7 +295,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "n_gpu_layers": _whole("The number of layers on the graphics device", -1, 10_000),
     "context_policy": _one_of("What happens in a full context", "drop_oldest", "stop"),
     "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
-    "stop_strings": _stop_strings,
+    "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),
     "send_key": _one_of("The send key", "enter", "ctrl_enter"),
     "temperature": _real("The temperature", 0, 10),
     "top_k": _whole("Top-k", 0, 1_000_000),
@@ -242,7 +304,21 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "repeat_penalty": _real("The repetition penalty", 0.1, 10),
     "repeat_last_n": _whole("The repetition window", -1, 1_000_000),
     "seed": _seed,
+    "chain": _chain,
+    "grammar": _text("The grammar", MAX_GRAMMAR_LENGTH),
+    "json_schema": _text("The JSON schema", MAX_GRAMMAR_LENGTH),
+    "banned_strings": _texts("Banned strings", "A banned string", MAX_BANNED_STRINGS),
+    "min_tokens": _whole("The minimum of tokens", 0, 10_000_000),
+    "ban_end_token": _flag("Going on past the end"),
+    "repeatable": _flag("Repeatable"),
     "system_prompt": _text("The system prompt", MAX_SYSTEM_PROMPT_LENGTH),
+    "font_text": _text("The interface font", 200),
+    "font_reading": _text("The reading font", 200),
+    "font_mono": _text("The monospaced font", 200),
+    "text_px": _whole("The interface size", 10, 28),
+    "reading_px": _whole("The reading size", 10, 40),
+    "offline": _flag("Offline"),
+    "trash_days": _whole("The days in the trash", 0, 3650),
     "window_geometry": _text("The window's geometry", 20_000),
     "last_conversation_id": _text("The last conversation", 200),
     "section_visible": _flag("The section"),

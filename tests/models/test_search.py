@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
-from store_records import a_conversation, a_message
+from store_records import START, a_conversation, a_message
 
+from models import writing
 from models.connecting import close, connect_in_memory
 from models.migrations.migrating import create_tables
-from models.records import Conversation, MessageState, Role
-from models.search import find, snippet
+from models.records import Conversation, Folder, Message, MessageState, Role, SearchPage
+from models.search import FIRST_SPAN, find
 from models.search_index import create_search_index, cut, query_for
 from models.store import Store
 
@@ -32,21 +35,21 @@ def say(store: Store, chat: Conversation) -> Callable[..., str]:
 
 
 def found(store: Store, text: str) -> list[str | None]:
-    return [hit.message_id for hit in store.search(text).result(20)]
+    return [hit.message_id for hit in store.search(text).result(20).hits]
 
 
 def test_titles_come_first_then_messages_newest_first(
     store: Store, chat: Conversation, say: Callable[..., str]
 ) -> None:
     first, second = say("Europe is a continent."), say("Which one? Europe.")
-    hits = store.search("europe").result()
+    hits = store.search("europe").result().hits
     assert [hit.message_id for hit in hits] == [None, second, first]
     assert {hit.conversation_id for hit in hits} == {chat.id}
     assert {hit.conversation_title for hit in hits} == {"Capitals of Europe"}
     assert hits[1].role is Role.USER
     assert hits[1].snippet == "Which one? Europe."
-    assert len(store.search("europe", 1).result()) == 2
-    assert store.search("europe", 0).result() == ()
+    assert len(store.search("europe", 1).result().hits) == 2
+    assert store.search("europe", 0).result().hits == ()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ def test_text_behind_a_nul_is_found(store: Store, say: Callable[..., str]) -> No
     message = say("before\0behind")
     assert found(store, "behind") == [message]
     assert found(store, "before\0behind") == [message]
-    assert store.search("behind").result()[0].snippet == "before behind"
+    assert store.search("behind").result().hits[0].snippet == "before behind"
 
 
 def test_the_index_follows_every_change(
@@ -190,7 +193,7 @@ def test_nothing_that_is_typed_is_an_error(typed: str) -> None:
     connection = connect_in_memory()
     with connection.begin():
         create_tables(connection)
-        assert find(connection, typed, 5) == ()
+        assert find(connection, typed, 5).hits == ()
     close(connection)
 
 
@@ -217,12 +220,196 @@ def test_every_part_of_a_text_finds_it(text: str, data: st.DataObject) -> None:
     close(connection)
 
 
-def test_snippets_are_one_line_around_the_word() -> None:
-    long = "word " * 100 + "here\nis the\tplace " + "word " * 100
-    line = snippet(long, "place")
-    assert line.startswith("…")
-    assert line.endswith("…")
-    assert "here is the place word" in line
-    assert len(line) < 200
-    assert snippet("short", "absent") == "short"
-    assert snippet("a [bracket] (", "[bracket") == "a [bracket] ("
+# --- filters ------------------------------------------------------------------------------------
+
+
+def test_filters_narrow_the_search(store: Store, chat: Conversation) -> None:
+    def say(content: str, **fields: Any) -> str:
+        return store.append_message(a_message(chat, content=content, **fields)).result().id
+
+    question = say("rain in May", created_at=datetime(2026, 5, 4, 12, tzinfo=UTC))
+    answer = say(
+        "rain again",
+        role=Role.ASSISTANT,
+        reasoning="think of rain",
+        created_at=datetime(2026, 6, 4, 12, tzinfo=UTC),
+    )
+    assert found(store, "rain") == [answer, question]
+    assert found(store, "rain role:user") == [question]
+    assert found(store, "role:user role:assistant rain") == [answer, question]
+    assert found(store, "has:reasoning") == [answer]
+    assert found(store, "rain before:2026-06") == [question]
+    assert found(store, "rain after:2026-06-01") == [answer]
+    assert found(store, "rain after:2026-05-01 before:2026-06-01") == [question]
+    assert found(store, "capitals in:title") == [None]
+    assert found(store, "rain in:title") == []
+    assert found(store, "role:system rain") == []
+
+
+def test_the_folder_filter_takes_the_folders_inside_too(store: Store) -> None:
+    outer = store.create_folder(Folder("f1", "Work at home", START)).result()
+    inner = store.create_folder(Folder("f2", "Taxes", START, parent_id=outer.id)).result()
+    ids = []
+    for folder in (None, outer.id, inner.id):
+        conversation = store.create_conversation(a_conversation(folder_id=folder)).result()
+        ids.append(store.append_message(a_message(conversation, content="forms")).result().id)
+    assert found(store, "forms") == ids[::-1]
+    assert found(store, "forms folder:work") == [ids[2], ids[1]]
+    assert found(store, 'folder:"work at home" forms') == [ids[2], ids[1]]
+    assert found(store, "forms folder:TAX") == [ids[2]]
+    page = store.search("forms folder:garden").result()
+    assert page.hits == ()
+    assert page.problems == ("No folder is called “garden”.",)
+
+
+def test_what_was_deleted_in_a_chat_is_not_found(
+    store: Store, say: Callable[..., str], execute: Callable[..., Any]
+) -> None:
+    kept, gone = say("zebra"), say("zebra")
+    execute("UPDATE message SET trashed_us = 1 WHERE id = ?", gone)
+    assert found(store, "zebra") == [kept]
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+
+def test_pages_follow_each_other_without_a_gap(store: Store, say: Callable[..., str]) -> None:
+    ids = [say(f"zebra {number}") for number in range(25)]
+    seen: list[str | None] = []
+    below = None
+    while True:
+        page = store.search("zebra", 10, below).result()
+        seen += [hit.message_id for hit in page.hits]
+        below = page.next_below
+        if below is None:
+            break
+    assert seen == ids[::-1]
+
+
+def test_titles_alone_are_paged_too(store: Store) -> None:
+    ids = [
+        store.create_conversation(a_conversation(title=f"zebra {number}")).result().id
+        for number in range(25)
+    ]
+    first = store.search("zebra in:title", 15).result()
+    second = store.search("zebra in:title", 15, first.next_below).result()
+    assert [hit.conversation_id for hit in (*first.hits, *second.hits)] == ids[::-1]
+    assert second.next_below is None
+    both = store.search("zebra", 15).result()
+    assert (len(both.hits), both.has_more_titles) == (15, True)
+
+
+def test_a_search_out_of_patience_says_where_to_go_on() -> None:
+    """Time that runs out between two spans ends a page early, and the next one goes on."""
+    connection = connect_in_memory()
+    with connection.begin():
+        create_tables(connection)
+        connection.exec_driver_sql(
+            "INSERT INTO conversation(row_id, id, title, kind, created_us, updated_us, is_pinned,"
+            " is_archived, is_titled_by_user, system_prompt, draft)"
+            " VALUES (1, 'c', 't', 'chat', 0, 0, 0, 0, 0, '', '')"
+        )
+        for row in (1, FIRST_SPAN * 4):
+            connection.exec_driver_sql(
+                "INSERT INTO message(row_id, id, conversation_row_id, role, state, created_us,"
+                " is_pinned, content, reasoning)"
+                " VALUES (?, ?, 1, 'user', 'complete', 0, 0, 'zebra', '')",
+                (row, f"m{row}"),
+            )
+        hours = itertools.count(step=3600)
+        pages: list[SearchPage] = []
+        below: int | None = None
+        while not pages or below is not None:
+            pages.append(find(connection, "zebra role:user", 5, below, lambda: next(hours)))
+            below = pages[-1].next_below
+    close(connection)
+    assert len(pages) > 1
+    assert [h.message_id for page in pages for h in page.hits] == [f"m{FIRST_SPAN * 4}", "m1"]
+
+
+# --- against a plain reference ------------------------------------------------------------------
+
+WORDS = ("rain", "Rain", "rainy", "wind", "café", "北京", "京都", "snow")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(WORDS), max_size=4),
+            st.lists(st.sampled_from(WORDS), max_size=2),
+            st.sampled_from([Role.USER, Role.ASSISTANT]),
+        ),
+        max_size=8,
+    ),
+    st.lists(st.sampled_from(("rain", "wind", "cafe", "snow", '"rain wind"')), max_size=2),
+    st.sampled_from(("", "role:user", "has:reasoning", "role:assistant has:reasoning")),
+)
+def test_search_finds_what_a_plain_loop_finds(
+    texts: list[tuple[list[str], list[str], Role]], typed: list[str], filters: str
+) -> None:
+    connection = connect_in_memory()
+    with connection.begin():
+        create_tables(connection)
+        conversation = writing.create_conversation(connection, a_conversation(title="x"))
+        messages = [
+            writing.append_message(
+                connection,
+                a_message(
+                    conversation, content=" ".join(content), reasoning=" ".join(why), role=role
+                ),
+            )
+            for content, why, role in texts
+        ]
+        asked = " ".join([*typed, filters]).strip()
+        hits = find(connection, asked, 50).hits
+    close(connection)
+    expected = [m.id for m in reversed(messages) if asked and plainly_matches(m, typed, filters)]
+    assert [hit.message_id for hit in hits] == expected
+
+
+def plainly_matches(message: Message, typed: list[str], filters: str) -> bool:
+    if "role:user" in filters and message.role is not Role.USER:
+        return False
+    if "role:assistant" in filters and message.role is not Role.ASSISTANT:
+        return False
+    if "has:reasoning" in filters and not message.reasoning:
+        return False
+    fields = [
+        part.casefold().replace("é", "e").split() for part in (message.content, message.reasoning)
+    ]
+    for number, piece in enumerate(typed):
+        wanted = piece.strip('"').split()
+        is_open = number == len(typed) - 1 and not piece.endswith('"')
+        if not any(holds(words, wanted, is_open) for words in fields):
+            return False
+    return True
+
+
+def holds(words: list[str], wanted: list[str], is_open: bool) -> bool:
+    for start in range(len(words) - len(wanted) + 1):
+        part = words[start : start + len(wanted)]
+        if part[:-1] == wanted[:-1] and (
+            part[-1].startswith(wanted[-1]) if is_open else part[-1] == wanted[-1]
+        ):
+            return True
+    return False
+
+
+# --- the way to a hit ---------------------------------------------------------------------------
+
+
+def test_the_way_to_a_message_keeps_the_active_path_where_it_can(
+    store: Store, chat: Conversation
+) -> None:
+    def say(parent: Message | None) -> Message:
+        return store.append_message(a_message(chat, parent)).result()
+
+    root = say(None)
+    left = say(root)
+    left_end = say(left)
+    right_end = say(say(root))
+    assert store.leaf_through(root.id).result() == right_end.id
+    assert store.leaf_through(left.id).result() == left_end.id
+    store.set_active_leaf(chat.id, left_end.id)
+    assert store.leaf_through(root.id).result() == left_end.id
+    assert store.leaf_through(right_end.id).result() == right_end.id

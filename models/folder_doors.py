@@ -1,0 +1,62 @@
+"""The store's doors to what is done with folders and with many conversations at once, and to
+the emptying of the trash; `models.store` tells how doors work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from models.at_first_use import AtFirstUse
+from models.extra_doors import Callback, Doors
+from models.records import Conversation, Folder
+
+if TYPE_CHECKING:
+    from models import folders
+    from models.folders import Contents
+else:
+    folders = AtFirstUse("models.folders")
+
+
+class FolderDoors(Doors):
+    """Each is one transaction: it is done whole or not at all."""
+
+    def move_folder(
+        self, folder_id: str, parent_id: str | None, callback: Callback[Folder] | None = None
+    ) -> Future[Folder]:
+        """Into another folder or, None, to the top; RefusedError where it would hold itself."""
+        return self._write(lambda c: folders.move_folder(c, folder_id, parent_id), callback)
+
+    def take_folder_out(
+        self, folder_id: str, callback: Callback[Contents] | None = None
+    ) -> Future[Contents]:
+        """Delete a folder, not what is in it: that goes up. Its contents, for `put_folder_back`."""
+        return self._write(lambda c: folders.take_out(c, folder_id), callback)
+
+    def put_folder_back(
+        self, folder: Folder, contents: Contents, callback: Callback[None] | None = None
+    ) -> Future[None]:
+        return self._write(lambda c: folders.put_back(c, folder, contents), callback)
+
+    def change_conversations(
+        self,
+        changes: Mapping[str, Mapping[str, Any]],
+        callback: Callback[tuple[Conversation, ...]] | None = None,
+    ) -> Future[tuple[Conversation, ...]]:
+        """Fields by their names, for each id; the conversations as they are then."""
+        kept = {key: dict(fields) for key, fields in changes.items()}
+        return self._write(lambda c: folders.change_conversations(c, kept), callback)
+
+    def purge_some(
+        self, older_than: datetime, at_most: int, callback: Callback[int] | None = None
+    ) -> Future[int]:
+        """As `purge_trash`, a part of it, so that other writes come in between."""
+        return self._write(lambda c: folders.purge_some(c, older_than, at_most), callback)
+
+    def delete_trashed(
+        self, ids: Iterable[str], callback: Callback[int] | None = None
+    ) -> Future[int]:
+        """Delete these for good, as far as they are in the trash; how many."""
+        kept = tuple(ids)
+        return self._write(lambda c: folders.delete_trashed(c, kept), callback)

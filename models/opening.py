@@ -308,7 +308,12 @@ class _Opener:
 
     def read_only(self, sentence: str) -> Database:
         """Open whatever can be read, change nothing; an empty one in memory as the last resort."""
-        for attempt in (self._as_it_is, self._as_a_copy, self._whatever_it_is):
+        for attempt in (
+            self._as_it_is,
+            self._as_a_copy,
+            self._as_salvaged,
+            self._whatever_it_is,
+        ):
             try:
                 return attempt(sentence)
             except Exception:  # noqa: BLE001 -- whatever it was, there is a next step
@@ -353,6 +358,27 @@ class _Opener:
             self._place,
             connect_reader=lambda: connect_for_reading(
                 copy.path, "ro", busy_timeout_s=self._busy_timeout_s
+            ),
+            temporary=folder,
+        )
+
+    def _as_salvaged(self, sentence: str) -> Database:
+        """For an older database that cannot be migrated: its rows in tables of this version."""
+        if examine(self._place) is not Finding.OLDER:
+            raise StoreError("It can be read as it is.")
+        folder = tempfile.TemporaryDirectory(prefix="cutaway-")
+        try:
+            path = Path(folder.name) / "copy.sqlite3"
+            with _Building(path, self._busy_timeout_s) as target:
+                salvage.salvage(self._place.path, target, None)
+        except Exception:
+            folder.cleanup()
+            raise
+        return Database(
+            StoreOpened("read_only", sentence),
+            self._place,
+            connect_reader=lambda: connect_for_reading(
+                path, "ro", busy_timeout_s=self._busy_timeout_s
             ),
             temporary=folder,
         )

@@ -95,7 +95,7 @@ def test_a_database_of_every_schema_opens(open_store: Any, database: Path, file:
     assert path[0].sibling_count == 2
     assert store.load_message("reply").result().counts.generated == 2
     assert store.load_trace("reply").result() == b"trace"
-    assert len(store.search("paris").result()) == 1
+    assert len(store.search("paris").result().hits) == 1
     assert store.get_setting("theme").result() == "dark"
     assert [w.name for w in store.list_weights().result()] == ["SmolLM2 135M"]
     assert [c.title for c in store.list_trash().result()] == ["Thrown away"]
@@ -117,9 +117,9 @@ def test_a_database_of_every_schema_takes_what_is_new(
     store.update_conversation("chat", folder_id=folder.id, settings={"temperature": 0.2})
     assert store.load_conversation("chat").result()[0].settings == {"temperature": 0.2}
     store.update_message("growing", content="Madrid")
-    assert [hit.message_id for hit in store.search("madrid").result()] == ["growing"]
+    assert [hit.message_id for hit in store.search("madrid").result().hits] == ["growing"]
     added = store.append_message(a_message(conversation, content="Berlin")).result()
-    assert [hit.message_id for hit in store.search("berlin").result()] == [added.id]
+    assert [hit.message_id for hit in store.search("berlin").result().hits] == [added.id]
     row_of = select(MessageRow.row_id).where(MessageRow.id == added.id)
     assert store._read(lambda c: c.scalar(row_of), None).result() > used
     store.purge_trash(datetime.now(UTC)).result()

@@ -97,9 +97,9 @@ def test_an_interrupted_reply_is_found_by_search(open_store: Any) -> None:
     store.append_message(
         a_message(conversation, state=MessageState.STREAMING, content="halfway")
     ).result()
-    assert store.search("halfway").result() == ()
+    assert store.search("halfway").result().hits == ()
     store.close()
-    assert len(open_store().search("halfway").result()) == 1
+    assert len(open_store().search("halfway").result().hits) == 1
 
 
 # --- older and newer ------------------------------------------------------------------------------
@@ -171,6 +171,33 @@ def test_a_migration_that_fails_leaves_the_database_readable(
     assert len(list((data_dir / "backups").iterdir())) == 1
 
 
+def test_an_older_database_that_cannot_be_migrated_is_shown_all_the_same(
+    open_store: Any, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tables lack columns that this version asks for."""
+    database.parent.mkdir(parents=True)
+    shutil.copyfile(schema_file.path_for("0001"), database)
+    before = database.read_bytes()
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrating.MIGRATIONS, folder)
+    (second,) = (folder / "versions").glob("0002_*.py")
+    second.write_text(
+        second.read_text().replace("def upgrade() -> None:", "def upgrade() -> None:\n    1 / 0")
+    )
+    monkeypatch.setattr(migrating, "MIGRATIONS", folder)
+    store = open_store()
+    opened = store.opened.result()
+    assert opened.state == "read_only"
+    assert "division by zero" in opened.sentence
+    assert [c.title for c in store.list_conversations().result()] == ["Capitals"]
+    path = store.load_conversation("chat").result()[1]
+    assert [m.content for m in path] == ["What is the capital of Spain?", "Mad"]
+    assert store.load_trace("reply").result() == b"trace"
+    assert len(store.search("paris").result().hits) == 1
+    store.close()
+    assert database.read_bytes() == before
+
+
 def test_a_newer_database_is_opened_read_only_and_left_as_it_is(
     open_store: Any, execute: Execute, database: Path
 ) -> None:
@@ -221,7 +248,7 @@ def test_reading_a_folder_that_has_no_database(open_store: Any, data_dir: Path) 
     store = open_store(read_only=True)
     assert store.opened.result().state == "read_only"
     assert store.list_conversations().result() == ()
-    assert store.search("x").result() == ()
+    assert store.search("x").result().hits == ()
     assert not data_dir.exists()
 
 

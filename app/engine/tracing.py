@@ -84,8 +84,8 @@ class Outbox:
     One thread makes the events of tokens while the next decode runs. On a processor it takes its
     time from the threads that decode, so tokens that follow each other quickly are made and sent
     a few at a time: one that was put waits `GATHER_S` at most, and everything else wakes the
-    thread at once. It is bounded: when the reader at the other end stops reading, `put` waits,
-    and so does decoding.
+    thread at once, and so do as many as go out together. It is bounded: when the reader at the
+    other end stops reading, `put` waits, and so does decoding.
     """
 
     GATHER_S: Final = 0.04
@@ -116,7 +116,8 @@ class Outbox:
         if self._broken.is_set():
             return
         self._queue.put(item)
-        if not isinstance(item, TokenRecord) or item.held or item.index < _FIRST:
+        is_urgent = not isinstance(item, TokenRecord) or item.held or item.index < _FIRST
+        if is_urgent or self._queue.qsize() >= self._MOST_AT_ONCE:
             self._urgent.set()
 
     def close(self, timeout_s: float = 2.0) -> None:
@@ -152,7 +153,7 @@ class Outbox:
         self._urgent.clear()
         if self._send_all is None or len(items) == 1:
             for item in items:
-                self._send_one(item)
+                self._send_one(self._event(item))
         else:
             self._send_together(items, self._send_all)
         if self._queue.qsize() == 0:
@@ -161,31 +162,39 @@ class Outbox:
     def _send_together(
         self, items: list[Event | TokenRecord], send_all: Callable[[Sequence[Event]], None]
     ) -> None:
-        """With one write; one by one where one of them cannot be made or sent."""
+        """With one write; one by one where one of them cannot be sent."""
+        events = [self._event(item) for item in items]
         try:
-            events = [self._event(item) for item in items]
             send_all(events)
         except (OSError, ValueError):
             raise
         except Exception:  # noqa: BLE001 - nothing was written yet; each is tried alone
-            for item in items:
-                self._send_one(item)
+            for event in events:
+                self._send_one(event)
 
-    def _send_one(self, item: Event | TokenRecord) -> None:
-        """What cannot be made or sent must not silence the rest; its request still ends."""
+    def _send_one(self, event: Event) -> None:
+        """What cannot be sent must not silence the rest; its request still ends."""
         try:
-            self._send(self._event(item))
+            self._send(event)
         except (OSError, ValueError):
             raise
         except Exception as error:  # noqa: BLE001 - reported as the ending of its request
-            if isinstance(item, Finished | Stopped):
-                self._send(Failed(item.id, "internal", _NOT_SENT, repr(error)))
+            if isinstance(event, Finished | Stopped):
+                self._send(Failed(event.id, "internal", _NOT_SENT, repr(error)))
             else:
-                self._send(Log("error", f"{type(item).__name__} was not sent: {error!r}"))
+                self._send(_not_sent(event, error))
 
     def _event(self, item: Event | TokenRecord) -> Event:
+        """What cannot be measured must not silence the rest either."""
         if not isinstance(item, TokenRecord):
             return item
-        if self._measurer is None or self._measurer.n_vocab != len(item.scores):
-            self._measurer = Measurer(len(item.scores))
-        return item.event(self._measurer)
+        try:
+            if self._measurer is None or self._measurer.n_vocab != len(item.scores):
+                self._measurer = Measurer(len(item.scores))
+            return item.event(self._measurer)
+        except Exception as error:  # noqa: BLE001 - a fault of ours in one token's numbers
+            return _not_sent(item, error)
+
+
+def _not_sent(item: Event | TokenRecord, error: Exception) -> Log:
+    return Log("error", f"{type(item).__name__} was not sent: {error!r}")

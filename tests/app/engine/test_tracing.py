@@ -6,6 +6,7 @@ import itertools
 import math
 import threading
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -249,6 +250,55 @@ def test_one_that_cannot_be_sent_together_does_not_silence_the_others() -> None:
         outbox.put(record(index))
     outbox.close()
     assert [e.token.index for e in sent if isinstance(e, TokenArrived)] == list(range(40))
+
+
+class Rest(threading.Event):
+    """Says when somebody begins to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.has_begun.set()
+        return super().wait(timeout)
+
+
+def test_nobody_waits_for_tokens_that_are_being_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many replies at once write more tokens than the box holds, within the time of gathering."""
+    monkeypatch.setattr(Outbox, "GATHER_S", 60.0)
+    outbox = Outbox(lambda _: None, on_broken=lambda: None)
+    outbox._urgent = rest = Rest()
+
+    def fill() -> None:
+        for index in range(300):
+            outbox.put(record(10 + index))
+
+    outbox.put(record(9))
+    assert rest.has_begun.wait(10)
+    filler = threading.Thread(target=fill)
+    filler.start()
+    filler.join(10)
+    was_waiting = filler.is_alive()
+    outbox.put(Log("info", "go on"))
+    filler.join(20)
+    outbox.close()
+    assert not was_waiting
+
+
+def test_a_token_that_cannot_be_measured_does_not_silence_the_others() -> None:
+    """Even where the fault is a ValueError, as a closed pipe is one too."""
+    sent: list[Event] = []
+    broken = threading.Event()
+    outbox = Outbox(sent.append, on_broken=broken.set)
+    outbox.put(msgspec.structs.replace(record(0), token_id=99))
+    changed = Snapshot("top-k", np.array([2, 1], np.int32), np.array([2, 1], np.float32))
+    biased = Snapshot("bias", np.array([1], np.int32), np.array([0], np.float32), is_partial=True)
+    outbox.put(msgspec.structs.replace(record(1), snapshots=(changed, biased)))
+    outbox.put(record(2))
+    outbox.close()
+    assert not broken.is_set()
+    assert [type(event) for event in sent] == [Log, Log, TokenArrived]
 
 
 def test_outbox_without_a_reader_lets_go() -> None:

@@ -30,18 +30,18 @@ import msgspec
 import numpy as np
 
 from app.engine.banned import check_banned
-from app.engine.bounds import BadSetting as BadSetting, Bounds, check_number, check_switch
+from app.engine.bounds import BadSetting, Bounds, check_number, check_switch
 from app.engine.grammar import Grammar, check_grammar, new_grammar
 from app.engine.native import Candidates, llama
 from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK
 from app.engine.registry import (
     KINDS,
-    MAX_SEED as MAX_SEED,
+    MAX_SEED,
     Context,
     Kind,
     biases_of,
     check_stage,
-    stage_name as stage_name,
+    stage_name,
 )
 from app.engine.replay import Snapshot
 from app.engine.shortlist import Scores, Shortlist

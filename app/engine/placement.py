@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.sizes import MIB as MIB, WeightSizes as WeightSizes
+from app.engine.sizes import MIB, WeightSizes
 
 GIB: Final = 1024 * MIB
 CONTEXT_CAP: Final = 8192

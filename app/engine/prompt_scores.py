@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from app.engine.measuring import as_array
 from app.engine.protocol import PromptScores
-from app.engine.tracing import Scores, as_array
+from app.engine.shortlist import Scores
 
 
 class PromptScorer:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from app.engine.measuring import Measured as Measured, Measurer as Measurer, as_array as as_array
+from app.engine.measuring import Measurer, as_array
 from app.engine.protocol import (
     Event,
     Failed,
@@ -25,8 +25,8 @@ from app.engine.protocol import (
     TokenArrived,
     TokenTrace,
 )
-from app.engine.replay import SURVIVED as SURVIVED, Replay as Replay, Snapshot as Snapshot
-from app.engine.shortlist import Scores as Scores, Shortlist
+from app.engine.replay import Replay, Snapshot
+from app.engine.shortlist import Scores, Shortlist
 
 _FIRST: Final = 2
 """So many tokens of a reply are sent without gathering: somebody waits for them."""

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from app.engine.measuring import as_array
 from app.engine.native import NativeError, llama
 from app.engine.protocol import Vocabulary as VocabularyTable, clean_text
 from app.engine.text import REASONING_TAGS
-from app.engine.tracing import as_array
 
 _UNKNOWN: Final = 1
 _CONTROL: Final = 8

@@ -19,6 +19,7 @@ from native_session import load_quietly
 
 from app.engine import native
 from app.engine.chain import Chain
+from app.engine.measuring import Measurer
 from app.engine.native import Candidates, llama
 from app.engine.protocol import (
     Dist,
@@ -30,7 +31,7 @@ from app.engine.protocol import (
     TopK,
     TopP,
 )
-from app.engine.tracing import Measurer, TokenRecord
+from app.engine.tracing import TokenRecord
 
 ROUNDS = 15
 CHAINS: dict[str, list[FilterStage]] = {

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from app.engine.measuring import Measurer
 from app.engine.native import NativeLog, llama
 from app.engine.prompt import PromptNote
 from app.engine.protocol import (
@@ -26,7 +27,7 @@ from app.engine.protocol import (
     TokenArrived,
 )
 from app.engine.scheduler import Scheduler
-from app.engine.tracing import Measurer, TokenRecord
+from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights, load
 
 GREEDY = Sampling(filters=[], select=Greedy())

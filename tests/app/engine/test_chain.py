@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from native_session import NativeSession
 
-from app.engine.chain import MAX_SEED, BadSetting, Chain, NoCandidate, check, fresh_seed
+from app.engine.bounds import BadSetting
+from app.engine.chain import Chain, NoCandidate, check, fresh_seed
 from app.engine.native import Candidates, llama, scores_of
 from app.engine.protocol import (
     Dist,
@@ -21,7 +22,8 @@ from app.engine.protocol import (
     TopK,
     TopP,
 )
-from app.engine.tracing import Replay
+from app.engine.registry import MAX_SEED
+from app.engine.replay import Replay
 from app.engine.weights import Weights
 
 BAD: list[tuple[Sampling, str, str]] = [

@@ -10,6 +10,7 @@ import pytest
 from native_chains import N_STEPS, Array, Steps, native_chain, random_sampling
 
 from app.engine.chain import Chain
+from app.engine.measuring import Measurer
 from app.engine.native import Candidates, llama
 from app.engine.protocol import (
     AdaptiveP,
@@ -34,7 +35,7 @@ from app.engine.protocol import (
     Xtc,
 )
 from app.engine.registry import KINDS, stage_name
-from app.engine.tracing import SURVIVED, Measurer, Replay
+from app.engine.replay import SURVIVED, Replay
 from app.engine.uniforms import Uniforms
 from app.engine.weights import Weights
 

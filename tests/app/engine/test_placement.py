@@ -8,15 +8,14 @@ import pytest
 
 from app.engine.placement import (
     GIB,
-    MIB,
     DeviceMemory,
     DoesNotFit,
     GraphicsEvidence,
     Placement,
-    WeightSizes,
     plan,
     unused_graphics_note,
 )
+from app.engine.sizes import MIB, WeightSizes
 
 UBATCH = 512
 

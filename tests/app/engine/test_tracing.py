@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from app.engine.measuring import Measurer, as_array
 from app.engine.protocol import (
     Done,
     Event,
@@ -21,15 +22,8 @@ from app.engine.protocol import (
     StageEffect,
     TokenArrived,
 )
-from app.engine.tracing import (
-    SURVIVED,
-    Measurer,
-    Outbox,
-    Replay,
-    Snapshot,
-    TokenRecord,
-    as_array,
-)
+from app.engine.replay import SURVIVED, Replay, Snapshot
+from app.engine.tracing import Outbox, TokenRecord
 
 
 def naive(scores: np.ndarray, token_id: int) -> tuple[float, int, float, np.ndarray]:

@@ -14,6 +14,7 @@ from app.chat.events import (
     ConversationChanged,
     ConversationOpened,
     ConversationsChanged,
+    EarlierArrived,
     EngineStateChanged,
     LoadProgressed,
     MessageAdded,
@@ -61,6 +62,7 @@ class Following(QObject):
         self._waiting_id = ""
         bridge.conversations_changed.connect(self._on_conversations_changed)
         bridge.conversation_opened.connect(self._on_conversation_opened)
+        bridge.earlier_arrived.connect(self._on_earlier_arrived)
         bridge.conversation_changed.connect(self._on_conversation_changed)
         bridge.path_changed.connect(self._on_path_changed)
         bridge.message_added.connect(self._on_message_added)
@@ -107,6 +109,10 @@ class Following(QObject):
         self._chat.status.clear_reply()
         self._show_body()
         self._look_whether_generating()
+
+    def _on_earlier_arrived(self, event: EarlierArrived) -> None:
+        if event.conversation_id == self._open_id:
+            self._chat.transcript.add_earlier(event.messages)
 
     def _on_conversation_changed(self, event: ConversationChanged) -> None:
         self._sidebar.change_conversation(event.conversation)

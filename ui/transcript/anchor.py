@@ -55,6 +55,15 @@ class Anchor:
         self._index = index
         return True
 
+    def stay(self) -> None:
+        """That message is gone: what took its place is shown from its beginning."""
+        self._index = min(self._index, max(0, len(self._rows) - 1))
+        self._section, self._rest = None, 0.0
+
+    def move_by(self, count: int) -> None:
+        """So many messages came before all others."""
+        self._index += count
+
     def _take_segment(self, index: int, y: float, bottom: float) -> bool:
         item = self._rows.item(index)
         top = self._rows.top(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 
 class Heights:
@@ -30,9 +31,10 @@ class Heights:
 
     def top(self, index: int) -> float:
         """Where a thing begins (the end of the list for the index behind the last)."""
-        tops, heights = self._tops, self._heights
-        for i in range(len(tops) - 1, index):
-            tops.append(tops[i] + heights[i])
+        tops = self._tops
+        known = len(tops) - 1
+        if known < index:
+            tops.extend(accumulate(self._heights[known:index], initial=tops.pop()))
         return tops[index]
 
     def at(self, y: float) -> int:
@@ -49,6 +51,11 @@ class Heights:
 
     def append(self, height: float) -> None:
         self._heights.append(height)
+
+    def prepend(self, heights: Iterable[float]) -> None:
+        """More things before the first one."""
+        self._heights[:0] = heights
+        self._tops = [0.0]
 
     def truncate(self, length: int) -> None:
         """Forget everything from an index on."""

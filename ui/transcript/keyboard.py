@@ -45,6 +45,11 @@ class Keyboard:
     def reset(self) -> None:
         self.current = self._action = None
 
+    def move_by(self, count: int) -> None:
+        """So many messages came before all others."""
+        if self.current is not None:
+            self.current += count
+
     def enter(self, reason: Qt.FocusReason) -> None:
         """The transcript got the focus."""
         self.is_shown = reason in _BY_KEYBOARD

@@ -44,6 +44,13 @@ class Pointer:
         self._is_selecting = False
         self._scroll.stop()
 
+    def move_by(self, count: int) -> None:
+        """So many messages came before all others; what is under the pointer stays there."""
+        if self.index is not None:
+            self.index += count
+        if self._pressed is not None:
+            self._pressed = (self._pressed[0] + count, self._pressed[1])
+
     def leave(self) -> None:
         if self.index is not None:
             self.index = self.hovered = None

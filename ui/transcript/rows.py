@@ -21,8 +21,7 @@ class Rows:
     """Messages by index, their items, where each begins. Heights start at 0."""
 
     def __init__(self, styles: Styles, width: float) -> None:
-        self._styles = styles
-        self._width = width
+        self._take_look(styles, width)
         self._messages: list[Message] = []
         self._items: dict[int, MessageItem] = {}
         self._indexes: dict[str, int] = {}
@@ -82,9 +81,14 @@ class Rows:
 
     # Changing
 
-    def set_messages(self, messages: Sequence[Message]) -> None:
-        """Another path: items of messages that are on both are kept."""
+    def set_messages(self, messages: Sequence[Message]) -> int:
+        """Another path: items and heights of messages that are on both are kept.
+
+        How many messages both begin with.
+        """
         old = {item.message.id: item for item in self._items.values()}
+        same = _common_length(self._messages, messages)
+        self._heights.truncate(same)
         self._messages = list(messages)
         self._indexes = {message.id: i for i, message in enumerate(messages)}
         self._items = {}
@@ -93,7 +97,19 @@ class Rows:
             if index is not None:
                 item.set_message(self._messages[index])
                 self._items[index] = item
-        self._guess_all()
+        for message in self._messages[same:]:
+            self._heights.append(self._guess(message))
+        for index, item in self._items.items():
+            self._heights.set(index, item.height)
+        return same
+
+    def prepend(self, messages: Sequence[Message]) -> None:
+        """More of the same path, above what is here."""
+        count = len(messages)
+        self._messages[:0] = messages
+        self._indexes = {message.id: i for i, message in enumerate(self._messages)}
+        self._items = {index + count: item for index, item in self._items.items()}
+        self._heights.prepend([self._guess(message) for message in messages])
 
     def append(self, message: Message) -> int:
         index = len(self._messages)
@@ -121,10 +137,15 @@ class Rows:
 
     def restyle(self, styles: Styles, width: float) -> None:
         """Another look or width: all heights become guesses, layouts are made anew."""
-        self._styles, self._width = styles, width
+        self._take_look(styles, width)
         for item in self._items.values():
             item.restyle(styles, width)
         self._guess_all()
+
+    def _take_look(self, styles: Styles, width: float) -> None:
+        self._styles, self._width = styles, width
+        # Asked for once and not for each of ten thousand guesses.
+        self._line_step, self._around = styles.line_step, round(styles.px(64))
 
     # Layout
 
@@ -170,8 +191,16 @@ class Rows:
         self._heights = Heights(heights)
 
     def _guess(self, message: Message) -> float:
-        styles = self._styles
         share = 0.75 if message.role is not Role.ASSISTANT else 1.0
-        per_line = max(1.0, self._width * share / styles.char_width)
-        lines = 1 + len(message.content) / per_line + len(message.content) / 300
-        return lines * styles.line_step + styles.px(64)
+        per_line = max(1.0, self._width * share / self._styles.char_width)
+        length = len(message.content)
+        # Whole pixels: what comes above then moves nothing by a fraction of one.
+        return round((1 + length / per_line + length / 300) * self._line_step) + self._around
+
+
+def _common_length(first: Sequence[Message], second: Sequence[Message]) -> int:
+    """How many messages two paths begin with together."""
+    for i, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one is not other and one.id != other.id:
+            return i
+    return min(len(first), len(second))

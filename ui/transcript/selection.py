@@ -35,6 +35,11 @@ class Selection:
     def is_empty(self) -> bool:
         return self.anchor == self.focus
 
+    def moved_by(self, count: int) -> Selection:
+        """The same after so many messages came before all others."""
+        first, second = self.anchor, self.focus
+        return Selection((first[0] + count, *first[1:]), (second[0] + count, *second[1:]))
+
     def part_of(self, index: int) -> tuple[ItemSpot, ItemSpot] | None:
         """The part that falls into one message."""
         start, end = self.ordered

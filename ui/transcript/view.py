@@ -100,19 +100,32 @@ class TranscriptView(QAbstractScrollArea):
     def set_conversation(self, messages: Sequence[Message]) -> None:
         """Show this path. Messages that were there before keep their place and state."""
         top_id = self._anchor.message_id()
-        was_same = bool(len(self.rows) and messages and self.rows.message(0).id == messages[0].id)
-        self.rows.set_messages(messages)
+        n_same = self.rows.set_messages(messages)
         self.selection = None
         self.keyboard.reset()
         self.pointer.reset()
         self._grown.clear()
-        if not (was_same and self._anchor.move_to(top_id)):
-            self._sticks = True
+        if not self._anchor.move_to(top_id):
+            self._anchor.stay()
+            self._sticks = self._sticks or not n_same
         self._show_news(False)
         if messages:
             self._coloring.warm_up()
         self._settle()
         self.viewport().update()
+
+    def add_earlier(self, messages: Sequence[Message]) -> None:
+        """More of the same path, above what is shown. Nothing that is in view moves."""
+        count = len(messages)
+        self.rows.prepend(messages)
+        self._anchor.move_by(count)
+        self.keyboard.move_by(count)
+        self.pointer.move_by(count)
+        if self.selection is not None:
+            self.selection = self.selection.moved_by(count)
+        if self._done is not None:
+            self._done = (self._done[0] + count, self._done[1])
+        self._settle()
 
     def add_message(self, message: Message) -> None:
         """A message at the end. What the user sent is always shown."""

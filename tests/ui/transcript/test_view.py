@@ -17,6 +17,7 @@ from models.records import Message, MessageCounts, MessageState, Role
 from ui.markdown.layouts import Action
 from ui.theme import Theme
 from ui.transcript import TranscriptView
+from ui.transcript.selection import Selection
 
 NOW = datetime.now(UTC)
 LEFT = Qt.MouseButton.LeftButton
@@ -115,6 +116,57 @@ def test_ten_thousand_messages_lay_out_one_screen(view: TranscriptView) -> None:
     for _ in range(400):
         view.verticalScrollBar().setValue(view.verticalScrollBar().value() - 400)
     assert view.rows.items_made <= 200, "what is far away is let go"
+
+
+def test_earlier_messages_come_above_and_nothing_in_view_moves(view: TranscriptView) -> None:
+    messages = conversation(400)
+    view.set_conversation(messages[200:])
+    view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
+    view.selection = Selection((100, 1, 0, 0, 0), (100, 1, 0, 0, 3))
+    chosen, before = view.selected_text(), shot(view)
+    view.add_earlier(messages[50:200])
+    view.add_earlier(messages[:50])
+    assert shot(view) == before
+    assert view.selected_text() == chosen
+    assert not view.is_at_end
+    assert [view.rows.message(i).id for i in range(400)] == [m.id for m in messages]
+    assert [view.rows.index_of(m.id) for m in messages] == list(range(400))
+
+
+def test_earlier_messages_leave_the_end_in_view(view: TranscriptView) -> None:
+    messages = conversation(300)
+    view.set_conversation(messages[200:])
+    before = shot(view)
+    view.add_earlier(messages[:200])
+    assert view.is_at_end
+    assert view.verticalScrollBar().value() == view.verticalScrollBar().maximum()
+    # The handle of the scroll bar became shorter, the text did not move.
+    assert shot(view).copy(0, 0, 700, 500) == before.copy(0, 0, 700, 500)
+
+
+def test_keyboard_and_pointer_stay_on_their_messages(view: TranscriptView) -> None:
+    messages = conversation(60)
+    view.set_conversation(messages[30:])
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    press(view, Qt.Key.Key_End)
+    press(view, Qt.Key.Key_Up)
+    assert view.keyboard.current == 28
+    view.add_earlier(messages[:30])
+    assert view.keyboard.current == 58
+    press(view, Qt.Key.Key_Up)
+    assert view.rows.message(57).id == messages[57].id
+    assert view.keyboard.current == 57
+
+
+def test_another_version_of_the_message_at_the_top_stays_at_the_top(view: TranscriptView) -> None:
+    messages = conversation(60)
+    view.set_conversation(messages)
+    view.show_message(messages[20].id)
+    other = replace(messages[20], id="other")
+    view.set_conversation([*messages[:20], other, *messages[21:25]])
+    assert not view.is_at_end
+    assert view.index_at(40) == 20
+    assert view.item_origin(20).y() >= 0
 
 
 @pytest.mark.parametrize("text", ["word " * 400_000, "x" * 1_000_000, "漢字" * 400_000])

@@ -244,6 +244,15 @@ class TreeNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Trashed:
+    """What deleting left: the leaf to show (None: no message), and the first of the copies that
+    took the deleted message's place."""
+
+    leaf_id: str | None
+    instead_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TrashedBranch:
     """A deleted message, with how many were deleted together with it (itself included)."""
 

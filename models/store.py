@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from models.at_first_use import AtFirstUse
 from models.backup_thread import BackupThread
+from models.branch_doors import BranchDoors
 from models.extra_doors import ExtraDoors
 from models.folder_doors import FolderDoors
 from models.records import Conversation, Message, SearchPage, StoreOpened, Weights
@@ -54,10 +55,11 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
     "parent_id",
     "sibling_index",
     "sibling_count",
+    "attachments",
 }
 
 
-class Store(ExtraDoors, FolderDoors):
+class Store(BranchDoors, ExtraDoors, FolderDoors):
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
     def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:

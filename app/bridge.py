@@ -50,6 +50,9 @@ class Bridge(QObject):
     presets_listed = Signal(object)
     attachments_changed = Signal(object)
     queue_changed = Signal(object)
+    folders_changed = Signal(object)
+    search_answered = Signal(object)
+    message_sought = Signal(object)
 
     _posted = Signal(object)
 
@@ -109,4 +112,7 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.PresetsListed: "presets_listed",
     events.AttachmentsChanged: "attachments_changed",
     events.QueueChanged: "queue_changed",
+    events.FoldersChanged: "folders_changed",
+    events.SearchAnswered: "search_answered",
+    events.MessageSought: "message_sought",
 }

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
 from app.chat.settings import SettingRefused, Settings, changed
 from app.engine.protocol import Loaded, MemoryPart
-from models.records import Conversation, Message, MessageCounts, Role, Weights
+from models.records import Conversation, Folder, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
@@ -47,6 +47,9 @@ class FakeBridge(QObject):
     presets_listed = Signal(object)
     attachments_changed = Signal(object)
     queue_changed = Signal(object)
+    folders_changed = Signal(object)
+    search_answered = Signal(object)
+    message_sought = Signal(object)
 
 
 class FakeDesk:
@@ -59,6 +62,7 @@ class FakeDesk:
         self.conversation = Conversation("c0", "New chat", created_at=NOON, updated_at=NOON)
         self.messages: tuple[Message, ...] = ()
         self.conversations: tuple[Conversation, ...] = ()
+        self.folders: tuple[Folder, ...] = ()
         self.engine_state = EngineStateChanged("stopped")
         self.settings = Settings()
         self.is_generating = False

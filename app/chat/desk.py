@@ -14,21 +14,39 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from app.chat import first_look
+from app.chat.again import Again
 from app.chat.alarms import Alarms
+from app.chat.attached_text import with_attachments
+from app.chat.attachments import Attachments
 from app.chat.counting import ContextMeter
-from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, StoreStateChanged
+from app.chat.events import (
+    EngineStateChanged,
+    Noticed,
+    QueuedMessage,
+    SettingsChanged,
+    StoreStateChanged,
+)
 from app.chat.file_check import Check
+from app.chat.folders import Folders
 from app.chat.inbox import Inbox
+from app.chat.levels import Levels
 from app.chat.loading import Loader
+from app.chat.presets import Presets
+from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
+from app.chat.resolved import merged
+from app.chat.searching import Searching
 from app.chat.settings import SettingRefused, Settings, as_stored, changed, from_stored
+from app.chat.settings_door import SettingsDoor
 from app.chat.shelf import Shelf
+from app.chat.sidebar_door import SidebarDoor
 from app.chat.surroundings import Emit, Post, Surroundings
+from app.chat.tree import Tree
 from app.engine.protocol import (
     Failed,
     Finished,
@@ -45,7 +63,7 @@ from app.engine.protocol import (
     TokenArrived,
 )
 from app.engine.supervisor import Engine, EngineEvent, StateChanged
-from models.records import Conversation, Message, StoreOpened, Weights
+from models.records import Attachment, Conversation, Message, Role, StoreOpened, Weights
 
 if TYPE_CHECKING:
     from models.store import Store
@@ -65,7 +83,7 @@ _log = logging.getLogger(__name__)
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
 
-class Desk:
+class Desk(SidebarDoor, SettingsDoor):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
@@ -90,6 +108,7 @@ class Desk:
         self._changed_early: dict[str, Any] = {}
         self._sent_early = ""
         self._is_opened = False
+        self._read_draft_of = ""
         self._around = Surroundings(
             post=post,
             emit=emit,
@@ -102,7 +121,27 @@ class Desk:
             self._around, self._on_weights_ready, remember=remember_weights, check=check_weights
         )
         self._replies = Replies(self._around, self._shelf, self._loader)
-        self._meter = ContextMeter(self._around, self._shelf, self._loader)
+        self._tree = Tree(self._around, self._shelf, self._replies)
+        self._attachments = Attachments(
+            self._around, self._shelf, self._loader, self._on_attachments_changed
+        )
+        self._queue = MessageQueue(
+            self._around,
+            self._shelf,
+            self._attachments,
+            self._replies.send_queued,
+            self._replies.is_busy,
+        )
+        self._shelf.queued_text = self._queue.kept_text
+        self._replies.on_ended = self._queue.on_reply_ended
+        self._levels = Levels(
+            self._around, self._shelf, self._loader, self.set_setting, self._on_levels_changed
+        )
+        self._presets = Presets(self._around, self._shelf, self._levels)
+        self._again = Again(self._around, self._shelf, self._loader, self._replies)
+        self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
+        self._folders = Folders(self._around, self._shelf, self._replies.stop)
+        self._searching = Searching(self._around, self._shelf)
         self._engine: Engine | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self._replies.show_arrived)
 
@@ -146,6 +185,7 @@ class Desk:
         if opened.sentence and around.can_write:
             around.emit(Noticed("warning", opened.sentence))
         around.when_done(store.all_settings(), self._take_stored_settings)
+        self._folders.read()
         around.when_done(store.list_conversations(), self._shelf_list)
         around.when_done(store.list_weights(), self._loader.show_known)
         around.when_done(
@@ -179,6 +219,7 @@ class Desk:
         self._around.emit(SettingsChanged(names))
         if self._around.can_write:
             first_look.write(self.data_dir, after)
+            self._folders.purge_expired()
 
     def _on_store_problem(self, state: str, sentence: str) -> None:
         """Called on a database thread."""
@@ -247,6 +288,7 @@ class Desk:
     def trash_conversation(self, conversation_id: str) -> None:
         """To the trash, with an undo; a reply in the making there is stopped."""
         if self._may_write():
+            self._queue.leave_in_draft(conversation_id)
             self._replies.stop(conversation_id)
             self._shelf.trash(conversation_id)
 
@@ -283,18 +325,143 @@ class Desk:
         if self._around.store is None and not self._sent_early and text.strip():
             self._sent_early = text  # keys may come before the first paint, and `start` after it
             return True
-        return self._replies.send(text)
+        attachments = self._attachments.of_draft(self._shelf.open.id)
+        is_taken = self._replies.send(text, attachments)
+        if is_taken:
+            self._attachments.take(self._shelf.open.id)
+        return is_taken
 
     def stop(self) -> None:
         self._replies.stop(self._shelf.open.id)
+        self._queue.hold(self._shelf.open.id)
 
     def retry(self, message_id: str) -> None:
         """Another version of a reply beside the old one, or the reply a message never got."""
         self._replies.retry(message_id)
 
+    # --- the tree -------------------------------------------------------------------------------
+
+    def edit_message(self, message_id: str, text: str, *, keep_following: bool = True) -> None:
+        """Save another text of a message as a new version; nothing is asked of the weights.
+
+        keep_following: what follows is copied below the new version, so that it stays in view;
+        else it stays under the old one alone.
+        """
+        if self._may_write():
+            self._tree.edit(message_id, text, keep_following=keep_following)
+
+    def edit_and_send(self, message_id: str, text: str) -> None:
+        """Save another text of a user's message as a new version, and have it answered."""
+        if self._may_write():
+            self._tree.edit_and_send(message_id, text)
+
+    def swap_role(self, message_id: str) -> None:
+        """User's becomes assistant's, or the other way round: as a new version."""
+        if self._may_write():
+            self._tree.swap_role(message_id)
+
+    def insert_message(self, after_id: str | None, role: Role, text: str) -> None:
+        """A new message below that one (None: at the top); what follows stays in view."""
+        if self._may_write():
+            self._tree.insert(after_id, role, text)
+
+    def continue_reply(self, message_id: str) -> None:
+        """Another version of a reply that begins with all of it and goes on."""
+        self._replies.go_on(message_id)
+
+    def begin_reply(self, message_id: str, beginning: str) -> None:
+        """A reply to a message, or another version of a reply, that begins with these words."""
+        self._replies.begin_with(message_id, beginning)
+
+    def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Several replies at once, each with settings of its own over those of the chat."""
+        self._replies.ask_several(message_id, answers)
+
+    def stop_reply(self, message_id: str) -> None:
+        """Stop one of several replies that grow."""
+        self._replies.stop_reply(message_id)
+
+    def trash_message(self, message_id: str, *, only_this: bool = False) -> None:
+        """To the trash with all that follows it, or alone; with an undo."""
+        if self._may_write():
+            self._tree.trash(message_id, only_this=only_this)
+
+    def restore_message(self, message_id: str, conversation_id: str) -> None:
+        """Bring back what was deleted with a message, and show it."""
+        if self._may_write():
+            self._tree.restore(message_id, conversation_id)
+
+    def list_trashed_messages(self) -> None:
+        """Ask what was deleted inside of conversations; TrashedBranchesListed answers."""
+        if self._around.store is not None:
+            self._tree.list_trashed()
+
+    def branch_off(self, message_id: str) -> None:
+        """A new chat with a copy of this one down to that message; it is opened."""
+        if self._may_write():
+            self._tree.branch_off(message_id)
+
+    def go_to_message(self, message_id: str) -> None:
+        """Show the newest path that leads through a message."""
+        if self._around.store is not None:
+            self._tree.go_to(message_id)
+
+    def read_tree(self) -> None:
+        """Ask for the map of the open conversation; TreeRead answers."""
+        if self._around.store is not None:
+            self._tree.read_tree()
+
+    def read_versions(self, message_id: str) -> None:
+        """Ask for all versions of a message; VersionsRead answers."""
+        if self._around.store is not None:
+            self._tree.read_versions(message_id)
+
     def read_trace(self, message_id: str) -> None:
         """Ask what was recorded about each token of a reply; TraceRead answers."""
         self._replies.read_trace(message_id)
+
+    # --- what goes along, and what waits --------------------------------------------------------
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Of the draft on screen."""
+        return self._attachments.of_draft(self._shelf.open.id)
+
+    @property
+    def queued(self) -> tuple[QueuedMessage, ...]:
+        """What waits for the reply on screen."""
+        return self._queue.of(self._shelf.open.id)
+
+    def attach_text(self, text: str) -> bool:
+        """A long text from the clipboard goes along. False: not taken, it stays a text."""
+        return self._attachments.add_paste(text)
+
+    def attach_files(self, paths: Sequence[str]) -> None:
+        self._attachments.add_files(paths)
+
+    def remove_attachment(self, attachment_id: str) -> None:
+        self._attachments.remove(attachment_id)
+
+    def take_attachment_as_text(self, attachment_id: str) -> str:
+        """It is no attachment any more: its text, for the composer."""
+        return self._attachments.take_as_text(attachment_id)
+
+    def queue_message(self, text: str) -> bool:
+        """Send it when the reply has ended. False: it was not taken."""
+        return self._may_write() and self._queue.add(text)
+
+    def edit_queued(self, message_id: str) -> None:
+        self._queue.edit(message_id)
+
+    def change_queued(self, message_id: str, text: str) -> None:
+        self._queue.change(message_id, text)
+
+    def remove_queued(self, message_id: str) -> None:
+        self._queue.remove(message_id)
+
+    def send_queued(self) -> None:
+        """Go on with what waits after a reply that failed."""
+        self._queue.send_next(self._shelf.open.id)
 
     # --- weights --------------------------------------------------------------------------------
 
@@ -315,22 +482,31 @@ class Desk:
 
     def set_setting(self, name: str, value: Any) -> None:
         """Change a setting. A value that does not fit is refused in words and changes nothing."""
+        before = self._around.settings
         try:
-            settings = changed(self._around.settings, name, value)
+            # A number goes into the app's own chain too, if there is one.
+            settings = merged(changed(before, name, value), {name: value})
         except SettingRefused as refused:
             self._around.emit(Noticed("error", str(refused)))
             return
-        if settings == self._around.settings:
+        names = {
+            each for each in (name, "chain") if getattr(settings, each) != getattr(before, each)
+        }
+        if not names:
             return
         self._around.settings = settings
-        self._store_setting(name, getattr(settings, name))
+        for each in names:
+            self._store_setting(each, getattr(settings, each))
         if name in first_look.NAMES and self._around.can_write:
             first_look.write(self.data_dir, settings)
         if name == "n_threads":
             self._loader.set_threads(settings.n_threads)
         if name in ("system_prompt", "context_policy"):
             self._meter.count_soon()
-        self._around.emit(SettingsChanged(frozenset({name})))
+        self._around.emit(SettingsChanged(frozenset(names)))
+
+    def _on_levels_changed(self) -> None:
+        self._meter.count_soon()
 
     def _store_setting(self, name: str, value: Any) -> None:
         if not self._is_opened:
@@ -350,10 +526,22 @@ class Desk:
         return self._replies.live_path(conversation_id, messages)
 
     def _on_opened_path(self) -> None:
+        open_id = self._shelf.open.id
+        if open_id != self._read_draft_of:
+            self._read_draft_of = open_id
+            self._attachments.read_draft(open_id, self._queue.attachment_ids(open_id))
+            self._queue.tell()
         self._meter.count_soon()
 
     def _on_weights_ready(self) -> None:
         self._replies.begin_waiting()
+        self._attachments.count_missing()
+        self._meter.count_soon()
+
+    def _draft_text(self) -> str:
+        return with_attachments(self._shelf.draft, self.attachments)
+
+    def _on_attachments_changed(self) -> None:
         self._meter.count_soon()
 
     def _take(self, event: EngineEvent) -> None:
@@ -392,6 +580,8 @@ class Desk:
         elif self._loader.is_load(event.id):
             if not isinstance(event, Finished):
                 self._loader.take_ended_load(event)
+        elif self._attachments.is_count(event.id):
+            self._attachments.take_ending(event)
         elif self._meter.is_count(event.id):
             self._meter.take_ending(event)
         else:

@@ -12,8 +12,10 @@ from app.engine.protocol import Loaded, TokenTrace
 from models.records import (
     Attachment,
     Conversation,
+    Folder,
     Message,
     Preset,
+    SearchHit,
     TrashedBranch,
     TreeNode,
 )
@@ -296,6 +298,35 @@ class PresetsListed:
     presets: tuple[Preset, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FoldersChanged:
+    """All folders of the sidebar, by name; `parent_id` says which lie in which."""
+
+    folders: tuple[Folder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswered:
+    """A page of what was found for the text that is being searched for. Answers Desk.search
+    (`is_first`) and Desk.search_more. Without hits and `has_more` False: nothing was found;
+    with `has_more` there may be some further on. `problems`: sentences about filters."""
+
+    typed: str
+    hits: tuple[SearchHit, ...]
+    is_first: bool
+    has_more: bool = False
+    has_more_titles: bool = False
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSought:
+    """Show this message of the open conversation and mark it. Follows Desk.open_message."""
+
+    conversation_id: str
+    message_id: str
+
+
 Event = (
     ConversationsChanged
     | ConversationOpened
@@ -327,4 +358,7 @@ Event = (
     | QueueChanged
     | LevelsChanged
     | PresetsListed
+    | FoldersChanged
+    | SearchAnswered
+    | MessageSought
 )

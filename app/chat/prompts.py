@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from app.chat.attached_text import with_attachments
 from app.chat.settings import Settings
 from app.engine.protocol import ChatMessage, ChatPrompt, Generate, clean_text
 from models.records import Conversation, Message, MessageState, Role
@@ -27,8 +28,12 @@ def chat_prompt(
     settings: Settings,
     weights_hash: str,
     draft: str = "",
+    beginning: ChatMessage | None = None,
 ) -> ChatPrompt:
-    """The prompt for the reply that follows `path` (and `draft`, as one more user message)."""
+    """The prompt for the reply that follows `path` (and `draft`, as one more user message).
+
+    `beginning`: what that reply begins with; the engine goes on from there.
+    """
     messages = []
     system_prompt = conversation.system_prompt or settings.system_prompt
     if system_prompt.strip():
@@ -36,16 +41,22 @@ def chat_prompt(
     messages += [_chat_message(m, weights_hash) for m in path if _says_something(m)]
     if draft.strip():
         messages.append(ChatMessage(role="user", content=draft))
-    return ChatPrompt(messages=messages)
+    if beginning is not None:
+        messages.append(beginning)
+    return ChatPrompt(messages=messages, continue_last=beginning is not None)
 
 
 def generate_request(
-    conversation: Conversation, path: Iterable[Message], settings: Settings, weights_hash: str
+    conversation: Conversation,
+    path: Iterable[Message],
+    settings: Settings,
+    weights_hash: str,
+    beginning: ChatMessage | None = None,
 ) -> Generate:
     """The whole request; its id is filled in by the engine's client."""
     return Generate(
         id=0,
-        prompt=chat_prompt(conversation, path, settings, weights_hash),
+        prompt=chat_prompt(conversation, path, settings, weights_hash, beginning=beginning),
         sampling=settings.sampling(),
         max_tokens=settings.max_tokens,
         stop=list(settings.stop_strings),
@@ -53,6 +64,7 @@ def generate_request(
         alternatives=ALTERNATIVES,
         record_stages=True,
         context_policy=settings.policy,
+        repeatable=settings.repeatable,
     )
 
 
@@ -93,7 +105,7 @@ def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
     ids = list(message.token_ids) if is_reply and is_own and message.token_ids else None
     return ChatMessage(
         role=message.role.value,
-        content=message.content,
+        content=with_attachments(message.content, message.attachments),
         reasoning=message.reasoning or None,
         token_ids=ids,
         message_id=message.id,

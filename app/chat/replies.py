@@ -5,20 +5,26 @@ What must hold:
 * A sent message is on disk before the engine sees it, and the reply's row before its
   first token. A growing reply is saved every `SAVE_INTERVAL_S`, so that an end by force
   of either process loses less than a second of it.
-* Each conversation has at most one reply waiting or in the making.
+* The engine is given the whole path, also where only its end is on screen yet.
+* Each conversation has at most one reply waiting or in the making, or the several that were
+  asked for at once: versions of one another.
 * Nothing that arrived is dropped: whatever ends a reply, its text stays, with a sentence.
-* A retry adds a version beside the old one; it removes nothing.
+* A retry, a continuation and each of several answers is a version beside the others; none
+  removes or changes anything.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from app.chat.events import (
+    AnswersBegan,
     ContextCounted,
+    MessageChanged,
     Noticed,
     PrefillProgressed,
     SendQueued,
@@ -27,11 +33,20 @@ from app.chat.events import (
     TokensTakenBack,
     TraceRead,
 )
+from app.chat.levels import resolved_for
 from app.chat.loading import Loader
 from app.chat.prompts import clean_message, generate_request, is_encodable
-from app.chat.recorded import at_start
-from app.chat.reply import Reply, fields_at_end, in_the_apps_words
-from app.chat.shelf import Shelf, new_id
+from app.chat.recorded import at_first, at_start
+from app.chat.reply import (
+    NOTHING,
+    Beginning,
+    Reply,
+    beginning_of,
+    fields_at_end,
+    in_the_apps_words,
+)
+from app.chat.resolved import Resolved
+from app.chat.shelf import Shelf, new_id, new_message
 from app.chat.surroundings import Surroundings, now
 from app.chat.traces import Traces
 from app.engine.protocol import (
@@ -48,11 +63,12 @@ from app.engine.protocol import (
     ThreadsChanged,
     TokenArrived,
 )
-from models.records import Message, MessageState, Role
+from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store import Store
 
 SAVE_INTERVAL_S: Final = 0.5
 FIGURES_INTERVAL_S: Final = 0.1
+MAX_ANSWERS: Final = 4
 SURROGATES_SENTENCE: Final = (
     "Your message held halves of characters that cannot be kept; each is now shown as �."
 )
@@ -64,13 +80,17 @@ NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to ha
 class Waiting:
     """A reply that has been asked for and not begun. `path` ends with the message to answer.
 
-    `version` is the number of replies that already stand beside it. `is_saved`: the message
-    is on disk. `is_announced`: the user was told that it waits for weights.
+    `version` is the number of replies that already stand beside it. `answers`: for each reply
+    that is wanted, the settings that it has otherwise. `beginning`: what it begins with.
+    `is_saved`: the message is on disk. `is_announced`: the user was told that it waits for
+    weights.
     """
 
     conversation_id: str
     path: tuple[Message, ...]
     version: int = 0
+    answers: tuple[Mapping[str, Any], ...] = ({},)
+    beginning: Beginning = NOTHING
     is_saved: bool = False
     is_announced: bool = False
 
@@ -88,6 +108,8 @@ class Replies:
         self._steered: tuple[Loaded | None, int] | None = None
         self._traces = Traces(around)
         self._noted: set[tuple[str, str]] = set()
+        self.on_ended: Callable[[Message], None] = lambda _message: None
+        self.finish: Callable[[Reply, Message], Message] = lambda _reply, message: message
 
     @property
     def _store(self) -> Store:
@@ -96,23 +118,27 @@ class Replies:
 
     def is_busy(self, conversation_id: str) -> bool:
         """Whether a reply waits or grows there."""
-        return conversation_id in self._waiting or self._reply_in(conversation_id) is not None
+        return conversation_id in self._waiting or self.is_growing(conversation_id)
 
     def is_waiting(self, conversation_id: str) -> bool:
         """Whether the user was told that a message there waits."""
         waiting = self._waiting.get(conversation_id)
-        reply = self._reply_in(conversation_id)
-        return bool(waiting and waiting.is_announced) or bool(reply and reply.is_queued)
+        return bool(waiting and waiting.is_announced) or self._place_in_queue(conversation_id) > 0
 
     def is_growing(self, conversation_id: str) -> bool:
-        return self._reply_in(conversation_id) is not None
+        return any(True for _ in self._replies_in(conversation_id))
+
+    def _place_in_queue(self, conversation_id: str) -> int:
+        """Where its reply stands in the engine's queue; 0 once one of them is written."""
+        places = [reply.queue_place for reply in self._replies_in(conversation_id)]
+        return min(places, default=0)
 
     def live_path(self, conversation_id: str, messages: Iterable[Message]) -> tuple[Message, ...]:
         """The messages with replies in the making as they are now, a just begun one added."""
         path = [self._live(message) for message in messages]
-        reply = self._reply_in(conversation_id)
-        if reply is not None and path and path[-1].id == reply.message.parent_id:
-            path.append(reply.snapshot())
+        for reply in self._replies_in(conversation_id):
+            if path and path[-1].id == reply.message.parent_id:
+                path.append(reply.snapshot())
         return tuple(path)
 
     def _live(self, message: Message) -> Message:
@@ -125,36 +151,63 @@ class Replies:
             sibling_count=message.sibling_count,
         )
 
-    def _reply_in(self, conversation_id: str) -> Reply | None:
-        for reply in self._growing.values():
-            if reply.conversation_id == conversation_id:
-                return reply
-        return None
+    def _replies_in(self, conversation_id: str) -> Iterator[Reply]:
+        return (r for r in self._growing.values() if r.conversation_id == conversation_id)
 
     # --- acts -----------------------------------------------------------------------------------
 
-    def send(self, text: str) -> bool:
+    def send(self, text: str, attachments: tuple[Attachment, ...] = ()) -> bool:
         """Store a message of the open conversation and ask for its reply. False: not taken."""
         typed, text = text, clean_message(text)
-        if not text or text.isspace() or not self._may_ask():
+        if not (text.strip() or attachments) or not self._may_ask():
             return False
         if text is not typed and not is_encodable(typed):
             self._say_once(SURROGATES_SENTENCE)
-        shelf, conversation_id = self._shelf, self._shelf.open.id
+        shelf = self._shelf
         shelf.ensure_stored()
-        message = shelf.user_message(text)
+        message = shelf.user_message(text, attachments)
         shelf.drop_draft()
+        self._send(message, shelf.path)
+        return True
+
+    def send_queued(
+        self, conversation_id: str, text: str, attachments: tuple[Attachment, ...]
+    ) -> None:
+        """Send what waited for the reply before it, in whatever conversation; drafts stay."""
+        if conversation_id == self._shelf.open.id:
+            self._send(self._shelf.user_message(text, attachments), self._shelf.path)
+            return
+        reading = Waiting(conversation_id, ())
+        self._waiting[conversation_id] = reading
+
+        def go_on(loaded: tuple[Conversation, tuple[Message, ...]]) -> None:
+            if self._waiting.get(conversation_id) is reading:
+                path = loaded[1]
+                parent_id = path[-1].id if path else None
+                self._send(new_message(conversation_id, parent_id, text, attachments), path)
+
+        self._around.when_done(self._store.load_conversation(conversation_id), go_on)
+
+    def send_version(self, message: Message) -> None:
+        """Store another version of a message of the user and ask for its reply."""
+        if self._may_ask():
+            self._send(message, self._shelf.path_to(message.parent_id))
+
+    def _send(self, message: Message, above: tuple[Message, ...]) -> None:
+        shelf, conversation_id = self._shelf, message.conversation_id
         stored = self._store.append_message(message)
-        waiting = Waiting(conversation_id, (*shelf.path, message))
+        waiting = Waiting(conversation_id, (*above, message))
         self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
-        shelf.add(message)
+        if message.parent_id == shelf.leaf_id:
+            shelf.add(message)
+        else:
+            shelf.replace_path(conversation_id, waiting.path)
         shelf.touch(conversation_id)
         self._around.when_done(
             stored,
             lambda _: self._on_message_saved(waiting),
             lambda sentence: self._on_message_unsaved(waiting, message, sentence),
         )
-        return True
 
     def _say_once(self, sentence: str) -> None:
         if ("", sentence) not in self._noted:
@@ -178,15 +231,57 @@ class Replies:
 
     def retry(self, message_id: str) -> None:
         """Ask for another version of a reply, or for the reply of a message that has none."""
+        self._answer(message_id)
+
+    def go_on(self, message_id: str) -> None:
+        """Continue a reply: as another version, which begins with all that it says."""
+        message = self._shelf.message(message_id)
+        if message is None or message.role is not Role.ASSISTANT:
+            return
+        if not (message.content or message.reasoning):
+            self._answer(message_id)
+            return
+        self._answer(message_id, beginning=beginning_of(message, self._loader.weights_hash))
+
+    def begin_with(self, message_id: str, text: str) -> None:
+        """Ask for a reply that begins with these words: another version, or to a message."""
+        text = clean_message(text)
+        message = self._shelf.message(message_id)
+        if message is not None and not text.strip():
+            self._answer(message_id)
+        elif message is not None:
+            is_reply = message.role is Role.ASSISTANT
+            reasoning = message.reasoning if is_reply else ""
+            source_id = message_id if is_reply else None
+            self._answer(message_id, beginning=Beginning(text, reasoning, None, source_id))
+
+    def answer_again(
+        self, message_id: str, changes: Mapping[str, Any], beginning: Beginning
+    ) -> None:
+        """Another version of a reply with settings, and a beginning, of its own."""
+        self._answer(message_id, (changes,), beginning)
+
+    def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Ask for several versions at once, each with settings of its own."""
+        if 1 <= len(answers) <= MAX_ANSWERS:
+            self._answer(message_id, answers=tuple(answers))
+
+    def _answer(
+        self,
+        message_id: str,
+        answers: tuple[Mapping[str, Any], ...] = ({},),
+        beginning: Beginning = NOTHING,
+    ) -> None:
         message = self._shelf.message(message_id)
         if message is None or not self._may_ask():
             return
-        path, version = self._shelf.path_before(message_id), message.sibling_count
-        if message.role is Role.USER:
-            path, version = (*path, message), 0
+        if message.role is Role.ASSISTANT:
+            path, version = self._shelf.path_to(message.parent_id), message.sibling_count
+        else:
+            path, version = self._shelf.path_to(message_id), 0
         if path:
             self._waiting[message.conversation_id] = Waiting(
-                message.conversation_id, path, version, is_saved=True
+                message.conversation_id, path, version, answers, beginning, is_saved=True
             )
             self.begin_waiting()
 
@@ -216,36 +311,67 @@ class Replies:
 
     def _begin(self, waiting: Waiting) -> None:
         parent = waiting.path[-1]
+        replies = [self._new_reply(waiting, place) for place in range(len(waiting.answers))]
+        first = replies[0].message
+        self._growing |= {reply.message.id: reply for reply in replies}
+        self._drop(waiting)
+        if waiting.version == 0 and self._shelf.leaf_id == parent.id:
+            self._shelf.add(first)
+        else:
+            self._shelf.replace_path(first.conversation_id, (*waiting.path, first))
+        if len(replies) > 1:
+            messages = tuple(reply.message for reply in replies)
+            self._around.emit(AnswersBegan(first.conversation_id, parent.id, messages))
+        for reply in replies:
+            self._around.when_done(
+                self._store.append_message(reply.message),
+                partial(self._on_placed, reply, waiting),
+                partial(self._on_reply_unsaved, reply),
+            )
+        if len(replies) > 1:
+            self._around.saved(self._store.set_active_leaf(first.conversation_id, first.id))
+
+    def _new_reply(self, waiting: Waiting, place: int) -> Reply:
+        conversation = self._shelf.conversation(waiting.conversation_id) or self._shelf.open
         message = Message(
             id=new_id(),
             conversation_id=waiting.conversation_id,
-            parent_id=parent.id,
+            parent_id=waiting.path[-1].id,
             role=Role.ASSISTANT,
-            content="",
+            content=waiting.beginning.content,
+            reasoning=waiting.beginning.reasoning,
             created_at=now(),
             state=MessageState.STREAMING,
-            settings=self._around.settings.as_recorded(),
+            settings=at_first(self._resolved(conversation, waiting.answers[place])),
             weights_name=self._loader.weights_name,
             weights_hash=self._loader.weights_hash or None,
-            sibling_index=waiting.version,
-            sibling_count=waiting.version + 1,
+            sibling_index=waiting.version + place,
+            sibling_count=waiting.version + len(waiting.answers),
         )
-        reply = Reply(message, asked_at=self._around.clock())
-        self._growing[message.id] = reply
-        self._drop(waiting)
-        if waiting.version == 0 and self._shelf.leaf_id == parent.id:
-            self._shelf.add(message)
-        else:
-            self._shelf.replace_path(message.conversation_id, (*waiting.path, message))
-        self._around.when_done(
-            self._store.append_message(message),
-            lambda placed: self._ask(reply, waiting, placed),
-            lambda sentence: self._end(reply, Failed(0, "internal", sentence)),
+        return Reply(
+            message,
+            waiting.beginning,
+            is_beside=len(waiting.answers) > 1,
+            changes=waiting.answers[place],
+            asked_at=self._around.clock(),
         )
 
-    def _ask(self, reply: Reply, waiting: Waiting, placed: Message) -> None:
-        """The rows are on disk: now the engine may see the message."""
+    def _on_reply_unsaved(self, reply: Reply, sentence: str) -> None:
+        self._end(reply, Failed(0, "internal", sentence))
+
+    def _on_placed(self, reply: Reply, waiting: Waiting, placed: Message) -> None:
+        """The rows are on disk: now the engine may see the message, and all that stands above."""
+        if placed.sibling_index == reply.message.sibling_index and reply.is_beside:
+            # The others come behind it, and are counted already.
+            placed = dataclasses.replace(placed, sibling_count=reply.message.sibling_count)
         self._shelf.place(placed)
+        self._shelf.with_whole(
+            waiting.path, partial(self._ask, reply), partial(self._on_reply_unsaved, reply)
+        )
+
+    def _ask(self, reply: Reply, path: tuple[Message, ...]) -> None:
+        if reply.message.id not in self._growing:
+            return  # the app closes
         if reply.is_stop_wanted:
             self._end(reply, Stopped(0, Done()))
             return
@@ -254,24 +380,43 @@ class Replies:
             self._end(reply, Stopped(0, Done()))
             return
         reply.asked_at = self._around.clock()
+        resolved = self._resolved(conversation, reply.changes)
         request = generate_request(
-            conversation, waiting.path, self._around.settings, self._loader.weights_hash
+            dataclasses.replace(conversation, system_prompt=""),  # resolved with the rest
+            path,
+            resolved.settings,
+            self._loader.weights_hash,
+            reply.beginning.as_said(),
         )
-        recorded = at_start(self._around.settings, request, self._loader.loaded)
+        recorded = at_start(resolved, request, self._loader.loaded)
+        if reply.beginning:
+            recorded["given"] = reply.beginning.as_recorded()
         reply.message = dataclasses.replace(reply.message, settings=recorded)
         reply.request_id = self._loader.engine.generate(request)
         self._requests[reply.request_id] = reply
 
+    def _resolved(self, conversation: Conversation, changes: Mapping[str, Any]) -> Resolved:
+        """The settings of a reply there; `changes` are its own."""
+        return resolved_for(self._around, self._loader, conversation, changes)
+
     def stop(self, conversation_id: str) -> None:
         """Stop what grows there, or forget what waits there. The message itself stays."""
-        waiting, reply = self._waiting.get(conversation_id), self._reply_in(conversation_id)
+        waiting = self._waiting.get(conversation_id)
         if waiting is not None:
             waiting.is_announced = True  # whoever shows Stop learns that it is Send again
             self._drop(waiting)
-        if reply is not None:
-            reply.is_stop_wanted = True
-            if reply.request_id is not None:
-                self._loader.engine.stop(reply.request_id)
+        for reply in self._replies_in(conversation_id):
+            self._stop_reply(reply)
+
+    def stop_reply(self, message_id: str) -> None:
+        """Stop one of several answers."""
+        if message_id in self._growing:
+            self._stop_reply(self._growing[message_id])
+
+    def _stop_reply(self, reply: Reply) -> None:
+        reply.is_stop_wanted = True
+        if reply.request_id is not None:
+            self._loader.engine.stop(reply.request_id)
 
     def close(self) -> None:
         """The app closes: what has arrived is saved, marked as interrupted."""
@@ -333,8 +478,9 @@ class Replies:
     def take_queued(self, event: Queued) -> None:
         reply = self._requests.get(event.id)
         if reply is not None:
-            reply.is_queued = event.position > 0
-            self._around.emit(SendQueued(reply.conversation_id, waiting=reply.is_queued))
+            reply.queue_place = event.position
+            place = self._place_in_queue(reply.conversation_id)
+            self._around.emit(SendQueued(reply.conversation_id, waiting=place > 0, place=place))
 
     def take_note(self, event: Note) -> None:
         """Say a note once per conversation and kind: it would come back with each reply. What is
@@ -357,13 +503,14 @@ class Replies:
             self._show_text(reply)
             moment = self._around.clock()
             is_due = moment - reply.figures_at >= FIGURES_INTERVAL_S
-            if reply.token_ids and is_due and reply.conversation_id == self._shelf.open.id:
+            if reply.n_generated and is_due and self._shelf.is_on_path(reply.message.id):
                 reply.figures_at = moment
                 self._show_figures(reply)
 
     def _show_text(self, reply: Reply) -> None:
         unshown, reply.unshown = reply.unshown, []
-        if self._shelf.is_on_path(reply.message.id):
+        is_open = reply.conversation_id == self._shelf.open.id
+        if self._shelf.is_on_path(reply.message.id) or (reply.is_beside and is_open):
             for text, part in unshown:
                 self._around.emit(TextArrived(reply.conversation_id, reply.message.id, text, part))
 
@@ -384,7 +531,7 @@ class Replies:
             content, reasoning = reply.texts()
             self._around.saved(
                 self._store.save_streaming_text(
-                    reply.message.id, content, reasoning, list(reply.token_ids)
+                    reply.message.id, content, reasoning, reply.known_ids
                 )
             )
 
@@ -393,13 +540,16 @@ class Replies:
         self._show_text(reply)
         if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
             ending = in_the_apps_words(ending, self._loader.loaded, self._around.settings.policy)
-        message = reply.ended(ending)
+        message = self.finish(reply, reply.ended(ending))
         self._growing.pop(reply.message.id, None)
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
         self._traces.keep(message.id, reply.traces)
-        if reply.token_ids and reply.conversation_id == self._shelf.open.id:
+        if reply.n_generated and self._shelf.is_on_path(message.id):
             self._show_figures(reply)
-        self._shelf.update(message)
+        if not self._shelf.update(message) and reply.is_beside:
+            self._around.emit(MessageChanged(message))
         counts = message.counts
         if counts.context_used and counts.context_size:
             self._around.emit(ContextCounted(counts.context_used, counts.context_size))
+        if not self.is_busy(message.conversation_id):
+            self.on_ended(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from app.chat.events import StatusFigures
 from app.chat.recorded import at_end
 from app.chat.traces import MAX_TOKENS
 from app.engine.protocol import (
+    ChatMessage,
     Failed,
     Finished,
     Loaded,
@@ -28,19 +30,72 @@ CLOSED_SENTENCE: Final = "The app was closed while this reply was being written.
 _ENGINE_DEATHS: Final = frozenset({"native_error", "out_of_memory"})
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a reply begins with: the text of another version, or what the user wrote.
+
+    `token_ids` are known where the loaded weights wrote that text, and all of it; None: the
+    engine tokenises it, and the reply has no IDs of its own then.
+    """
+
+    content: str
+    reasoning: str = ""
+    token_ids: tuple[int, ...] | None = None
+    source_id: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.content or self.reasoning)
+
+    def as_said(self) -> ChatMessage | None:
+        """As the engine is told of it."""
+        if not self:
+            return None
+        ids = None if self.token_ids is None else list(self.token_ids)
+        return ChatMessage("assistant", self.content, self.reasoning or None, ids)
+
+    def as_recorded(self) -> dict[str, Any]:
+        """As it stands in the reply's settings: what was given, and not drawn."""
+        return {
+            "characters": len(self.content),
+            "reasoning_characters": len(self.reasoning),
+            "tokens": None if self.token_ids is None else len(self.token_ids),
+            "message_id": self.source_id,
+        }
+
+
+NOTHING: Final = Beginning("", "", ())
+
+
+def beginning_of(source: Message, weights_hash: str) -> Beginning:
+    """The beginning that another version's whole text is."""
+    is_own = bool(weights_hash) and source.weights_hash == weights_hash
+    # What a stop string swallowed is in the IDs and not in the text; what an end by force left
+    # may end in the middle of a character.
+    has_ended = source.state in (MessageState.COMPLETE, MessageState.STOPPED)
+    is_whole = has_ended and source.stop_reason != "stop_string"
+    ids = source.token_ids if is_own and is_whole and source.token_ids else None
+    return Beginning(source.content, source.reasoning, ids, source.id)
+
+
 @dataclass(slots=True)
 class Reply:
     """A reply in the making. `message` is its row as it was first stored (streaming).
 
     `request_id` is None until the engine was asked; `is_stop_wanted` covers a Stop that
-    comes before that; `is_queued`: the engine is busy with others. `unshown` is text (with its
-    part) that no view has been told of yet.
+    comes before that; `queue_place`: where it
+    stands in the engine's queue (1 is next), 0 while it is written. `unshown` is text (with its
+    part) that no view has been told of yet. `is_beside`: it is one of several answers that were
+    asked for at once. `changes`: settings that are its own. `traces` hold what was drawn, which
+    begins after the tokens of `beginning`.
     """
 
     message: Message
+    beginning: Beginning = NOTHING
+    is_beside: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
     request_id: int | None = None
     is_stop_wanted: bool = False
-    is_queued: bool = False
+    queue_place: int = 0
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
@@ -52,9 +107,28 @@ class Reply:
     context_used: int = 0
     figures_at: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.content += [self.beginning.content] if self.beginning.content else []
+        self.reasoning += [self.beginning.reasoning] if self.beginning.reasoning else []
+        self.token_ids += self.beginning.token_ids or ()
+
     @property
     def conversation_id(self) -> str:
         return self.message.conversation_id
+
+    @property
+    def n_given(self) -> int:
+        """How many of `token_ids` were there before."""
+        return len(self.beginning.token_ids or ())
+
+    @property
+    def n_generated(self) -> int:
+        return len(self.token_ids) - self.n_given
+
+    @property
+    def known_ids(self) -> tuple[int, ...] | None:
+        """The IDs of the whole text, where they are known."""
+        return None if self.beginning.token_ids is None else tuple(self.token_ids)
 
     def take_token(self, event: TokenArrived, now: float) -> None:
         self.token_ids.append(event.token.token_id)
@@ -68,8 +142,8 @@ class Reply:
 
     def take_back(self, event: TextTakenBack) -> None:
         """The last tokens are no part of the reply; their text never came."""
-        kept = max(len(self.token_ids) - event.n_tokens, 0)
-        del self.token_ids[kept:], self.traces[kept:]
+        kept = max(self.n_generated - event.n_tokens, 0)
+        del self.token_ids[self.n_given + kept :], self.traces[kept:]
 
     def take_flushed(self, event: TextFlushed) -> None:
         self._take_text(event.text, event.part)
@@ -94,12 +168,12 @@ class Reply:
         """The message as it stands now."""
         content, reasoning = self.texts()
         return dataclasses.replace(
-            self.message, content=content, reasoning=reasoning, token_ids=tuple(self.token_ids)
+            self.message, content=content, reasoning=reasoning, token_ids=self.known_ids
         )
 
     def figures(self, context_size: int, n_threads: int) -> StatusFigures:
         """Live figures; tokens/s counts as llama-bench does, from the second token on."""
-        generated, rate, first = len(self.token_ids), None, None
+        generated, rate, first = self.n_generated, None, None
         if self.first_token_at is not None:
             first = self.first_token_at - self.asked_at
             spent = self.last_token_at - self.first_token_at
@@ -112,7 +186,7 @@ class Reply:
         summary = ending.partial if isinstance(ending, Failed) else ending.result
         message = self.snapshot()
         if isinstance(summary, Summary):
-            message = _with_summary(message, summary)
+            message = self._with_summary(message, summary)
         if isinstance(ending, Failed):
             return self._failed(message, ending)
         state = MessageState.STOPPED if isinstance(ending, Stopped) else MessageState.COMPLETE
@@ -133,28 +207,27 @@ class Reply:
             self.snapshot(), state=MessageState.INTERRUPTED, error=CLOSED_SENTENCE
         )
 
-
-def _with_summary(message: Message, summary: Summary) -> Message:
-    """What the engine measured. Its text is authoritative unless it is shorter than what came:
-    a summary made up after the child's death may know less than the reader of its tokens."""
-    is_whole = len(summary.text) + len(summary.reasoning) >= len(message.content) + len(
-        message.reasoning
-    )
-    if is_whole:
-        message = dataclasses.replace(
+    def _with_summary(self, message: Message, summary: Summary) -> Message:
+        """What the engine measured. Its text is authoritative unless it is shorter than what
+        came: a summary made up after the child's death may know less than the reader of its
+        tokens."""
+        given = self.beginning
+        content, reasoning = given.content + summary.text, given.reasoning + summary.reasoning
+        if len(content) + len(reasoning) >= len(message.content) + len(message.reasoning):
+            ids = None
+            if given.token_ids is not None:
+                ids = (*given.token_ids, *summary.token_ids)
+            message = dataclasses.replace(
+                message, content=content, reasoning=reasoning, token_ids=ids
+            )
+        return dataclasses.replace(
             message,
-            content=summary.text,
-            reasoning=summary.reasoning,
-            token_ids=tuple(summary.token_ids),
+            stop_reason=summary.stop_reason or None,
+            seed=summary.seed,
+            settings=at_end(message.settings, summary),
+            rendered_prompt=summary.rendered_prompt,
+            counts=_counts(summary),
         )
-    return dataclasses.replace(
-        message,
-        stop_reason=summary.stop_reason or None,
-        seed=summary.seed,
-        settings=at_end(message.settings, summary),
-        rendered_prompt=summary.rendered_prompt,
-        counts=_counts(summary),
-    )
 
 
 def _counts(summary: Summary) -> MessageCounts:

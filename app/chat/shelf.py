@@ -4,6 +4,9 @@ What must hold:
 
 * What is on screen is never replaced by something older: an answer of the store that
   belongs to a conversation which is no longer wanted is dropped (`_wanted_id`).
+* A long conversation is shown from its end: `FIRST_PART` messages at once, the rest joins in
+  the background. `path` may lack its beginning until `is_whole`; what must have all of it
+  (a prompt) goes through `with_whole`.
 * A new conversation costs nothing: it is stored when it first holds something.
 * A draft is saved at most `DRAFT_DELAY_S` after the last key, and whenever the screen
   changes or the app closes.
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -21,6 +24,7 @@ from app.chat.events import (
     ConversationChanged,
     ConversationOpened,
     ConversationsChanged,
+    EarlierArrived,
     MessageAdded,
     MessageChanged,
     Noticed,
@@ -30,18 +34,23 @@ from app.chat.events import (
 from app.chat.prompts import clean_message
 from app.chat.surroundings import Surroundings, now
 from app.chat.titles import UNTITLED, title_from
-from models.records import Conversation, Message, Role
+from models.records import Attachment, Conversation, Message, Role
 from models.store import Store
 
 DRAFT_DELAY_S: Final = 0.4
 MAX_TITLE_LENGTH: Final = 200
+FIRST_PART: Final = 200
+"""So many messages of a path are read before it is shown."""
+PART: Final = 500
+"""So many more with each of the reads that follow."""
 
 
 class Shelf:
     """All conversations, and the one that is open.
 
     `live_path` puts the present state of replies in the making into the messages of a
-    conversation; `on_opened` is told when another path comes on screen.
+    conversation; `on_opened` is told when another path comes on screen, and when all of a
+    long one is here.
     """
 
     def __init__(
@@ -56,8 +65,12 @@ class Shelf:
         self._listed: dict[str, Conversation] = {}
         self._path: dict[str, Message] = {}
         self._wanted_id = ""
+        self._read_above = ""
+        self._is_endless = False
         self._undo: dict[str, Callable[[], None]] = {}
         self._draft: str | None = None
+        self._typed = ""
+        self.queued_text: Callable[[str], str] = lambda _conversation_id: ""
         self.open = _fresh()
 
     # --- what is there --------------------------------------------------------------------------
@@ -71,8 +84,16 @@ class Shelf:
 
     @property
     def path(self) -> tuple[Message, ...]:
-        """The active path of the open conversation, replies in the making included."""
+        """The active path of the open conversation, replies in the making included.
+
+        Its beginning may still be missing: see `is_whole`.
+        """
         return self._live_path(self.open.id, self._path.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the path is here from its root."""
+        return self._is_endless or is_whole(self._path.values())
 
     @property
     def leaf_id(self) -> str | None:
@@ -82,7 +103,7 @@ class Shelf:
     @property
     def draft(self) -> str:
         """The text in the composer, as far as the desk was told."""
-        return self.open.draft if self._draft is None else self._draft
+        return self._typed
 
     @property
     def _store(self) -> Store:
@@ -114,8 +135,14 @@ class Shelf:
         self._show(_fresh(), ())
         self._remember("")
 
-    def open_stored(self, conversation_id: str, *, with_typed_text: bool = False) -> None:
-        """Load and show a conversation.
+    def open_stored(
+        self,
+        conversation_id: str,
+        *,
+        with_typed_text: bool = False,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Load and show a conversation, then call `then`.
 
         `with_typed_text` (at the start): what was typed before it came is added to its draft.
         """
@@ -135,19 +162,70 @@ class Shelf:
                 self.flush_draft()
                 self._show(conversation, messages)
             self._remember(conversation.id)
+            then()
 
-        self._around.when_done(self._store.load_conversation(conversation_id), show)
+        self._around.when_done(
+            self._store.load_conversation(conversation_id, newest=FIRST_PART), show
+        )
 
     def _show(self, conversation: Conversation, messages: Iterable[Message]) -> None:
         self.open = conversation
         self._wanted_id = conversation.id
         self._draft = None
+        self._typed = without_queued(conversation.draft, self.queued_text(conversation.id))
         self._take_path(messages)
-        self._around.emit(ConversationOpened(conversation, self.path))
+        shown = dataclasses.replace(conversation, draft=self._typed)
+        self._around.emit(ConversationOpened(shown, self.path))
         self._on_opened()
 
     def _take_path(self, messages: Iterable[Message]) -> None:
         self._path = {m.id: m for m in self._live_path(self.open.id, messages)}
+        self._is_endless = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Ask for the part above what is here, one part at a time."""
+        first_id = next(iter(self._path), "")
+        if self.is_whole or self._read_above == first_id:
+            return
+        self._read_above = first_id
+
+        def fail(sentence: str) -> None:
+            self._read_above = ""
+            self._around.emit(Noticed("error", sentence))
+
+        above = self._store.load_above(self.open.id, first_id, PART)
+        self._around.when_done(above, lambda part: self._take_above(first_id, part), fail)
+
+    def _take_above(self, first_id: str, part: tuple[Message, ...]) -> None:
+        if self._read_above == first_id:
+            self._read_above = ""
+        if next(iter(self._path), "") != first_id:
+            return  # another path is on screen
+        if not part or any(message.id in self._path for message in part):
+            # A damaged tree: a message that is its own ancestor.
+            self._is_endless = True
+        else:
+            self._path = {m.id: m for m in part} | self._path
+            self._around.emit(EarlierArrived(self.open.id, part))
+        if self.is_whole:
+            self._on_opened()
+        else:
+            self._read_on()
+
+    def with_whole(
+        self,
+        path: tuple[Message, ...],
+        then: Callable[[tuple[Message, ...]], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Call `then` with the path from its root: at once if it is whole, else when read."""
+        parent_id = path[0].parent_id if path else None
+        if parent_id is None:
+            then(path)
+            return
+        above = self._store.load_path(path[0].conversation_id, parent_id)
+        self._around.when_done(above, lambda part: then(part + path), failed)
 
     def _remember(self, conversation_id: str) -> None:
         """Which conversation is shown at the next start."""
@@ -182,6 +260,31 @@ class Shelf:
         if fields.keys() - {"draft"}:
             self._emit_list()
 
+    def change_listed(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Fields of many conversations, here; the store gets them from the caller."""
+        for conversation_id, fields in changes.items():
+            listed = self._listed.get(conversation_id)
+            if listed is not None:
+                self._listed[conversation_id] = dataclasses.replace(listed, **fields)
+            if conversation_id == self.open.id:
+                self.open = dataclasses.replace(self.open, **fields)
+                self._around.emit(ConversationChanged(self.open))
+        self._emit_list()
+
+    def take_away(self, ids: Iterable[str]) -> None:
+        """These are in the trash now. Where the open one is, the next one is opened."""
+        gone, before = frozenset(ids), self.conversations
+        for conversation_id in gone:
+            self._listed.pop(conversation_id, None)
+        self._emit_list()
+        if self.open.id in gone:
+            self._open_neighbour(before, self.open.id, gone)
+
+    def put_back(self, conversations: Iterable[Conversation]) -> None:
+        """These are no longer in the trash."""
+        self._listed |= {c.id: c for c in conversations}
+        self._emit_list()
+
     def rename(self, conversation_id: str, title: str) -> None:
         """Give a title by hand; an empty one is no title."""
         title = " ".join(clean_message(title).split())[:MAX_TITLE_LENGTH]
@@ -198,14 +301,16 @@ class Shelf:
 
     def save_draft(self, text: str) -> None:
         """Note the composer's text; the store gets it after a short rest."""
-        self._draft = clean_message(text)
+        self._draft = self._typed = clean_message(text)
         self._around.alarms.set("draft", DRAFT_DELAY_S, self.flush_draft)
 
     def flush_draft(self) -> None:
         """Save the draft now, if it changed."""
         self._around.alarms.cancel("draft")
-        text = self._draft
-        if text is None or text == self.open.draft or self._around.store is None:
+        if self._draft is None or self._around.store is None:
+            return
+        text = with_queued(self._draft, self.queued_text(self.open.id))
+        if text == self.open.draft:
             return
         if self._around.can_write:
             self.ensure_stored()
@@ -218,25 +323,35 @@ class Shelf:
 
     def drop_draft(self) -> None:
         """The text was sent: the composer is empty."""
-        self._draft = ""
+        self._draft = self._typed = ""
         self.flush_draft()
         self._draft = None
 
+    def keep_queued(
+        self, conversation_id: str, before: str, after: str, draft: str | None = None
+    ) -> None:
+        """What waits in a conversation's queue is kept with its draft: it was `before`, it is
+        `after`. `draft`: what stands in the composer now, if that changed too."""
+        conversation = self.conversation(conversation_id)
+        if conversation is None:
+            return
+        if conversation_id == self.open.id:
+            self._draft = self._typed if draft is None else draft
+            self._typed = self._draft
+            self.flush_draft()
+            return
+        typed = without_queued(conversation.draft, before) if draft is None else draft
+        self.change(conversation_id, draft=with_queued(typed, after))
+
     # --- messages -------------------------------------------------------------------------------
 
-    def user_message(self, text: str) -> Message:
+    def user_message(self, text: str, attachments: tuple[Attachment, ...] = ()) -> Message:
         """The next message of the open conversation; its first one names it."""
         if not self._path and not self.open.is_titled_by_user:
-            self.open = dataclasses.replace(self.open, title=title_from(text))
+            named_after = text if text.strip() or not attachments else attachments[0].name
+            self.open = dataclasses.replace(self.open, title=title_from(named_after))
             self.change(self.open.id, title=self.open.title)
-        return Message(
-            id=new_id(),
-            conversation_id=self.open.id,
-            parent_id=self.leaf_id,
-            role=Role.USER,
-            content=text,
-            created_at=now(),
-        )
+        return new_message(self.open.id, self.leaf_id, text, attachments)
 
     def add(self, message: Message) -> None:
         """A message now ends the active path (if its conversation is open)."""
@@ -252,16 +367,18 @@ class Shelf:
         self._around.emit(PathChanged(conversation_id, self.path))
         self._on_opened()
 
-    def update(self, message: Message) -> None:
-        """A message on screen changed. Its place among its versions is kept as it is here."""
+    def update(self, message: Message) -> bool:
+        """A message changed. Its place among its versions is kept as it is here. False: it is
+        not on screen."""
         shown = self._path.get(message.id)
         if shown is None:
-            return
+            return False
         message = dataclasses.replace(
             message, sibling_index=shown.sibling_index, sibling_count=shown.sibling_count
         )
         self._path[message.id] = message
         self._around.emit(MessageChanged(message))
+        return True
 
     def place(self, stored: Message) -> None:
         """The store counted the versions of a message that was just added."""
@@ -273,11 +390,11 @@ class Shelf:
             )
             self._around.emit(MessageChanged(self._path[stored.id]))
 
-    def path_before(self, message_id: str) -> tuple[Message, ...]:
-        """The messages above this one on the active path."""
+    def path_to(self, message_id: str | None) -> tuple[Message, ...]:
+        """The active path down to this message; nothing for None or one that is not on it."""
         path = self.path
-        place = next((i for i, message in enumerate(path) if message.id == message_id), 0)
-        return path[:place]
+        place = next((i for i, message in enumerate(path) if message.id == message_id), -1)
+        return path[: place + 1]
 
     def message(self, message_id: str) -> Message | None:
         return self._path.get(message_id)
@@ -322,10 +439,15 @@ class Shelf:
         self._undo[key] = lambda: self._restore(trashed)
         self._around.emit(Noticed("info", f"“{trashed.title}” is in the trash.", undo=key))
 
-    def _open_neighbour(self, before: tuple[Conversation, ...], conversation_id: str) -> None:
-        ids = [c.id for c in before]
+    def _open_neighbour(
+        self,
+        before: tuple[Conversation, ...],
+        conversation_id: str,
+        gone: frozenset[str] = frozenset(),
+    ) -> None:
+        ids = [c.id for c in before if not c.is_archived or c.id == conversation_id]
         place = ids.index(conversation_id)
-        others = ids[place + 1 :] + ids[:place][::-1]
+        others = [each for each in ids[place + 1 :] + ids[:place][::-1] if each not in gone]
         if others:
             self.open_stored(others[0])
         else:
@@ -360,6 +482,17 @@ class Shelf:
         """Reads run beside writes, so the trash is asked for when the write is done."""
         self._around.when_done(written, lambda _: self.list_trash())
 
+    def offer_undo(self, key: str, sentence: str, act: Callable[[], None]) -> None:
+        """Say what was done, with a way back."""
+        self._undo[key] = act
+        self._around.emit(Noticed("info", sentence, undo=key))
+
+    def take_in(self, conversation: Conversation) -> None:
+        """A conversation was made beside this one: it is listed and opened."""
+        self._listed[conversation.id] = conversation
+        self._emit_list()
+        self.open_stored(conversation.id)
+
     def undo(self, key: str) -> None:
         """Take back what was announced with this key; a second time does nothing."""
         action = self._undo.pop(key, None)
@@ -368,6 +501,42 @@ class Shelf:
 
     def _emit_list(self) -> None:
         self._around.emit(ConversationsChanged(self.conversations))
+
+
+def is_whole(path: Iterable[Message]) -> bool:
+    """Whether a path begins at its root (or is empty)."""
+    first = next(iter(path), None)
+    return first is None or first.parent_id is None
+
+
+def with_queued(draft: str, queued: str) -> str:
+    """A draft as it is stored: what waits in the queue stands before it."""
+    return "\n\n".join(text for text in (queued, draft) if text)
+
+
+def without_queued(stored: str, queued: str) -> str:
+    """What stands in the composer, of a draft as it is stored."""
+    if not queued or not stored.startswith(queued):
+        return stored
+    return stored[len(queued) :].removeprefix("\n\n")
+
+
+def new_message(
+    conversation_id: str,
+    parent_id: str | None,
+    text: str,
+    attachments: tuple[Attachment, ...] = (),
+) -> Message:
+    """A message of the user that is written now."""
+    return Message(
+        id=new_id(),
+        conversation_id=conversation_id,
+        parent_id=parent_id,
+        role=Role.USER,
+        content=text,
+        created_at=now(),
+        attachments=attachments,
+    )
 
 
 def new_id() -> str:

@@ -1,0 +1,272 @@
+"""The tree under a conversation: other versions of any message, inserting, deleting, branches.
+
+What must hold:
+
+* Nothing is overwritten. An edit, another role and an inserted message are new nodes; what
+  followed the old ones stays under them, and is copied below the new ones where the user wants
+  to keep it in view.
+* Deleting marks; it can be undone at once, and restored from the trash later.
+* The path on screen changes when the store has done its part, never before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from concurrent.futures import Future
+from typing import Any, Final
+
+from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
+from app.chat.prompts import clean_message
+from app.chat.replies import Replies
+from app.chat.shelf import MAX_TITLE_LENGTH, Shelf, new_id
+from app.chat.surroundings import Surroundings, now
+from models.records import (
+    Message,
+    MessageCounts,
+    MessageState,
+    Role,
+    Stretch,
+    TrashedBranch,
+    TreeNode,
+)
+from models.store import Store
+
+BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
+EMPTY_SENTENCE: Final = "A message without text is not kept. Delete the message instead."
+BRANCH_MARK: Final = " (branch)"
+OTHER_ROLE: Final = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
+
+
+class Tree:
+    """What can be done with the messages of the open conversation, one by one."""
+
+    def __init__(self, around: Surroundings, shelf: Shelf, replies: Replies) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._replies = replies
+
+    @property
+    def _store(self) -> Store:
+        assert self._around.store is not None
+        return self._around.store
+
+    # --- new versions ---------------------------------------------------------------------------
+
+    def edit(self, message_id: str, text: str, *, keep_following: bool) -> None:
+        """Save another text as a new version."""
+        old, text = self._shelf.message(message_id), clean_message(text)
+        if old is None or not self._may_change() or not self._has_text(text):
+            return
+        edited = self._version_of(old, content=text)
+        self._add(edited, self._following(message_id, keep=keep_following))
+        if not keep_following and self._shelf.leaf_id != message_id:
+            self._say_where_the_rest_is(old)
+
+    def edit_and_send(self, message_id: str, text: str) -> None:
+        """Save another text of a message of the user as a new version, and have it answered."""
+        old, text = self._shelf.message(message_id), clean_message(text)
+        if old is not None and self._may_change() and self._has_text(text):
+            self._replies.send_version(self._version_of(old, content=text))
+
+    def swap_role(self, message_id: str) -> None:
+        """What the user said becomes the assistant's, or the other way round; a new version."""
+        old = self._shelf.message(message_id)
+        if old is None or old.role not in OTHER_ROLE or not self._may_change():
+            return
+        swapped = self._version_of(old, role=OTHER_ROLE[old.role], reasoning="")
+        self._add(swapped, self._following(message_id))
+
+    def insert(self, after_id: str | None, role: Role, text: str) -> None:
+        """A new message below that one (None: at the very top); what follows is kept in view."""
+        text = clean_message(text)
+        if not self._may_change() or not self._has_text(text):
+            return
+        self._shelf.ensure_stored()
+        message = Message(new_id(), self._shelf.open.id, after_id, role, text, now())
+        self._add(message, self._following(after_id))
+
+    def _version_of(self, old: Message, **changes: object) -> Message:
+        """Another version of a message; whatever was measured of the old one is not its own."""
+        version = dataclasses.replace(
+            old,
+            id=new_id(),
+            created_at=now(),
+            state=MessageState.COMPLETE,
+            token_ids=None,
+            stop_reason=None,
+            error=None,
+            seed=None,
+            settings={},
+            weights_name=None,
+            weights_hash=None,
+            rendered_prompt=None,
+            counts=MessageCounts(),
+            sibling_index=old.sibling_count,
+            sibling_count=old.sibling_count + 1,
+        )
+        return dataclasses.replace(version, **changes)  # type: ignore[arg-type]
+
+    def _say_where_the_rest_is(self, old: Message) -> None:
+        sentence = (
+            f"Saved as version {old.sibling_count + 1}. "
+            f"What followed is under version {old.sibling_index + 1}."
+        )
+        self._around.emit(Noticed("info", sentence))
+
+    def _following(self, message_id: str | None, *, keep: bool = True) -> Stretch | None:
+        """What stands below a message on the active path."""
+        leaf_id = self._shelf.leaf_id
+        if not keep or leaf_id is None or leaf_id == message_id:
+            return None
+        return Stretch(leaf_id, message_id, str(uuid.uuid4()))
+
+    def _add(self, message: Message, following: Stretch | None) -> None:
+        conversation_id = self._shelf.open.id
+        written = self._store.add_branch(message, following)
+        self._around.when_done(written, lambda leaf_id: self._show(conversation_id, leaf_id))
+        self._shelf.touch(conversation_id)
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    def trash(self, message_id: str, *, only_this: bool) -> None:
+        """Delete a message with all that follows it, or alone; with a way back."""
+        shelf, message = self._shelf, self._shelf.message(message_id)
+        if message is None or not self._may_change():
+            return
+        following = self._following(message_id) if only_this else None
+        n_below = len(shelf.path) - 1 - len(shelf.path_to(message.parent_id))
+        sentence = "The message is in the trash."
+        if n_below and following is None:
+            sentence = f"The message and the {n_below:,} below it are in the trash."
+        conversation_id, leaf_id = message.conversation_id, shelf.leaf_id
+        assert leaf_id is not None
+        trashed = self._store.trash_branch(message_id, following)
+
+        def offer(instead_id: str | None) -> None:
+            shelf.offer_undo(
+                f"trash message {message_id}",
+                sentence,
+                lambda: self._bring_back(conversation_id, message_id, leaf_id, instead_id),
+            )
+
+        self._around.when_done(trashed, lambda done: self._show(conversation_id, done.leaf_id))
+        self._around.when_done(trashed, lambda done: offer(done.instead_id))
+        self._list_trashed_after(trashed)
+
+    def restore(self, message_id: str, conversation_id: str) -> None:
+        """Bring back what was deleted with a message, whenever that was, and show it."""
+        restored = self._store.restore_branch(message_id)
+        self._list_trashed_after(restored)
+        if conversation_id == self._shelf.open.id:
+            self._around.when_done(restored, lambda leaf: self._show(conversation_id, leaf))
+        else:
+            self._around.when_done(restored, lambda _: self._shelf.open_stored(conversation_id))
+
+    def _bring_back(
+        self, conversation_id: str, message_id: str, leaf_id: str, instead_id: str | None
+    ) -> None:
+        """As it was before: what came in its place goes."""
+        if instead_id is not None:
+            self._around.saved(self._store.trash_branch(instead_id))
+        restored = self._store.restore_branch(message_id)
+        self._around.saved(self._store.set_active_leaf(conversation_id, leaf_id))
+        self._around.when_done(restored, lambda _: self._show(conversation_id, leaf_id))
+        self._list_trashed_after(restored)
+
+    def list_trashed(self) -> None:
+        """Ask for what was deleted inside of conversations; TrashedBranchesListed answers."""
+
+        def tell(branches: tuple[TrashedBranch, ...]) -> None:
+            self._around.emit(TrashedBranchesListed(branches))
+
+        self._around.when_done(self._store.list_trashed_branches(), tell)
+
+    def _list_trashed_after(self, written: Future[Any]) -> None:
+        self._around.when_done(written, lambda _: self.list_trashed(), lambda _: None)
+
+    # --- going somewhere else -------------------------------------------------------------------
+
+    def branch_off(self, message_id: str) -> None:
+        """A new conversation with a copy of the path down to this message; it is opened."""
+        old = self._shelf.open
+        if self._shelf.message(message_id) is None or not self._may_change():
+            return
+        title = f"{old.title[: MAX_TITLE_LENGTH - len(BRANCH_MARK)]}{BRANCH_MARK}"
+        branch = dataclasses.replace(
+            old,
+            id=new_id(),
+            title=title,
+            created_at=now(),
+            updated_at=now(),
+            draft="",
+            is_pinned=False,
+            is_archived=False,
+            active_leaf_id=None,
+            copied_from=message_id,
+        )
+        path = Stretch(message_id, None, str(uuid.uuid4()))
+        copied = self._store.copy_conversation(branch, path)
+        self._around.when_done(copied, self._shelf.take_in)
+
+    def go_to(self, message_id: str) -> None:
+        """Show the newest path that leads through a message."""
+        if self._shelf.is_on_path(message_id):
+            return
+        conversation_id = self._shelf.open.id
+
+        def take(leaf_id: str) -> None:
+            if self._around.can_write:
+                self._around.saved(self._store.set_active_leaf(conversation_id, leaf_id))
+            self._show(conversation_id, leaf_id)
+
+        self._around.when_done(self._store.leaf_below(message_id), take)
+
+    def read_tree(self) -> None:
+        """Ask for the map of the open conversation; TreeRead answers."""
+        conversation_id = self._shelf.open.id
+        if not self._shelf.is_stored(conversation_id):
+            self._around.emit(TreeRead(conversation_id, (), ()))
+            return
+
+        def tell(nodes: tuple[TreeNode, ...]) -> None:
+            if conversation_id == self._shelf.open.id:
+                path_ids = tuple(message.id for message in self._shelf.path)
+                self._around.emit(TreeRead(conversation_id, nodes, path_ids))
+
+        self._around.when_done(self._store.load_tree(conversation_id), tell)
+
+    def read_versions(self, message_id: str) -> None:
+        """Ask for all versions of a message; VersionsRead answers."""
+        conversation_id = self._shelf.open.id
+
+        def tell(messages: tuple[Message, ...]) -> None:
+            live = self._replies.live_path(conversation_id, messages)
+            self._around.emit(VersionsRead(conversation_id, live))
+
+        self._around.when_done(self._store.siblings(message_id), tell)
+
+    # --- how it is done -------------------------------------------------------------------------
+
+    def _show(self, conversation_id: str, leaf_id: str | None) -> None:
+        """The path to that leaf comes on screen, if its conversation still is."""
+        if leaf_id is None:
+            self._shelf.replace_path(conversation_id, ())
+            return
+        path = self._store.load_path(conversation_id, leaf_id)
+        self._around.when_done(
+            path, lambda messages: self._shelf.replace_path(conversation_id, messages)
+        )
+
+    def _may_change(self) -> bool:
+        """Whether the path may change now; if not, why is said."""
+        if not self._replies.is_busy(self._shelf.open.id):
+            return True
+        self._around.emit(Noticed("info", BUSY_SENTENCE))
+        return False
+
+    def _has_text(self, text: str) -> bool:
+        if text.strip():
+            return True
+        self._around.emit(Noticed("info", EMPTY_SENTENCE))
+        return False

@@ -42,7 +42,12 @@ class Parked:
 
     @property
     def size_bytes(self) -> int:
-        return len(self.data) + self.ids.nbytes
+        return copy_bytes(len(self.ids), len(self.data))
+
+
+def copy_bytes(n_tokens: int, state_bytes: int) -> int:
+    """What the copy of a sequence takes: its state and its token IDs."""
+    return state_bytes + n_tokens * np.dtype(np.int32).itemsize
 
 
 class Parking:
@@ -62,6 +67,10 @@ class Parking:
     @property
     def size_bytes(self) -> int:
         return sum(parked.size_bytes for parked in self._parked)
+
+    @property
+    def free_bytes(self) -> int:
+        return self.cap_bytes - self.size_bytes
 
     def holds(self, ids: Ids) -> bool:
         """Whether a copy already serves whatever these cells could; it counts as used."""

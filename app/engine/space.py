@@ -7,7 +7,8 @@ The longest beginning of a prompt that is already known is not computed again. I
     parked   in host memory: copied back
 
 What a slot leaves behind is parked if it is worth it, so that A, B, A, B … reads neither again.
-Idle slots keep nothing while others work: each cell slows every step a little.
+Idle slots keep nothing when somebody else begins: each cell slows every step a little. Only what
+finds no place in host memory stays until its cells are needed: to read it again costs far more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from app.engine.cells import CANNOT_CUT, cells_in_use, common_length
-from app.engine.parking import Parked, Parking
+from app.engine.parking import Parked, Parking, copy_bytes
 from app.engine.slot import Phase, Reply, Request, Slot
 
 MAX_IDLE_CELLS: Final = 0
@@ -170,7 +171,7 @@ class CellSpace:
         refused = plan.refused
         if plan.slot is target:
             if len(target.cells) - plan.keep >= (PARK_OWN_FROM if same else PARK_FROM):
-                self._park(target)
+                self._park(target, self.parking.cap_bytes)
             if not target.cells.cut(plan.keep):
                 refused = CANNOT_CUT
         else:
@@ -222,12 +223,14 @@ class CellSpace:
     # --- leaving ----------------------------------------------------------------------------
 
     def thin_out(self) -> None:
-        """Let idle slots keep so few cells, the ones used last; the others are parked."""
+        """Let idle slots keep so few cells, the ones used last; the others are parked, as far as
+        nothing else has to make way for them."""
         busy = cells_in_use(slot.cells for slot in self._slots if not slot.is_idle)
         for slot in sorted(self._idle_with_cells(), key=lambda s: s.used_at):
             if self.used - busy <= MAX_IDLE_CELLS:
                 break
-            self._vacate(slot)
+            if len(slot.cells) < PARK_FROM or self._park(slot, self.parking.free_bytes):
+                slot.cells.clear()
 
     def make_room(self, cells: int) -> int:
         """Park idle slots, least recently used first, until `cells` are free.
@@ -252,14 +255,16 @@ class CellSpace:
 
     def _vacate(self, slot: Slot) -> None:
         if len(slot.cells) >= PARK_FROM:
-            self._park(slot)
+            self._park(slot, self.parking.cap_bytes)
         slot.cells.clear()
 
-    def _park(self, slot: Slot) -> None:
+    def _park(self, slot: Slot, most_bytes: int) -> bool:
+        """Whether what the slot holds is in host memory now; no copy takes more than this."""
         cells = slot.cells
-        if self.parking.holds(cells.ids) or cells.state_bytes() > self.parking.cap_bytes:
-            return
+        if self.parking.holds(cells.ids):
+            return True
+        if copy_bytes(len(cells), cells.state_bytes()) > most_bytes:
+            return False
         first_position = cells.first_position_of_copy
         data = cells.save()
-        if data is not None:
-            self.parking.put(cells.ids, data, first_position)
+        return data is not None and self.parking.put(cells.ids, data, first_position)

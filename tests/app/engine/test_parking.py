@@ -225,6 +225,24 @@ def test_the_cap_is_kept(make: Make, native_log: NativeLog, cap: int) -> None:
     assert len(parking) == (1 if cap else 0)
 
 
+@pytest.mark.parametrize("cap", [0, 20_000])
+def test_what_finds_no_place_in_host_memory_stays_in_the_cells(
+    make: Make, native_log: NativeLog, cap: int
+) -> None:
+    """Three chats in turn, with slots and cells for all: none is read again, whatever the cap."""
+    session = make()
+    session.scheduler = Scheduler(
+        session.weights, session._take, native_log, options=LoadOptions(parked_bytes=cap)
+    )
+    texts = {name: numbers(first, 60) for first, name in enumerate("abc", 1)}
+    for turn in range(3):
+        for name, ids in texts.items():
+            summary = chat(session, ids, name)
+            assert summary.evaluated == (60 if turn == 0 else 3), (turn, name)
+            texts[name] = [*ids, *summary.token_ids, 40 + turn, 41]
+            assert session.scheduler._space.parking.size_bytes <= cap
+
+
 # --- architectures that cannot be cut -------------------------------------------------------------
 
 

@@ -1,0 +1,260 @@
+"""Texts that go along with the next message: pasted or dropped, counted, kept with the draft.
+
+What must hold:
+
+* An attachment is in the database before it is shown as one, and stays with its conversation's
+  draft until it is sent or removed; a removal can be undone.
+* Files are read, and tokens counted, away from the owner's thread.
+* A file that cannot be attached costs one sentence and changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from app.chat.attached_text import block_of
+from app.chat.events import AttachmentsChanged, Noticed
+from app.chat.loading import Loader
+from app.chat.prompts import clean_message
+from app.chat.shelf import Shelf, new_id
+from app.chat.surroundings import Surroundings, now
+from app.chat.text_files import FileRefused, TextFile, read_text_file
+from app.engine.protocol import (
+    CountPrompt,
+    Failed,
+    Finished,
+    PromptCount,
+    Stopped,
+    TextPrompt,
+)
+from models.records import Attachment
+from models.store import Store
+
+MAX_ATTACHMENTS: Final = 50
+PASTED_NAME: Final = "Pasted text"
+
+
+class Attachments:
+    """The attachments of all drafts. `on_changed` is told when those on screen are others."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        on_changed: Callable[[], None],
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._on_changed = on_changed
+        self._drafts: dict[str, list[Attachment]] = {}
+        self._counted_with: dict[str, str] = {}
+        self._counting: tuple[int, Attachment] | None = None
+
+    @property
+    def _store(self) -> Store:
+        assert self._around.store is not None
+        return self._around.store
+
+    def of_draft(self, conversation_id: str) -> tuple[Attachment, ...]:
+        return tuple(self._drafts.get(conversation_id, ()))
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def add_paste(self, text: str) -> bool:
+        """A long text from the clipboard. False: it was not taken (the text stays where it is)."""
+        text = clean_message(text)
+        if not text.strip() or not self._has_room(1):
+            return False
+        taken = {each.name for each in self.of_draft(self._shelf.open.id)}
+        names = (
+            f"{PASTED_NAME} {number}" if number > 1 else PASTED_NAME for number in range(1, 99)
+        )
+        name = next((name for name in names if name not in taken), PASTED_NAME)
+        self._add(self._shelf.open.id, TextFile(name, text, len(text.encode())))
+        return True
+
+    def add_files(self, paths: Sequence[str]) -> None:
+        """Read files beside the window; each becomes an attachment or a sentence."""
+        if not paths or not self._has_room(len(paths)):
+            return
+        conversation_id = self._shelf.open.id
+
+        def read_all() -> None:
+            for path in paths:
+                self._around.post(_outcome(conversation_id, path, self._add, self._refuse))
+
+        threading.Thread(target=read_all, name="attached-files", daemon=True).start()
+
+    def _refuse(self, sentence: str) -> None:
+        self._around.emit(Noticed("warning", sentence))
+
+    def _has_room(self, n_more: int) -> bool:
+        if not self._around.can_write or self._around.store is None:
+            self._refuse(self._around.store_state.sentence or "Nothing can be attached yet.")
+            return False
+        if len(self.of_draft(self._shelf.open.id)) + n_more > MAX_ATTACHMENTS:
+            self._refuse(f"A message takes at most {MAX_ATTACHMENTS} attachments: remove some.")
+            return False
+        return True
+
+    def _add(self, conversation_id: str, file: TextFile) -> None:
+        if self._around.is_closing:
+            return
+        if conversation_id == self._shelf.open.id:
+            self._shelf.ensure_stored()
+        elif not self._shelf.is_stored(conversation_id):
+            return  # a new chat that was left before it held anything
+        held = self.of_draft(conversation_id)
+        attachment = Attachment(
+            id=new_id(),
+            conversation_id=conversation_id,
+            name=file.name,
+            text=file.text,
+            size_bytes=file.size_bytes,
+            created_at=now(),
+            position=held[-1].position + 1 if held else 0,
+        )
+        if file.note:
+            self._around.emit(Noticed("info", file.note))
+        self._around.when_done(
+            self._store.create_attachment(attachment), lambda _: self._put(attachment)
+        )
+
+    def _put(self, attachment: Attachment) -> None:
+        draft = self._drafts.setdefault(attachment.conversation_id, [])
+        draft.append(attachment)
+        draft.sort(key=lambda each: each.position)
+        self._tell(attachment.conversation_id)
+        self.count_missing()
+
+    def remove(self, attachment_id: str, *, silently: bool = False) -> None:
+        """Out of the draft, with a way back."""
+        attachment = self.find(attachment_id)
+        if attachment is None:
+            return
+        self._drafts[attachment.conversation_id].remove(attachment)
+        self._around.saved(self._store.delete_attachment(attachment_id))
+        self._tell(attachment.conversation_id)
+        if not silently:
+            self._shelf.offer_undo(
+                f"attachment {attachment_id}",
+                f"“{attachment.name}” is removed.",
+                lambda: self._put_back(attachment),
+            )
+
+    def _put_back(self, attachment: Attachment) -> None:
+        self._around.when_done(
+            self._store.create_attachment(attachment), lambda _: self._put(attachment)
+        )
+
+    def take_as_text(self, attachment_id: str) -> str:
+        """Its text; it is no attachment any more."""
+        attachment = self.find(attachment_id)
+        if attachment is None:
+            return ""
+        self.remove(attachment_id, silently=True)
+        return attachment.text
+
+    def find(self, attachment_id: str) -> Attachment | None:
+        """An attachment of any draft."""
+        found = (a for draft in self._drafts.values() for a in draft if a.id == attachment_id)
+        return next(found, None)
+
+    def take(self, conversation_id: str) -> tuple[Attachment, ...]:
+        """They go with a message now, and are no part of the draft any more."""
+        taken = tuple(self._drafts.pop(conversation_id, ()))
+        if taken:
+            self._tell(conversation_id)
+        return taken
+
+    def withdraw(self, attachment_id: str) -> None:
+        """It goes back to the queued message that it came from."""
+        attachment = self.find(attachment_id)
+        if attachment is not None:
+            self._drafts[attachment.conversation_id].remove(attachment)
+            self._tell(attachment.conversation_id)
+
+    def give_back(self, attachments: Iterable[Attachment]) -> None:
+        """Of a message that was not sent after all."""
+        for attachment in attachments:
+            self._put(attachment)
+
+    # --- following ------------------------------------------------------------------------------
+
+    def read_draft(self, conversation_id: str, queued: Iterable[str] = ()) -> None:
+        """A conversation came on screen: what its draft holds. `queued`: ids that wait already."""
+        if self._around.store is None or not self._shelf.is_stored(conversation_id):
+            self._tell(conversation_id)
+            return
+        waiting = set(queued)
+
+        def take(found: tuple[Attachment, ...]) -> None:
+            mine = [a for a in found if a.message_id is None and a.id not in waiting]
+            known = {each.id: each for each in self.of_draft(conversation_id)}
+            merged = {each.id: each for each in mine} | known
+            if merged:
+                self._drafts[conversation_id] = sorted(merged.values(), key=lambda a: a.position)
+            self._tell(conversation_id)
+            self.count_missing()
+
+        self._around.when_done(self._store.list_attachments(conversation_id), take)
+
+    def _tell(self, conversation_id: str) -> None:
+        if conversation_id == self._shelf.open.id:
+            self._around.emit(AttachmentsChanged(conversation_id, self.of_draft(conversation_id)))
+            self._on_changed()
+
+    # --- counting -------------------------------------------------------------------------------
+
+    def count_missing(self) -> None:
+        """Count what the weights that are loaded have not counted, one text at a time."""
+        if self._counting is not None or self._loader.loaded is None:
+            return
+        present = self._loader.loaded.path
+        for attachment in self.of_draft(self._shelf.open.id):
+            if self._counted_with.get(attachment.id) != present:
+                self._counted_with[attachment.id] = present
+                request_id = self._loader.engine.request(
+                    CountPrompt(0, TextPrompt(block_of(attachment)))
+                )
+                self._counting = (request_id, attachment)
+                return
+
+    def is_count(self, request_id: int) -> bool:
+        return self._counting is not None and self._counting[0] == request_id
+
+    def take_ending(self, event: Finished | Stopped | Failed) -> None:
+        """The count of one text; one that failed leaves it without a figure."""
+        assert self._counting is not None
+        attachment, self._counting = self._counting[1], None
+        if isinstance(event, Finished) and isinstance(event.result, PromptCount):
+            self._set_tokens(attachment, event.result.n_tokens)
+        self.count_missing()
+
+    def _set_tokens(self, attachment: Attachment, tokens: int) -> None:
+        draft = self._drafts.get(attachment.conversation_id, [])
+        for place, each in enumerate(draft):
+            if each.id == attachment.id and each.tokens != tokens:
+                draft[place] = dataclasses.replace(each, tokens=tokens)
+                self._around.saved(self._store.update_attachment(each.id, tokens=tokens))
+                self._tell(attachment.conversation_id)
+
+
+def _outcome(
+    conversation_id: str,
+    path: str,
+    add: Callable[[str, TextFile], None],
+    refuse: Callable[[str], None],
+) -> Callable[[], None]:
+    """Read one file, here and now; what is to be done with it on the owner's thread."""
+    try:
+        file = read_text_file(path)
+    except FileRefused as refused:
+        sentence = str(refused)
+        return lambda: refuse(sentence)
+    return lambda: add(conversation_id, file)

@@ -56,6 +56,12 @@ class Room:
             **options,
         )
 
+    @property
+    def store(self) -> Store:
+        store = self.desk._around.store
+        assert store is not None
+        return store
+
     def pump(self) -> None:
         """Run what was posted."""
         with contextlib.suppress(queue.Empty):

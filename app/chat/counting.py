@@ -6,6 +6,7 @@ something, so it is asked for after a short rest, and one count at a time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from app.chat.events import ContextCounted
@@ -20,12 +21,22 @@ COUNT_DELAY_S: Final = 0.3
 
 
 class ContextMeter:
-    """Counts the open conversation with its draft, whenever `count_soon` is called."""
+    """Counts the open conversation with its draft, whenever `count_soon` is called.
 
-    def __init__(self, around: Surroundings, shelf: Shelf, loader: Loader) -> None:
+    `draft_text`: the draft as the prompt would have it, with what is attached.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        draft_text: Callable[[], str],
+    ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
+        self._draft_text = draft_text
         self._request_id: int | None = None
         self._conversation_id = ""
         self._is_stale = False
@@ -40,7 +51,7 @@ class ContextMeter:
         if self._request_id is not None:
             self._is_stale = True
             return
-        path, draft = self._shelf.path, self._shelf.draft
+        path, draft = self._shelf.path, self._draft_text()
         if not path and not draft.strip():
             self._around.emit(ContextCounted(0, loaded.n_ctx))
             return

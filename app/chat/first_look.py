@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from app.chat.settings import Settings, as_stored, from_stored
+if TYPE_CHECKING:
+    from app.chat.settings import Settings
 
 NAMES: Final = (
     "theme",
@@ -22,6 +23,11 @@ NAMES: Final = (
     "sidebar_visible",
     "sidebar_width",
     "send_key",
+    "font_text",
+    "font_reading",
+    "font_mono",
+    "text_px",
+    "reading_px",
 )
 _FILE: Final = "first-look.json"
 _MAX_BYTES: Final = 100_000
@@ -29,18 +35,28 @@ _MAX_BYTES: Final = 100_000
 
 def read(data_dir: Path) -> Settings:
     """The settings as far as the file knows them; defaults where it is missing or wrong."""
+    from app.chat.settings import from_stored
+
+    return from_stored(peek(data_dir))[0]
+
+
+def peek(data_dir: Path) -> dict[str, Any]:
+    """What the file says, unchecked: for the first frame, which must not wait for the settings
+    to be imported."""
     try:
         with (data_dir / _FILE).open("rb") as file:
             stored = json.loads(file.read(_MAX_BYTES))
     except (OSError, ValueError, RecursionError):
-        return Settings()
+        return {}
     if not isinstance(stored, dict):
-        return Settings()
-    return from_stored({name: stored[name] for name in NAMES if name in stored})[0]
+        return {}
+    return {name: stored[name] for name in NAMES if name in stored}
 
 
 def write(data_dir: Path, settings: Settings) -> None:
     """Replace the file in one step. That it cannot be written is no reason to complain."""
+    from app.chat.settings import as_stored
+
     text = json.dumps({name: as_stored(getattr(settings, name)) for name in NAMES})
     path = data_dir / _FILE
     beside = path.with_suffix(".new")

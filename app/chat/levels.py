@@ -84,8 +84,9 @@ class Levels:
         if values.pop(name, None) is not None:
             self.put(level, values)
 
-    def put(self, level: str, values: Mapping[str, Any]) -> None:
-        """Set all values of the weights' or the chat's level."""
+    def put(self, level: str, values: Mapping[str, Any], **fields: Any) -> None:
+        """Set all values of the weights' or the chat's level; `fields` are others of the
+        conversation that change along with it."""
         if level == "weights":
             if not self._loader.change_settings(values):
                 self._around.emit(Noticed("warning", NO_WEIGHTS))
@@ -94,12 +95,11 @@ class Levels:
             self._around.emit(Noticed("warning", self._around.store_state.sentence))
             return
         else:
-            self.put_chat(values)
+            self._put_chat(values, fields)
         self._around.emit(LevelsChanged(level))
         self._on_changed()
 
-    def put_chat(self, values: Mapping[str, Any], **fields: Any) -> None:
-        """The chat's level, and other fields of the conversation along with it."""
+    def _put_chat(self, values: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         self._shelf.ensure_stored()
         values = dict(values)
         prompt = values.get("system_prompt")

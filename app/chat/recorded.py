@@ -8,6 +8,7 @@ reads it all back, to run the reply again.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,7 +16,6 @@ from typing import Any, Final
 from app.chat.resolved import SHAPING, Resolved
 from app.chat.settings import Settings, as_stored, from_stored
 from app.engine.protocol import Generate, Loaded, Summary
-from app.strict_reading import STAGE
 
 MAX_SYSTEM_PROMPT: Final = 4_000
 """Characters of a system prompt that are stored with each reply; of a longer one its hash is."""
@@ -100,28 +100,27 @@ def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Setting
         return present, "This reply was not recorded with all of its settings."
     values = {name: recorded[name] for name in SHAPING if name in recorded}
     values |= _sampling_values(recorded["sampling"])
+    settings, refused = from_stored(values)
+    if refused or not settings.chain:
+        return present, "The settings stored with this reply cannot be read."
     if "system_prompt" not in recorded:
         if recorded.get("system_prompt_hash") != hash_of(present.system_prompt):
             return present, "Its system prompt was changed since. Put it back to run it again."
-        values["system_prompt"] = present.system_prompt
-    settings, refused = from_stored(values)
-    if refused:
-        return present, "The settings stored with this reply cannot be read."
+        settings = dataclasses.replace(settings, system_prompt=present.system_prompt)
     return settings, ""
 
 
 def _sampling_values(sampling: Any) -> dict[str, Any]:
     """The recorded chain, whatever the plain names beside it say."""
     if not isinstance(sampling, dict) or not isinstance(sampling.get("filters"), list):
-        return {}
+        return {"chain": None}  # refused
     values = {
         name: sampling[name]
         for name in ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
         if name in sampling
     }
     select = sampling.get("select")
-    chain = [*sampling["filters"], *([select] if isinstance(select, dict) else [])]
-    return {**values, "chain": [stage for stage in chain if STAGE in stage]}
+    return {**values, "chain": [*sampling["filters"], select]}
 
 
 def hash_of(text: str) -> str:

@@ -93,13 +93,13 @@ def resolve(
     settings, levels = app, dict[str, str]()
     for level, values in (("weights", weights), ("chat", chat), ("message", message)):
         allowed = (*SHAPING, *LOADING) if level == "weights" else SHAPING
-        settings = _with_level(settings, _taken(values or {}, allowed), level, levels)
+        settings = _with_level(settings, taken(values or {}, allowed), level, levels)
     return Resolved(settings, levels)
 
 
 def merged(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """`settings` with these values over them, as one more level would change them."""
-    return _with_level(settings, _taken(values, (*SHAPING, *LOADING)), APP, {})
+    return _with_level(settings, taken(values, (*SHAPING, *LOADING)), APP, {})
 
 
 def shown_value(settings: Settings, name: str) -> Any:
@@ -113,15 +113,16 @@ def shown_value(settings: Settings, name: str) -> Any:
     return getattr(found[-1], field) if found else None
 
 
-def _taken(values: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
-    taken = {}
+def taken(values: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
+    """The values that are valid, as settings keep them."""
+    valid = {}
     for name in allowed:
         if name in values:
             try:
-                taken[name] = checked(name, values[name])
+                valid[name] = checked(name, values[name])
             except SettingRefused:
                 continue
-    return taken
+    return valid
 
 
 def _with_level(

@@ -386,6 +386,11 @@ class Desk(SidebarDoor, SettingsDoor):
         if self._may_write():
             self._tree.trash(message_id, only_this=only_this)
 
+    def prune(self, message_id: str) -> None:
+        """To the trash with all below it, on the path or not; with an undo."""
+        if self._may_write():
+            self._tree.prune(message_id)
+
     def restore_message(self, message_id: str, conversation_id: str) -> None:
         """Bring back what was deleted with a message, and show it."""
         if self._may_write():

@@ -27,6 +27,7 @@ from models.records import (
     MessageState,
     Role,
     Stretch,
+    Trashed,
     TrashedBranch,
     TreeNode,
 )
@@ -34,6 +35,7 @@ from models.store import Store
 
 BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
 EMPTY_SENTENCE: Final = "A message without text is not kept. Delete the message instead."
+PRUNED_SENTENCE: Final = "The branch is in the trash."
 BRANCH_MARK: Final = " (branch)"
 OTHER_ROLE: Final = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
 
@@ -152,6 +154,28 @@ class Tree:
 
         self._around.when_done(trashed, lambda done: self._show(conversation_id, done.leaf_id))
         self._around.when_done(trashed, lambda done: offer(done.instead_id))
+        self._list_trashed_after(trashed)
+
+    def prune(self, message_id: str) -> None:
+        """Delete a branch that need not be on screen, with a way back."""
+        if self._shelf.is_on_path(message_id):
+            self.trash(message_id, only_this=False)
+            return
+        if not self._may_change():
+            return
+        shelf, conversation_id = self._shelf, self._shelf.open.id
+        leaf_id = shelf.leaf_id
+        trashed = self._store.trash_branch(message_id)
+
+        def bring_back() -> None:
+            if leaf_id is not None:
+                self._bring_back(conversation_id, message_id, leaf_id, None)
+
+        def tell(done: Trashed) -> None:
+            self._show(conversation_id, done.leaf_id)  # its versions are fewer now
+            shelf.offer_undo(f"trash message {message_id}", PRUNED_SENTENCE, bring_back)
+
+        self._around.when_done(trashed, tell)
         self._list_trashed_after(trashed)
 
     def restore(self, message_id: str, conversation_id: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, text
 
+from models import attaching
 from models.errors import NotFoundError
 from models.mapping import MESSAGE_COLUMNS, conversation_from, message_from, weights_from
 from models.records import Conversation, Message, Weights
@@ -160,10 +161,11 @@ def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
         .order_by(MessageRow.row_id)
     ).all()
     conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
-    return tuple(
+    messages = tuple(
         message_from(version, conversation_id, parent_id, index, len(versions))
         for index, version in enumerate(versions)
     )
+    return attaching.with_attachments(connection, conversation_id, messages)
 
 
 def leaf_below(connection: Connection, message_id: str) -> str:
@@ -182,7 +184,8 @@ def _living_leaf_row(connection: Connection, conversation: Row[Any]) -> int | No
     ).one_or_none()
     within = {"conversation": conversation.row_id}
     if leaf is None:
-        return connection.scalar(_NEWEST_ALIVE, within)
+        alive: int | None = connection.scalar(_NEWEST_ALIVE, within)
+        return alive
     if leaf.trashed_us is None:
         return int(leaf.row_id)
     bound = message_count(connection, conversation.row_id) + 1
@@ -206,7 +209,8 @@ def load_message(connection: Connection, message_id: str) -> Message:
     rows = _sibling_rows(connection, row.conversation_row_id, row.parent_row_id)
     index = bisect_left(rows, row.row_id)
     count = max(len(rows), index + 1)  # a deleted one is not among them
-    return message_from(values, conversation_id, parent_id, index, count, values[-1])
+    message = message_from(values, conversation_id, parent_id, index, count, values[-1])
+    return attaching.with_attachments(connection, conversation_id, (message,))[0]
 
 
 def message_row(connection: Connection, message_id: str) -> Row[int, int, int | None]:
@@ -245,7 +249,8 @@ def _path(
     # Sorted here: SQLite would copy every text into a temporary table to sort.
     rows = sorted(rows, key=lambda row: -row[-1])
     above = _id_above(connection, rows[0][0]) if newest and rows else None
-    return _records_along(rows, conversation_id, above)
+    messages = _records_along(rows, conversation_id, above)
+    return attaching.with_attachments(connection, conversation_id, messages)
 
 
 def _id_above(connection: Connection, message_id: str) -> str | None:

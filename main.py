@@ -4,8 +4,9 @@ What must hold:
 
 * The hidden `--child=…` arguments are answered before Qt or anything heavy is imported:
   a child must set its environment before llama.cpp's library loads, and stay small.
-* The window is painted and takes keys before anything but Qt is imported. The store, the
-  engine and the last used weights start after the first paint (`Desk.start`).
+* The window's frame and composer are painted and take keys before anything but Qt is
+  imported. The rest of the window is imported beside it and built around the composer; then
+  the store, the engine and the last used weights start (`Desk.start`).
 * Everything is wired here, in one visible place; nobody reaches for a global.
 * Whatever was started is closed in reverse order, within bounded time, also on SIGTERM,
   SIGINT and SIGHUP.
@@ -17,6 +18,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -33,6 +35,16 @@ if TYPE_CHECKING:
     from ui.window import MainWindow
 
 CHILD: Final = "--child="
+REST: Final = (
+    "app.chat.desk",
+    "app.bridge",
+    "ui.chat_column",
+    "ui.columns",
+    "ui.following",
+    "ui.place",
+    "ui.window_actions",
+)
+"""What the window is made of besides its frame; imported once that is painted."""
 
 
 def main(argv: list[str]) -> int:
@@ -74,6 +86,10 @@ def run_child(kind: str, arguments: list[str]) -> int:
         from app.engine import templates
 
         return templates.main() or 0
+    if kind == "formulas":
+        from ui.markdown import formula_child
+
+        return formula_child.main()
     print(f"There is no child of the kind {kind!r}.", file=sys.stderr)  # noqa: T201
     return 2
 
@@ -108,8 +124,7 @@ def build(argv: list[str]) -> App:
     # Only now: a wrong argument is answered before Qt is imported.
     from PySide6.QtWidgets import QApplication
 
-    from app.bridge import Bridge
-    from app.chat.desk import Desk
+    from app.chat import first_look
     from ui.life import drop_import_hook
 
     drop_import_hook()
@@ -121,6 +136,18 @@ def build(argv: list[str]) -> App:
     assert isinstance(application, QApplication)
     application.setApplicationName("Cutaway")
     application.setDesktopFileName("cutaway")
+    look = first_look.peek(folder.path)
+    theme = Theme.remembered(look)
+    theme.apply_to(application)
+    window = MainWindow(None, None, theme, look)
+    return App(application, folder, window, partial(make_desk, options, folder), options.quit_after)
+
+
+def make_desk(options: Options, folder: DataFolder) -> tuple[Bridge, Desk]:
+    """The use cases, and how they reach the window."""
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
     bridge = Bridge()
     desk = Desk(
         open_store=store_opener(folder),
@@ -133,10 +160,7 @@ def build(argv: list[str]) -> App:
         remember_weights=options.scripted is None,
         check_weights=check_weights if options.scripted is None else None,
     )
-    theme = Theme(desk.settings.theme, desk.settings.zoom_percent)
-    theme.apply_to(application)
-    window = MainWindow(desk, bridge, theme)
-    return App(application, folder, bridge, desk, window, options.quit_after)
+    return bridge, desk
 
 
 class Options(argparse.Namespace):
@@ -239,36 +263,56 @@ def check_weights(path: Path) -> None:
 
 
 class App:
-    """What `build` made. `close` ends it all, in reverse order of the making."""
+    """What `build` made. `close` ends it all, in reverse order of the making.
+
+    The window is a frame until it has been painted; whoever asks for the desk before gets the
+    rest at once.
+    """
 
     def __init__(
         self,
         application: QApplication,
         folder: DataFolder,
-        bridge: Bridge,
-        desk: Desk,
         window: MainWindow,
+        make: Callable[[], tuple[Bridge, Desk]],
         quit_after_s: float | None = None,
     ) -> None:
-        from ui.life import FirstPaint, QuietCollector, call_after
+        from ui.life import FirstPaint, Imports, QuietCollector, call_after
 
         self.application = application
         self.folder = folder
-        self.bridge = bridge
-        self.desk = desk
         self.window = window
+        self._make = make
+        self._made: tuple[Bridge, Desk] | None = None
         self._is_closed = False
         self._warming: Thread | None = None
-        self._collector = QuietCollector(lambda: desk.is_generating)
-        self._first_paint = FirstPaint(window, self._start)
+        self._collector = QuietCollector(lambda: self.desk.is_generating)
+        self._imports = Imports(window, REST, self._start)
+        self._first_paint = FirstPaint(window, self._imports.begin)
         if quit_after_s is not None:
             call_after(window, quit_after_s, self.end)
         window.show()
 
+    @property
+    def bridge(self) -> Bridge:
+        return self._complete()[0]
+
+    @property
+    def desk(self) -> Desk:
+        return self._complete()[1]
+
+    def _complete(self) -> tuple[Bridge, Desk]:
+        if self._made is None:
+            self._made = self._make()
+            bridge, desk = self._made
+            self.window.complete(desk, bridge)
+        return self._made
+
     def _start(self) -> None:
-        """The window is painted and takes keys: now what is heavy may begin."""
+        """The frame is painted and takes keys, and the rest is imported: now it may begin."""
         from ui.life import warm_up
 
+        self._complete()
         self._collector.begin()
         self._warming = warm_up()
         self.desk.start()
@@ -291,15 +335,18 @@ class App:
             return
         self._is_closed = True
         self._first_paint.cancel()
+        self._imports.cancel()
         self.window.close()
-        self.desk.shutdown()
+        if self._made is not None:
+            bridge, desk = self._made
+            desk.shutdown()
+            bridge.close()
+            bridge.deleteLater()
         self._collector.end()
         if self._warming is not None:
             self._warming.join()
-        self.bridge.close()
         self.folder.release()
         self.window.deleteLater()
-        self.bridge.deleteLater()
 
 
 if __name__ == "__main__":

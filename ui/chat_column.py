@@ -9,26 +9,25 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from models.records import Weights
-from ui.composer import MAX_WIDTH, Composer
+from ui.composer import Composer
 from ui.empty_state import EmptyState
 from ui.header import Header
 from ui.notices import BannerArea, ToastArea
+from ui.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX
 from ui.status import StatusLine
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 
-SIDE_PX = 24
-STATUS_FROM_PX = 320
-"""From this height on (at 100 %) the status line is shown."""
-
 
 class ChatColumn(QWidget):
-    """Lays the parts out; what they say to whom is the window's business."""
+    """Lays the parts out; what they say to whom is the window's business. `composer` is the one
+    that was there first (`ui.first_frame`)."""
 
     def __init__(
         self,
         theme: Theme,
         list_weights: Callable[[], Sequence[Weights]],
+        composer: Composer,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -45,7 +44,7 @@ class ChatColumn(QWidget):
         self.body.addWidget(self.empty)
         self.body.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
         self.toasts = ToastArea(theme, self.body)
-        self.composer = Composer(theme, self)
+        self.composer = composer
         self.status = StatusLine(theme, self)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -72,7 +71,7 @@ class ChatColumn(QWidget):
         Where height is short (a high zoom), the transcript needs it more than figures do.
         """
         px = self._theme.px
-        side = max(px(SIDE_PX), (self.width() - px(MAX_WIDTH)) // 2)
+        side = max(px(SIDE_PX), (self.width() - px(COLUMN_PX)) // 2)
         self.banners.setContentsMargins(side, px(4), side, px(8))
         self.composer.setContentsMargins(side, px(8), side, px(4))
         self.status.setContentsMargins(side, px(4), side, px(12))

@@ -12,11 +12,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from ui.chat_column import ChatColumn
-from ui.sidebar.sidebar import WIDTH_PX, Sidebar
+from ui.sidebar.sidebar import Sidebar
+from ui.sizes import BOTH_FROM_PX, SIDEBAR_PX
 from ui.theme import Theme
-
-BOTH_FROM_PX = 620
-"""From this width on (at 100 %) both columns fit."""
 
 
 class Columns(QSplitter):
@@ -33,7 +31,7 @@ class Columns(QSplitter):
         self._chat = chat
         self._is_wanted = True
         self._is_over = False
-        self._width_px = WIDTH_PX
+        self._width_px = SIDEBAR_PX
         self.setObjectName("columns")
         self.setHandleWidth(1)
         self.setChildrenCollapsible(False)
@@ -62,7 +60,7 @@ class Columns(QSplitter):
 
     def restore(self, is_wanted: bool, width_px: int) -> None:
         self._is_wanted = is_wanted
-        self._width_px = width_px or WIDTH_PX
+        self._width_px = width_px or SIDEBAR_PX
         self._fit()
 
     def toggle_sidebar(self) -> None:

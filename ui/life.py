@@ -5,14 +5,15 @@ from __future__ import annotations
 import builtins
 import contextlib
 import gc
+import importlib
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Final
 
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, QTimer
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 LATEST_START_MS: Final = 3000
@@ -55,6 +56,40 @@ class FirstPaint(QObject):
 
     def _act(self) -> None:
         self._latest.stop()
+        action, self._action = self._action, None
+        if action is not None:
+            action()
+
+
+class Imports(QObject):
+    """Imports modules beside the window once `begin` is called, then calls `action` there."""
+
+    _done = Signal()
+
+    def __init__(self, window: QWidget, names: Sequence[str], action: Callable[[], None]) -> None:
+        super().__init__(window)
+        self._names = names
+        self._action: Callable[[], None] | None = action
+        self._thread = threading.Thread(target=self._import, name="imports", daemon=True)
+        self._done.connect(self._act, Qt.ConnectionType.QueuedConnection)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """The window closes: `action` is not called any more, and the thread has ended."""
+        self._action = None
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _import(self) -> None:
+        # What cannot be imported says so again where it is used, on the window's thread.
+        with contextlib.suppress(ImportError):
+            for name in self._names:
+                importlib.import_module(name)
+        self._done.emit()
+
+    def _act(self) -> None:
         action, self._action = self._action, None
         if action is not None:
             action()

@@ -7,7 +7,9 @@ through `px`; nothing here needs a restart (`changed` says when to ask again).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
@@ -132,6 +134,14 @@ class Theme(QObject):
         hints = QGuiApplication.styleHints()
         hints.colorSchemeChanged.connect(self._on_system_changed)
         hints.accessibility().contrastPreferenceChanged.connect(self._on_system_changed)
+
+    @classmethod
+    def remembered(cls, look: Mapping[str, Any]) -> Theme:
+        """The theme that was last used, as far as `look` says something that can be."""
+        mode, percent = look.get("theme"), look.get("zoom_percent")
+        return cls(
+            mode if mode in MODES else "system", percent if isinstance(percent, int) else 100
+        )
 
     @property
     def colors(self) -> Colors:

@@ -2,14 +2,19 @@
 
 Widgets ask by signals, the desk acts, the bridge tells; this file is where they meet. It
 holds no state of the chat: what is not told by an event is read from the desk.
+
+It is built in two steps, so that the program takes keys early: first the frame with the
+composer, for which nothing else may be imported at the top of this file; then, in `complete`,
+all the rest around it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -19,21 +24,14 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QMainWindow
 
-from app.chat.events import SettingsChanged
-from ui.actions import Actions
-from ui.chat_column import ChatColumn
-from ui.columns import Columns
-from ui.dialogs import choose_gguf, confirm_link
-from ui.following import Following
-from ui.place import WindowPlace
-from ui.sidebar.sidebar import Sidebar
+from ui.first_frame import FirstFrame
+from ui.message_edit import local_files
 from ui.theme import Theme
-from ui.window_actions import add_window_actions
-from ui.zoom import ZoomControl, stepped
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from app.chat.events import SettingsChanged
     from ui.settings.settings_window import SettingsWindow
     from ui.trash_window import TrashWindow
 
@@ -42,13 +40,23 @@ FIRST_SIZE = (1180, 780)
 
 
 class MainWindow(QMainWindow):
-    """Everything on screen. Build it, show it; `desk.start()` may come later."""
+    """Everything on screen. Build it, show it; `desk.start()` may come later.
 
-    def __init__(self, desk: Desk, bridge: Bridge, theme: Theme) -> None:
+    Without a desk it is the frame alone: `complete` it. `look` is what is remembered for the
+    first paint (`app.chat.first_look`).
+    """
+
+    def __init__(
+        self,
+        desk: Desk | None,
+        bridge: Bridge | None,
+        theme: Theme,
+        look: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
-        self._desk = desk
-        self._bridge = bridge
         self._theme = theme
+        self._is_complete = False
+        self._sent_early: list[str] = []
         self._settings_window: SettingsWindow | None = None
         self._trash_window: TrashWindow | None = None
         self.setObjectName("main_window")
@@ -57,21 +65,65 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setMinimumSize(*SMALLEST)
         self.resize(*FIRST_SIZE)
+        self._frame = FirstFrame(theme, look or {}, self)
+        self.setCentralWidget(self._frame)
+        self._restore_place(look or {})
+        self._frame.composer.send_requested.connect(self._on_sent_early)
+        self._frame.composer.focus()
+        if desk is not None and bridge is not None:
+            self.complete(desk, bridge)
+
+    def complete(self, desk: Desk, bridge: Bridge) -> None:
+        """Build the rest around the composer. What was typed and sent meanwhile counts."""
+        from ui.actions import Actions
+        from ui.chat_column import ChatColumn
+        from ui.columns import Columns
+        from ui.composing import Composing
+        from ui.following import Following
+        from ui.place import WindowPlace
+        from ui.sidebar.sidebar import Sidebar
+        from ui.zoom import ZoomControl
+
+        theme, composer = self._theme, self._frame.composer
+        typed = composer.text()
+        self._desk = desk
+        self._bridge = bridge
         self.sidebar = Sidebar(theme)
-        self.chat = ChatColumn(theme, desk.known_weights)
+        self.chat = ChatColumn(theme, desk.known_weights, composer)
         self.columns = Columns(theme, self.sidebar, self.chat, self)
-        self.setCentralWidget(self.columns)
+        self.setCentralWidget(self.columns)  # deletes the frame, the composer has moved out
         self._place = WindowPlace(self, self.columns, desk)
         self._zoom = ZoomControl(self)
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
+        self.composing = Composing(desk, bridge, theme, self.chat)
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
+        self.composing.add_actions(self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}))
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk()
+        self._is_complete = True
+        self._take_early(typed)
         self.chat.composer.focus()
+
+    def _on_sent_early(self, text: str) -> None:
+        self._sent_early.append(text)
+
+    def _take_early(self, typed: str) -> None:
+        """What was written before anybody listened."""
+        self.chat.composer.send_requested.disconnect(self._on_sent_early)
+        for text in self._sent_early:
+            self._on_send_requested(text)
+        if typed:
+            self._desk.save_draft(typed)
+            self.chat.composer.set_text(typed)
+
+    def _restore_place(self, look: Mapping[str, Any]) -> None:
+        geometry = look.get("window_geometry")
+        if isinstance(geometry, str) and geometry:
+            self.restoreGeometry(QByteArray.fromHex(geometry.encode("ascii", "ignore")))
 
     # --- connections --------------------------------------------------------------------
 
@@ -95,7 +147,7 @@ class MainWindow(QMainWindow):
         chat.transcript.retry_requested.connect(desk.retry)
         chat.transcript.new_chat_requested.connect(self.new_chat)
         chat.transcript.version_step_requested.connect(desk.show_version)
-        chat.transcript.link_activated.connect(lambda address: confirm_link(self, address))
+        chat.transcript.link_activated.connect(self._on_link_activated)
         chat.header.weights_chosen.connect(desk.load_weights)
         chat.header.unload_requested.connect(desk.unload_weights)
         chat.header.cancel_load_requested.connect(desk.cancel_load)
@@ -108,8 +160,12 @@ class MainWindow(QMainWindow):
         self.following.generating_changed.connect(self._on_generating_changed)
 
     def _connect_shortcuts(self) -> None:
-        add_window_actions(self, self.action_registry, self._desk)
-        self._zoom.requested.connect(self._on_zoom_requested)
+        from ui.window_actions import add_window_actions
+
+        self.lazy = add_window_actions(
+            self, self.action_registry, self._desk, self._bridge, self._theme
+        )
+        self._zoom.requested.connect(self.zoom)
         for widget in (
             self.chat.transcript.viewport(),
             self.chat.empty.viewport(),
@@ -145,6 +201,8 @@ class MainWindow(QMainWindow):
             self.chat.composer.focus()
 
     def open_gguf(self) -> None:
+        from ui.dialogs import choose_gguf
+
         known = self._desk.known_weights()
         folder = Path(known[0].path).parent if known else Path.home()
         choose_gguf(self, folder, self._desk.load_weights)
@@ -175,6 +233,11 @@ class MainWindow(QMainWindow):
         if not self._desk.send(text):
             self.chat.composer.set_text(text)
 
+    def _on_link_activated(self, address: str) -> None:
+        from ui.dialogs import confirm_link
+
+        confirm_link(self, address)
+
     def _on_open_requested(self, conversation_id: str) -> None:
         self._desk.open_conversation(conversation_id)
         self.focus_composer()
@@ -182,7 +245,10 @@ class MainWindow(QMainWindow):
     def _on_generating_changed(self, is_generating: bool) -> None:
         self.action_registry.hear("stop", is_generating)
 
-    def _on_zoom_requested(self, direction: int) -> None:
+    def zoom(self, direction: int) -> None:
+        """A step larger (1) or smaller (-1), or back to 100 % (0)."""
+        from ui.zoom import stepped
+
         percent = stepped(self._theme.zoom_percent, direction) if direction else 100
         # At once, and remembered: a held key must not wait for the way through the desk.
         self._theme.set_zoom(percent)
@@ -205,33 +271,29 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._place.note()
+        if self._is_complete:
+            self._place.note()
 
     def moveEvent(self, event: QMoveEvent) -> None:
         super().moveEvent(event)
-        self._place.note()
+        if self._is_complete:
+            self._place.note()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        self._place.save()
+        if self._is_complete:
+            self._place.save()
         for window in (self._settings_window, self._trash_window):
             if window is not None:
                 window.close()
         super().closeEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if _dropped_gguf(event):
+        if local_files(event.mimeData()):
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        path = _dropped_gguf(event)
-        if path:
+        files = local_files(event.mimeData())
+        if files and self._is_complete:
             event.accept()
-            self._desk.load_weights(path)
-
-
-def _dropped_gguf(event: QDropEvent) -> str:
-    """The one GGUF file that is being dropped, or empty."""
-    urls = event.mimeData().urls()
-    path = urls[0].toLocalFile() if len(urls) == 1 else ""
-    return path if path.lower().endswith(".gguf") else ""
+            self.composing.give_files(files)

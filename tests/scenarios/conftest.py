@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QWidget
 
 import main
 from models.records import Message, Role
+from ui.composer import MessageEdit
 
 Widget = TypeVar("Widget", bound=QObject)
 PATIENCE_MS = 20_000
@@ -62,7 +63,7 @@ class Person:
 
     def written(self) -> str:
         """What stands in the composer."""
-        return self.window.chat.composer.text()
+        return self.find(MessageEdit, "composer").text()
 
     def reply(self) -> Message | None:
         last = self.app.desk.messages[-1:]

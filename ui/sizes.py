@@ -1,0 +1,14 @@
+"""Sizes that several parts of the window share, in px at 100 %. Nothing is imported here: the
+first frame needs them before the parts are."""
+
+from typing import Final
+
+COLUMN_PX: Final = 720
+"""The widest that text and composer become."""
+SIDE_PX: Final = 24
+"""The least that is free beside them."""
+SIDEBAR_PX: Final = 236
+BOTH_FROM_PX: Final = 620
+"""From this width on sidebar and chat fit side by side."""
+STATUS_FROM_PX: Final = 320
+"""From this height of the chat on the status line is shown."""

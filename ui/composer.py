@@ -1,170 +1,80 @@
-"""Where a message is written: a text field that grows, Send that becomes Stop, a hint.
+"""Where a message is written: a field that grows, what goes along, what waits, Send and Stop.
 
-What must hold: Enter never sends while an input method composes a word; what is sent has no
-lone surrogates (they cannot be stored as UTF-8); pasting brings plain text only.
+What must hold: what the user wrote is never dropped, whatever is pressed; while a reply is being
+written Enter queues the message behind it; and the card says what the prompt will cost.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QResizeEvent
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QPlainTextEdit,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
+from ui.message_edit import (
+    LONG_PASTE as LONG_PASTE,
+    MessageEdit as MessageEdit,
+    clean_text as clean_text,
+)
 from ui.theme import Theme
 
+if TYPE_CHECKING:
+    from app.chat.events import QueuedMessage
+    from models.records import Attachment
+    from ui.composer_chips import ChipRow
+    from ui.composer_queue import QueueList
+
 SEND_KEYS = ("enter", "ctrl_enter")
-MAX_LINES = 10
 MAX_WIDTH = 720
-
-_RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-_SURROGATES = re.compile("[\ud800-\udfff]")
-# The document keeps paragraph and line separators where people pressed Enter.
-_BREAKS = ("\r\n", "\r", "\u2029", "\u2028", "\ufdd0", "\ufdd1")
-
-
-def clean_text(text: str) -> str:
-    """Text as it may be stored and sent: line feeds only, no lone surrogates.
-
-    It is asked for with every key, also in a text of five million characters: whole-string
-    searches are a hundred times as fast as looking at each character.
-    """
-    for mark in _BREAKS:
-        if mark in text:
-            text = text.replace(mark, "\n")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _SURROGATES.sub("", text)
-    return text
-
-
-class MessageEdit(QPlainTextEdit):
-    """The text field. It reports `submitted` and `stopped`, and grows with its text."""
-
-    submitted = Signal()
-    stopped = Signal()
-    height_changed = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("composer")
-        self.setAccessibleName("Message")
-        self.setPlaceholderText("Write a message")
-        self.setTabChangesFocus(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.document().setDocumentMargin(0)
-        self.send_key = "enter"
-        self._is_composing = False
-        self._lines = 1
-        self.textChanged.connect(self._on_size_changed)
-
-    def text(self) -> str:
-        """The whole text, cleaned. (toPlainText would turn no-break spaces into spaces.)"""
-        return clean_text(self.document().toRawText())
-
-    def line_count(self) -> int:
-        """Lines on screen, wrapped ones counted, at most `MAX_LINES`."""
-        return max(1, min(MAX_LINES, round(self.document().size().height())))
-
-    def sizeHint(self) -> QSize:
-        spacing = QFontMetrics(self.font()).lineSpacing()
-        margins = self.contentsMargins()
-        height = self.line_count() * spacing + margins.top() + margins.bottom() + 2
-        return QSize(super().sizeHint().width(), height)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, self.sizeHint().height())
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in _RETURNS:
-            self._on_return(event)
-        elif event.key() == Qt.Key.Key_Escape and not self._is_composing:
-            self.stopped.emit()
-        else:
-            super().keyPressEvent(event)
-
-    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
-        self._is_composing = bool(event.preeditString())
-        super().inputMethodEvent(event)
-
-    def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return source.hasText()
-
-    def insertFromMimeData(self, source: QMimeData) -> None:
-        if source.hasText():
-            self.insertPlainText(clean_text(source.text()))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._on_size_changed()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._on_size_changed()
-
-    def _on_return(self, event: QKeyEvent) -> None:
-        event.accept()
-        if self._is_composing:
-            return
-        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        if self._sends(modifiers):
-            if not event.isAutoRepeat():
-                self.submitted.emit()
-            return
-        self.insertPlainText("\n")
-        self.ensureCursorVisible()
-
-    def _sends(self, modifiers: Qt.KeyboardModifier) -> bool:
-        if modifiers == Qt.KeyboardModifier.ControlModifier:
-            return True
-        return self.send_key == "enter" and modifiers == Qt.KeyboardModifier.NoModifier
-
-    def _on_size_changed(self) -> None:
-        lines = self.line_count()
-        if lines != self._lines or self.height() != self.sizeHint().height():
-            self._lines = lines
-            self.updateGeometry()
-            self.height_changed.emit()
-        always = lines >= MAX_LINES
-        policy = Qt.ScrollBarPolicy
-        self.setVerticalScrollBarPolicy(
-            policy.ScrollBarAsNeeded if always else policy.ScrollBarAlwaysOff
-        )
+ATTACH_KEY = "Ctrl+Shift+A"
 
 
 class Composer(QWidget):
-    """The card at the bottom of a chat.
+    """The card at the bottom of a chat, with the queue above it.
 
-    `send_requested` carries the text; the field is cleared by then. While a reply is being
-    generated Send is Stop, Enter keeps the text, and Escape stops.
+    `send_requested` carries the text, `queue_requested` too where a reply is being generated; the
+    field is cleared by then. Meanwhile Send is Stop, and Escape stops.
+
+    It belongs to the first paint, so what an empty field does not need (chips, the queue, icons)
+    is imported and built when it is first asked for.
     """
 
     send_requested = Signal(str)
+    queue_requested = Signal(str)
     stop_requested = Signal()
     draft_changed = Signal(str)
+    long_pasted = Signal(str)
+    files_given = Signal(list)
+    attach_requested = Signal()
+    attachment_opened = Signal(str)
+    attachment_removed = Signal(str)
+    attachment_wanted_as_text = Signal(str)
+    queued_edit_begun = Signal(str)
+    queued_changed = Signal(str, str)
+    queued_removed = Signal(str)
+    send_next_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._is_generating = False
+        self._is_temporary = False
         self._reason: str | None = None
         self._is_setting = False
+        self._history: Callable[[], Sequence[str]] = tuple
+        self._recalled: tuple[Sequence[str], int] = ((), 0)
+        self._context = (0, 0, 0)
+        self._chips: ChipRow | None = None
+        self._queue: QueueList | None = None
         self._build()
         self._connect()
         self._dress()
@@ -184,6 +94,86 @@ class Composer(QWidget):
         self._edit.moveCursor(self._edit.textCursor().MoveOperation.End)
         self._is_setting = False
         self._update_state()
+
+    def insert_text(self, text: str) -> None:
+        """Put a text where the caret is, as typing does."""
+        self._edit.insertPlainText(clean_text(text))
+        self._edit.ensureCursorVisible()
+
+    def set_history(self, history: Callable[[], Sequence[str]]) -> None:
+        """What ↑ brings back in an empty field: the messages of the chat, oldest first."""
+        self._history = history
+
+    def complete(self) -> None:
+        """The window is there: build what the first paint could do without."""
+        from ui.icon_button import IconButton
+        from ui.keys import with_key
+
+        attach = IconButton(
+            self._theme,
+            "paperclip",
+            "Attach a text file",
+            hint=with_key("Attach a text file", ATTACH_KEY),
+        )
+        attach.setObjectName("attach_button")
+        attach.clicked.connect(self.attach_requested)
+        # Right of the words, so that nothing moves when it comes.
+        place = self._row.indexOf(self._count) + 1
+        self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
+
+    @property
+    def chips(self) -> ChipRow:
+        if self._chips is None:
+            from ui.composer_chips import ChipRow
+
+            self._chips = ChipRow(self._theme)
+            self._chips.left.connect(self.focus)
+            self._chips.opened.connect(self.attachment_opened)
+            self._chips.removed.connect(self.attachment_removed)
+            self._chips.wanted_as_text.connect(self.attachment_wanted_as_text)
+            self._inside.insertWidget(0, self._chips)
+        return self._chips
+
+    @property
+    def queue(self) -> QueueList:
+        if self._queue is None:
+            from ui.composer_queue import QueueList
+
+            self._queue = QueueList(self._theme)
+            self._queue.left.connect(self.focus)
+            self._queue.edit_begun.connect(self.queued_edit_begun)
+            self._queue.changed.connect(self.queued_changed)
+            self._queue.removed.connect(self.queued_removed)
+            self._queue.send_requested.connect(self.send_next_requested)
+            self._stack.insertWidget(0, self._queue)
+        return self._queue
+
+    @property
+    def _has_attachments(self) -> bool:
+        return self._chips is not None and bool(self._chips.chips())
+
+    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+        if attachments or self._chips is not None:
+            self.chips.set_attachments(attachments)
+            self._update_state()
+
+    def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
+        if messages or self._queue is not None:
+            self.queue.set_messages(messages, is_held)
+            self.updateGeometry()
+
+    def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
+        """How many tokens the next prompt has, of how many; `n_cut` messages are left out."""
+        self._context = (used, size, n_cut)
+        self._show_count()
+
+    def set_temporary(self, is_temporary: bool) -> None:
+        """Whether the chat is one that is never written; the card says so."""
+        self._is_temporary = is_temporary
+        self._edit.setPlaceholderText(
+            "Write a message that is not kept" if is_temporary else "Write a message"
+        )
+        self._dress()
 
     def set_generating(self, is_generating: bool) -> None:
         self._is_generating = is_generating
@@ -205,64 +195,79 @@ class Composer(QWidget):
         self._edit.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def send(self) -> None:
-        """What Enter and the button do."""
+        """What Enter and the button do: send, or queue behind the reply that grows."""
         text = self.text()
-        if not text.strip() or self._is_generating or self._reason is not None:
+        if self._reason is not None or not (text.strip() or self._has_attachments):
             return
+        asked = self.queue_requested if self._is_generating else self.send_requested
         self._edit.clear()
-        self.send_requested.emit(text)
+        asked.emit(text)
 
     # Building
 
     def _build(self) -> None:
         self._edit = MessageEdit()
-        self._hint = QLabel()
-        self._hint.setObjectName("composer_hint")
-        self._hint.setProperty("kind", "small")
+        self._hint = _small("composer_hint")
         self._hint.setWordWrap(True)
+        self._count = _small("composer_count")
         self._send_button = _button("Send", "send_button", "primary")
+        self._queue_button = _button("Queue", "queue_button", "plain")
+        self._queue_button.setToolTip("Send it when the reply has ended (Enter)")
         self._stop_button = _button("Stop", "stop_button", "stop")
         self._stop_button.setToolTip("Stop the reply (Esc)")
         self._card = QFrame()
         self._card.setObjectName("composer_card")
         self._row = QHBoxLayout()
         self._row.addWidget(self._hint, 1)
-        self._row.addWidget(self._send_button, 0, Qt.AlignmentFlag.AlignBottom)
-        self._row.addWidget(self._stop_button, 0, Qt.AlignmentFlag.AlignBottom)
+        self._row.addWidget(self._count)
+        for button in (self._queue_button, self._send_button, self._stop_button):
+            self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
         self._inside = QVBoxLayout(self._card)
         self._inside.addWidget(self._edit)
         self._inside.addLayout(self._row)
+        self._column = QWidget()
+        self._stack = QVBoxLayout(self._column)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.setSpacing(0)
+        self._stack.addWidget(self._card)
         outside = QHBoxLayout(self)
         outside.setContentsMargins(0, 0, 0, 0)
         outside.addStretch(0)
-        outside.addWidget(self._card, 1000)
+        outside.addWidget(self._column, 1000)
         outside.addStretch(0)
         self.setFocusProxy(self._edit)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def _connect(self) -> None:
-        self._edit.submitted.connect(self.send)
-        self._edit.stopped.connect(self._on_stop)
-        self._edit.textChanged.connect(self._on_text_changed)
-        self._edit.height_changed.connect(self.updateGeometry)
+        edit = self._edit
+        edit.submitted.connect(self.send)
+        edit.stopped.connect(self._on_stop)
+        edit.textChanged.connect(self._on_text_changed)
+        edit.height_changed.connect(self.updateGeometry)
+        edit.long_pasted.connect(self.long_pasted)
+        edit.files_given.connect(self.files_given)
+        edit.recalled.connect(self._on_recalled)
         self._send_button.clicked.connect(self.send)
+        self._queue_button.clicked.connect(self.send)
         self._stop_button.clicked.connect(self._on_stop)
         self._theme.changed.connect(self._dress)
 
     def _dress(self) -> None:
         theme, c = self._theme, self._theme.colors
-        pad = theme.px(16)
-        self._inside.setContentsMargins(pad, theme.px(12), theme.px(12), theme.px(12))
+        self._inside.setContentsMargins(theme.px(16), theme.px(12), theme.px(12), theme.px(12))
         self._inside.setSpacing(theme.px(8))
         self._row.setSpacing(theme.px(8))
-        self._card.setMaximumWidth(theme.px(MAX_WIDTH))
+        self._column.setMaximumWidth(theme.px(MAX_WIDTH))
         self._edit.setFont(theme.font_reply())
-        self._hint.setFont(theme.font_small())
+        for label in (self._hint, self._count):
+            label.setFont(theme.font_small())
         small = theme.font_text().pixelSize()
+        # A chat that is not kept has a frame of dashes: seen without reading, in any colours.
+        line = f"2px dashed {c.accent}" if self._is_temporary else f"1px solid {c.line}"
         self.setStyleSheet(
             f"""
             #composer_card {{
-                background: {c.card}; border: 1px solid {c.line};
+                background: {c.card}; border: {line};
                 border-radius: {theme.px(14)}px;
             }}
             #composer {{
@@ -270,8 +275,9 @@ class Composer(QWidget):
                 selection-background-color: {c.selection}; selection-color: {c.ink};
                 font-size: {theme.font_reply().pixelSize()}px;
             }}
-            #composer_hint {{ color: {c.dim}; background: transparent; }}
-            #send_button, #stop_button {{
+            #composer_hint, #composer_count {{ color: {c.dim}; background: transparent; }}
+            #composer_count[over="true"] {{ color: {c.error}; }}
+            #send_button, #stop_button, #queue_button {{
                 border-radius: {theme.px(8)}px; font-size: {small}px; font-weight: 600;
                 padding: {theme.px(6)}px {theme.px(14)}px; border: 2px solid transparent;
             }}
@@ -279,8 +285,9 @@ class Composer(QWidget):
             #send_button:hover {{ background: {c.accent_hover}; }}
             #send_button:disabled {{ background: {c.hover}; color: {c.dim}; }}
             #stop_button {{ background: {c.accent_tone}; color: {c.accent}; }}
+            #queue_button {{ background: {c.hover}; color: {c.ink}; }}
             #send_button:focus {{ border-color: {c.ink}; }}
-            #stop_button:focus {{ border-color: {c.accent}; }}
+            #stop_button:focus, #queue_button:focus {{ border-color: {c.accent}; }}
             """
         )
         self._edit.updateGeometry()
@@ -297,26 +304,69 @@ class Composer(QWidget):
         if self._is_generating:
             self.stop_requested.emit()
 
+    def _on_recalled(self, step: int) -> None:
+        """↑ and ↓: through what was sent in this chat, and past the last one to an empty field."""
+        texts, place = self._recalled
+        if not self.text():
+            texts = [text for text in self._history() if text]
+            place = len(texts)
+        wanted = place + step
+        if not 0 <= wanted <= len(texts):
+            return
+        self._recalled = (texts, wanted)
+        self._edit.show_recalled(texts[wanted] if wanted < len(texts) else "")
+
     def _update_state(self, text: str | None = None) -> None:
         """Show what can be done now. `text`: what is in the field, where that is known."""
-        has_focus = self._send_button.hasFocus() or self._stop_button.hasFocus()
+        buttons = (self._send_button, self._stop_button, self._queue_button)
+        has_focus = any(button.hasFocus() for button in buttons)
+        text = self.text() if text is None else text
+        has_words = bool(text) and not text.isspace()
+        can_send = self._reason is None and (has_words or self._has_attachments)
         self._send_button.setVisible(not self._is_generating)
         self._stop_button.setVisible(self._is_generating)
-        text = self.text() if text is None else text
-        can_send = self._reason is None and bool(text) and not text.isspace()
+        self._queue_button.setVisible(self._is_generating and can_send)
         self._send_button.setEnabled(can_send)
-        self._hint.setText(self._hint_text())
-        if has_focus and not self._edit.hasFocus():
+        self._hint.setText(self._hint_text(can_send))
+        self._show_count()
+        if has_focus and not any(b.hasFocus() and b.isVisible() for b in buttons):
             self._edit.setFocus()
 
-    def _hint_text(self) -> str:
+    def _hint_text(self, can_send: bool) -> str:
+        is_enter = self._edit.send_key == "enter"
         if self._is_generating:
-            return "Esc stops the reply"
+            queues = f"{'Enter' if is_enter else 'Ctrl Enter'} queues · " if can_send else ""
+            return f"{queues}Esc stops the reply"
         if self._reason is not None:
             return self._reason
-        if self._edit.send_key == "enter":
-            return "Enter sends · Shift Enter breaks"
-        return "Ctrl Enter sends · Enter breaks"
+        return "Enter sends · Shift Enter breaks" if is_enter else "Ctrl Enter sends · Enter breaks"
+
+    def _show_count(self) -> None:
+        """What the next prompt costs, once there is something to send."""
+        used, size, n_cut = self._context
+        is_shown = bool(used and size) and not self._is_generating
+        self._count.setVisible(is_shown)
+        if not is_shown:
+            return
+        left = size - used
+        words = f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens too many"
+        self._count.setText(words)
+        cut = (
+            f"; {n_cut:,} older message{'s are' if n_cut > 1 else ' is'} left out" if n_cut else ""
+        )
+        self._count.setToolTip(
+            f"The prompt will have {used:,} of the {size:,} tokens of the context window{cut}"
+        )
+        if self._count.property("over") != (left < 0):
+            self._count.setProperty("over", left < 0)
+            self._count.style().polish(self._count)
+
+
+def _small(name: str) -> QLabel:
+    label = QLabel()
+    label.setObjectName(name)
+    label.setProperty("kind", "small")
+    return label
 
 
 def _button(text: str, name: str, kind: str) -> QPushButton:

@@ -46,6 +46,7 @@ INTERRUPTED: Final = 130
 NOBODY_READS: Final = 141
 
 _SHOWN_PATH: Final = 200
+_LAST_WAIT_S: Final = 1.0
 
 _NO_WEIGHTS: Final = (
     "No weights are installed. Name a GGUF file with --gguf FILE, or run “make run” once: it "
@@ -299,7 +300,8 @@ class _Talk:
         return INTERRUPTED if isinstance(ending, Stopped) else 0
 
     def close(self) -> None:
-        self._engine.close()
+        """Whoever reads stdout may take nothing and so hold the engine's thread."""
+        self._engine.close(_LAST_WAIT_S if self._interrupts > 1 else None)
         signal.signal(signal.SIGINT, self._old_handler)
 
     def _on_ctrl_c(self, *_: object) -> None:

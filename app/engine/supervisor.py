@@ -195,8 +195,9 @@ class Engine:
                 raise TimeoutError(f"request {request_id} did not end within {timeout} s")
             return self._endings[request_id]
 
-    def close(self) -> None:
-        """End the child and the threads; nothing is left. Open requests end as stopped."""
+    def close(self, timeout_s: float | None = None) -> None:
+        """End the child and the threads; nothing is left. Open requests end as stopped. After
+        `timeout_s` a listener that does not return is left behind with its thread."""
         with self._start_lock:
             if self._closed:
                 return
@@ -206,7 +207,7 @@ class Engine:
             return
         self._inbox.put(partial(self._oversight.close, partial(self._inbox.put, None)))
         if threading.current_thread() is not owner:
-            owner.join()
+            owner.join(timeout_s)
 
     # --- the owner thread -------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import io
 import json
 import os
@@ -271,6 +272,31 @@ def test_ctrl_c_stops_nicely(script: Any) -> None:
         assert process.stderr.read() == b""
     summary = json.loads(last)
     assert (summary["event"], summary["stop_reason"]) == ("summary", "stopped")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how full a pipe is")
+def test_the_second_ctrl_c_does_not_wait_for_a_reader_who_takes_nothing(script: Any) -> None:
+    import fcntl
+    import termios
+
+    path = script({"tokens": [{"text": "a ", "ms": 0, "repeat": 100_000}]})
+    with _start("x", "--json", "--scripted", path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        held, before = array.array("i", [0]), -1
+        while held[0] < 20_000 or held[0] != before:  # it is full where it grows no more
+            before = held[0]
+            time.sleep(0.5)
+            fcntl.ioctl(process.stdout, termios.FIONREAD, held)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(10) == 130
+        finally:
+            process.kill()
+        assert process.stderr.read() == b""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT of one process only exists on POSIX")

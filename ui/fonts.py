@@ -40,17 +40,21 @@ def mono_family() -> str:
 
 
 def text_font(size_px: float, *, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """The interface font with tabular figures."""
+    """The interface font with tabular figures, and letters as they were written: "-->" would
+    become an arrow."""
     font = QFont(text_family())
     font.setPixelSize(max(1, round(size_px)))
     font.setWeight(weight)
     font.setFeature(QFont.Tag("tnum"), 1)
+    font.setFeature(QFont.Tag("calt"), 0)
     return font
 
 
 def mono_font(size_px: float) -> QFont:
-    """The fixed-pitch font."""
+    """The fixed-pitch font, without ligatures: code is shown letter by letter."""
     font = QFont(mono_family())
+    font.setFeature(QFont.Tag("calt"), 0)
+    font.setFeature(QFont.Tag("liga"), 0)
     font.setStyleHint(QFont.StyleHint.Monospace)
     font.setFixedPitch(True)
     font.setPixelSize(max(1, round(size_px)))

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A run of characters in one style. `href` is set only for targets that may be opened."""
+    """A run of characters in one style. `href` is set only for targets that may be opened.
+
+    `tex` is what a formula says; its `text` is the source, delimiters included, `is_display`
+    those that ask for a line of its own. `is_note` marks a reference to a footnote.
+    """
 
     text: str
     is_bold: bool = False
@@ -16,6 +20,9 @@ class Span:
     is_code: bool = False
     is_dim: bool = False
     href: str = ""
+    tex: str = ""
+    is_display: bool = False
+    is_note: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +81,17 @@ class RuleBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class MathBlock:
+    """A formula on a line of its own. `source` is what was written, delimiters included."""
+
+    tex: str
+    source: str
+    frame: Frame = Frame()
+
+
+@dataclass(frozen=True, slots=True)
 class LiteralBlock:
-    """Text shown letter by letter: what a person wrote, or the source of a formula."""
+    """Text shown letter by letter: what a person wrote, or a formula that is not whole."""
 
     text: str
     is_mono: bool = False
@@ -83,7 +99,7 @@ class LiteralBlock:
     frame: Frame = Frame()
 
 
-Block = TextBlock | CodeBlock | TableBlock | RuleBlock | LiteralBlock
+Block = TextBlock | CodeBlock | TableBlock | RuleBlock | LiteralBlock | MathBlock
 
 
 def plain_text(block: Block) -> str:
@@ -94,6 +110,8 @@ def plain_text(block: Block) -> str:
         return block.code
     if isinstance(block, LiteralBlock):
         return block.text
+    if isinstance(block, MathBlock):
+        return block.source
     if isinstance(block, RuleBlock):
         return ""
     rows = block.rows if block.is_continuation else (block.header, *block.rows)

@@ -44,7 +44,7 @@ class Document:
         self._unread: list[str] = [source] if source else []
         self._length = len(source)
         self._changed_from = 0
-        self._references: References = {}
+        self._references = References()
         self.parsed_segments = 0
         self.parsed_chars = 0
 
@@ -155,7 +155,7 @@ class Document:
         found = [line for line in lines if is_definition(line)]
         if not found:
             return False
-        self._references = {**read_definitions(found), **self._references}
+        self._references = self._references.joined(read_definitions(found))
         for i, segment in enumerate(self._closed[:known]):
             if "[" in segment.text and segment.blocks is not None:
                 self._closed[i] = replace(segment, blocks=None)

@@ -13,6 +13,7 @@ from ui.markdown.blocks import (
     CodeBlock,
     Frame,
     LiteralBlock,
+    MathBlock,
     RuleBlock,
     TableBlock,
     TextBlock,
@@ -21,11 +22,12 @@ from ui.markdown.code_layout import CodeLayout
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.document import Document
 from ui.markdown.highlight import Run, runs_of_part
+from ui.markdown.math_layout import MathLayout
 from ui.markdown.segments import MAX_CHARS, CodeGroup, Segment, SegmentKind
 from ui.markdown.sideways import Sideways
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.table_layout import TableLayout
-from ui.markdown.text_layout import TextLines, span_runs
+from ui.markdown.text_layout import TextLines, inline_of
 
 LIST_INDENT = 24
 QUOTE_INDENT = 16
@@ -66,10 +68,13 @@ class TextLayout:
     def __init__(self, block: TextBlock, styles: Styles, width: float) -> None:
         self._styles = styles
         level = block.level
-        self.text, runs, self._links = span_runs(block.spans, styles, level=level)
+        inline = inline_of(block.spans, styles, width, level=level)
+        self.text, self._links, self.waits = inline.text, inline.links, inline.waits
         font = styles.heading(level) if level else styles.reply
         self._step = styles.heading_step(level) if level else styles.line_step
-        self._lines = TextLines(self.text, font, width, self._step, runs=runs)
+        self._lines = TextLines(
+            self.text, font, width, self._step, runs=inline.runs, inlays=inline.inlays
+        )
         self.height = self._lines.height
         self.natural_width = self._lines.natural_width
 
@@ -192,6 +197,14 @@ class SegmentLayout:
         self.natural_width = max((self._natural(p) for p in self.placed), default=0.0)
 
     @property
+    def waits(self) -> bool:
+        """Whether the picture of a formula is still being made."""
+        return any(
+            isinstance(placed.layout, TextLayout | TableLayout | MathLayout) and placed.layout.waits
+            for placed in self.placed
+        )
+
+    @property
     def group(self) -> CodeGroup | None:
         return self.segment.group
 
@@ -237,8 +250,7 @@ class SegmentLayout:
         for i, placed in enumerate(self.placed):
             layout = placed.layout
             if (view := sideways_of(layout)) is not None and view.limit and self._is_stop(layout):
-                what = "code" if isinstance(layout, CodeLayout) else "table"
-                label = f"Move the {what} sideways with the arrow keys"
+                label = f"Move the {_NAMES[type(layout)]} sideways with the arrow keys"
                 found.append(Action(placed.rect, "scroll_sideways", label, str(i)))
             if isinstance(layout, CodeLayout) and layout.has_header:
                 code = self.group.code if self.group is not None else f"{layout.text}\n"
@@ -260,7 +272,7 @@ class SegmentLayout:
         """The tracks of the bars under what is wider than the column, by block."""
         found = []
         for i, placed in enumerate(self.placed):
-            if isinstance(placed.layout, CodeLayout | TableLayout):
+            if isinstance(placed.layout, _WIDE):
                 rect = placed.layout.bar_rect()
                 if not rect.isEmpty():
                     found.append((i, rect.translated(placed.rect.topLeft())))
@@ -280,7 +292,9 @@ class SegmentLayout:
         left = min(self._styles.px(indent), self._width * 0.6)
         width = max(self._styles.px(40), self._width - left)
         layout = self._layout(block, width)
-        is_rtl = not isinstance(block, CodeBlock) and bool(is_right_to_left(layout.text))
+        is_rtl = not isinstance(block, CodeBlock | MathBlock) and bool(
+            is_right_to_left(layout.text)
+        )
         x = 0.0 if is_rtl else left
         rect = QRectF(x, y + space, width, layout.height)
         self.placed.append(PlacedBlock(layout, frame, rect, space, is_rtl))
@@ -295,6 +309,8 @@ class SegmentLayout:
         if isinstance(block, TableBlock):
             is_last = self.segment.is_last_part
             return TableLayout(block, styles, width, self._first_table(), is_last=is_last)
+        if isinstance(block, MathBlock):
+            return MathLayout(block, styles, width)
         if isinstance(block, LiteralBlock):
             return LiteralLayout(block, styles, width)
         return RuleLayout(styles, width)
@@ -371,9 +387,13 @@ class SegmentLayout:
             painter.drawText(box, middle | Qt.AlignmentFlag.AlignRight, marker)
 
 
+_NAMES: dict[type, str] = {CodeLayout: "code", TableLayout: "table", MathLayout: "formula"}
+_WIDE = (CodeLayout, TableLayout, MathLayout)
+
+
 def sideways_of(layout: BlockLayout) -> Sideways | None:
     """How far a layout is moved, where it can be."""
-    return layout.sideways if isinstance(layout, CodeLayout | TableLayout) else None
+    return layout.sideways if isinstance(layout, _WIDE) else None
 
 
 def _is_card(placed: PlacedBlock) -> bool:

@@ -1,59 +1,84 @@
 """One segment of Markdown → blocks, by markdown-it-py with GitHub's tables and strikethrough.
 
 What must hold: HTML is text; an entity is text; images become their address; a link keeps its
-target only if it is http, https or mailto; the source of a formula (between explicit
-delimiters) is left as it is. Line breaks in a paragraph stay line breaks, since people and
-small models mean them.
+target only if it is http, https or mailto; a formula keeps its source. Line breaks in a
+paragraph stay line breaks, since people and small models mean them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ui.markdown import maths
 from ui.markdown.blocks import (
     Block,
     CodeBlock,
     Frame,
     LiteralBlock,
+    MathBlock,
     RuleBlock,
     Span,
     TableBlock,
     TextBlock,
 )
 from ui.markdown.direction import is_right_to_left
-from ui.markdown.segments import Segment, SegmentKind, language_of
+from ui.markdown.segments import NOTE, Segment, SegmentKind, language_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
 _OPENABLE = re.compile(r"^(?:https?://[^\s]|mailto:[^\s])", re.IGNORECASE)
-_BARE_LINK = re.compile(r"\bhttps?://[^\s<>\"'`\]]*[^\s<>\"'`\].,;:!?)]", re.IGNORECASE)
+_BARE_LINK = re.compile(r"(?<![\w/.@-])(?:https?://|www\.)[^\s<>\"`\]]+", re.IGNORECASE)
 _TASK = re.compile(r"^\[([ xX])\](?:\s|$)")
-_VERBATIM = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
+MARK_CHARS = 2
+"""A footnote's label of at most so many letters stands before it, like an item's number."""
+SHOWN_DATA = 40
 _BULLETS = ("•", "◦", "▪")
 
-References = dict[str, dict[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What is defined anywhere in a text: targets of links by label, labels of footnotes."""
+
+    links: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: frozenset[str] = frozenset()
+
+    def joined(self, other: References) -> References:
+        """Both; what was defined first holds."""
+        return References({**other.links, **self.links}, self.notes | other.notes)
+
+    def environment(self) -> dict[str, Any]:
+        """As markdown-it and its footnotes want it."""
+        refs = {f":{label}": -1 for label in self.notes}
+        return {"references": dict(self.links), "footnotes": {"refs": refs, "list": {}}}
 
 
 def parse_segment(segment: Segment, references: References) -> tuple[Block, ...]:
-    """The blocks of one segment. `references` are the link definitions of the whole text."""
+    """The blocks of one segment. `references` are the definitions of the whole text."""
     if segment.kind is SegmentKind.CODE:
         group = segment.group
         language = group.language if group else ""
         return (CodeBlock(segment.text, language, segment.part == 0, segment.is_last_part),)
     if segment.kind is SegmentKind.MATH:
-        return (LiteralBlock(segment.text, is_mono=True),)
+        return _math_blocks(segment, references)
     if segment.kind is SegmentKind.PLAIN:
         return _plain_blocks(segment)
     source = f"{segment.head}\n{segment.text}" if segment.head else segment.text
     blocks = _Walk(references).blocks(source, segment.number)
     return _adjusted(segment, blocks)
+
+
+def _math_blocks(segment: Segment, references: References) -> tuple[Block, ...]:
+    """A formula that is whole; what was begun and not ended shows its source."""
+    blocks = tuple(_Walk(references).blocks(segment.text, None))
+    if any(isinstance(block, MathBlock) for block in blocks):
+        return blocks
+    return (LiteralBlock(segment.text, is_mono=True),)
 
 
 def _plain_blocks(segment: Segment) -> tuple[Block, ...]:
@@ -82,11 +107,13 @@ def is_openable(target: str) -> bool:
 
 
 def read_definitions(lines: Sequence[str]) -> References:
-    """The link definitions ("[label]: target") in some lines, by normalised label."""
+    """The definitions ("[label]: target", "[^label]: words") in some lines."""
     env: dict[str, Any] = {}
-    _markdown().parse("\n\n".join(lines), env)
-    references: References = env.get("references", {})
-    return references
+    links = [line for line in lines if not line.lstrip().startswith("[^")]
+    _markdown().parse("\n\n".join(links), env)
+    notes = (NOTE.match(line) for line in lines)
+    labels = frozenset(note[1] for note in notes if note is not None)
+    return References(env.get("references", {}), labels)
 
 
 def _adjusted(segment: Segment, blocks: list[Block]) -> tuple[Block, ...]:
@@ -104,27 +131,13 @@ def _adjusted(segment: Segment, blocks: list[Block]) -> tuple[Block, ...]:
 @lru_cache(maxsize=1)
 def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from mdit_py_plugins.footnote import footnote_plugin
 
     markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "typographer": False})
     markdown.disable(["entity", "html_block", "html_inline"])
-    markdown.inline.ruler.before("escape", "verbatim", _verbatim)
+    maths.use(markdown)
+    footnote_plugin(markdown, inline=False, move_to_end=False)
     return markdown
-
-
-def _verbatim(state: StateInline, silent: bool) -> bool:
-    """A formula between explicit delimiters is one run of text, delimiters included."""
-    for opening, closing in _VERBATIM:
-        if not state.src.startswith(opening, state.pos):
-            continue
-        end = state.src.find(closing, state.pos + len(opening))
-        if end < 0 or end + len(closing) > state.posMax:
-            return False
-        end += len(closing)
-        if not silent:
-            state.pending += state.src[state.pos : end]
-        state.pos = end
-        return True
-    return False
 
 
 @dataclass(slots=True)
@@ -144,11 +157,12 @@ class _Walk:
         self._nest = ""
         self._lists: list[_List] = []
         self._marker = ""
+        self._note = ""
         self._quote_start = 0
         self._table: _TableRead | None = None
 
     def blocks(self, source: str, number: int | None) -> list[Block]:
-        tokens = _markdown().parse(source, {"references": dict(self._references)})
+        tokens = _markdown().parse(source, self._references.environment())
         for i, token in enumerate(tokens):
             self._take(token, tokens, i)
             if token.type == "ordered_list_open" and number is not None:
@@ -164,6 +178,8 @@ class _Walk:
             self._code(token.content, language_of(token.info))
         elif kind == "code_block":
             self._code(token.content, "")
+        elif kind == "math_block":
+            self._put(MathBlock(token.content.strip(), token.markup, self._frame()))
         elif kind == "hr":
             self._put(RuleBlock(self._frame()))
         elif kind.startswith(("table", "thead", "tbody", "tr_", "th_", "td_")):
@@ -176,7 +192,12 @@ class _Walk:
         if kind == "blockquote_open":
             self._nest += "q"
             self._quote_start = len(self._out)
-        elif kind in ("blockquote_close", "list_item_close"):
+        elif kind == "footnote_reference_open":
+            self._nest += "l"
+            self._marker = self._note = str(token.meta["label"])
+            if len(self._marker) > MARK_CHARS:
+                self._marker = ""
+        elif kind in ("blockquote_close", "list_item_close", "footnote_reference_close"):
             if self._marker:
                 self._put(TextBlock((), frame=self._frame(is_tight=True)))
             self._nest = self._nest[:-1]
@@ -211,7 +232,43 @@ class _Walk:
         if self._marker and spans and (task := _TASK.match(spans[0].text)):
             self._marker = "☐" if task[1] == " " else "☑"
             spans = (replace(spans[0], text=spans[0].text[task.end() :]), *spans[1:])
-        self._put(TextBlock(spans, level, self._frame(is_tight=opener.hidden)))
+        if self._note:
+            if not self._marker:
+                spans = (Span(f"[{self._note}]", is_note=True), Span(" "), *spans)
+            self._note = ""
+        self._put_text(spans, level, is_tight=opener.hidden)
+
+    def _put_text(self, spans: tuple[Span, ...], level: int, *, is_tight: bool) -> None:
+        """A paragraph; a formula that is displayed stands between two parts of it."""
+        part: list[Span] = []
+        for span in spans:
+            if not span.is_display:
+                part.append(span)
+                continue
+            if any(other.text.strip() for other in part):
+                self._put(TextBlock(_trimmed(part), level, self._frame(is_tight=is_tight)))
+                is_tight = True
+            part = []
+            self._put(MathBlock(span.tex, span.text, self._frame(is_tight=is_tight)))
+        if not part and spans:
+            return
+        if self._takes_in_punctuation(part):
+            return
+        is_rest = any(span.is_display for span in spans)
+        if is_rest and not any(span.text.strip() for span in part):
+            return
+        words = _trimmed(part) if is_rest else tuple(part)
+        self._put(TextBlock(words, level, self._frame(is_tight=is_tight)))
+
+    def _takes_in_punctuation(self, rest: list[Span]) -> bool:
+        """A full stop behind a formula that stands alone is set with it."""
+        words = "".join(span.text for span in rest)
+        last = self._out[-1] if self._out else None
+        if not isinstance(last, MathBlock) or words.strip() not in (".", ",", ";", ":", "!", "?"):
+            return False
+        mark = words.strip()
+        self._out[-1] = replace(last, tex=last.tex + mark, source=last.source + words.rstrip())
+        return True
 
     def _code(self, content: str, language: str) -> None:
         code = content.removesuffix("\n")
@@ -258,6 +315,13 @@ class _TableRead:
         return TableBlock(rows[0], tuple(rows[1:]), tuple(self._aligns), frame=frame)
 
 
+def _trimmed(spans: list[Span]) -> tuple[Span, ...]:
+    """Without the line breaks beside a formula that stands alone."""
+    first = replace(spans[0], text=spans[0].text.lstrip())
+    inner = [first, *spans[1:]]
+    return (*inner[:-1], replace(inner[-1], text=inner[-1].text.rstrip()))
+
+
 def _spans(children: Sequence[Token]) -> tuple[Span, ...]:
     """Inline tokens as runs in one style each, neighbours of the same style joined."""
     style = Span("")
@@ -281,12 +345,18 @@ def _spans(children: Sequence[Token]) -> tuple[Span, ...]:
 
 
 def _leaf(token: Token, style: Span) -> list[Span]:
+    if token.type == "math_inline":
+        made = _styled(style, token.markup)
+        tex = token.content.strip()
+        return [replace(made, tex=tex, href="", is_display=token.meta["is_display"])]
+    if token.type == "footnote_ref":
+        return [replace(_styled(style, f"[{token.meta['label']}]"), is_note=True, href="")]
     if token.type == "code_inline":
         return [_styled(style, token.content, is_code=True)]
     if token.type in ("softbreak", "hardbreak"):
         return [_styled(style, "\n")]
     if token.type == "image":
-        address = str(token.attrs.get("src", ""))
+        address = shown_address(str(token.attrs.get("src", "")))
         href = address if is_openable(address) else ""
         label = f"image: {token.content} " if token.content else "image: "
         return [
@@ -300,19 +370,51 @@ def _leaf(token: Token, style: Span) -> list[Span]:
     return _with_bare_links(token.content, style)
 
 
+def shown_address(address: str) -> str:
+    """An image's address; data in the place of one is cut.
+
+    >>> shown_address("data:image/png;base64," + "A" * 100)
+    'data:image/png;base64,AAAAAAAAAAAAAAAAAA… (122 characters)'
+    """
+    if address[:5].lower() != "data:" or len(address) <= SHOWN_DATA:
+        return address
+    return f"{address[:SHOWN_DATA]}… ({len(address):,} characters)"
+
+
 def _with_bare_links(text: str, style: Span) -> list[Span]:
-    if "://" not in text:
+    if "://" not in text and "www." not in text:
         return [_styled(style, text)]
     out = []
     start = 0
     for match in _BARE_LINK.finditer(text):
+        address = bare_address(match[0])
+        if not address:
+            continue
         if match.start() > start:
             out.append(_styled(style, text[start : match.start()]))
-        out.append(_styled(style, match[0], href=match[0]))
-        start = match.end()
+        target = address if "://" in address else f"http://{address}"
+        out.append(_styled(style, address, href=target))
+        start = match.start() + len(address)
     if start < len(text):
         out.append(_styled(style, text[start:]))
     return out
+
+
+def bare_address(found: str) -> str:
+    """An address in running text without the punctuation behind it; a bracket belongs to it
+    if it was opened in it.
+
+    >>> bare_address("https://e.test/a_(b)),"), bare_address("www.")
+    ('https://e.test/a_(b)', '')
+    """
+    address = found
+    while address:
+        is_extra_bracket = address[-1] == ")" and address.count(")") > address.count("(")
+        if address[-1] not in ".,:;!?*_~'" and not is_extra_bracket:
+            break
+        address = address[:-1]
+    host = address.rpartition("://")[2]
+    return address if host and ("://" in address or "." in host[4:]) else ""
 
 
 def _styled(
@@ -333,7 +435,7 @@ def _styled(
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
     out: list[Span] = []
     for span in spans:
-        if out and _style_of(out[-1]) == _style_of(span):
+        if out and not span.tex and _style_of(out[-1]) == _style_of(span):
             out[-1] = replace(span, text=out[-1].text + span.text)
         elif span.text:
             out.append(span)
@@ -348,4 +450,6 @@ def _style_of(span: Span) -> tuple[object, ...]:
         span.is_code,
         span.is_dim,
         span.href,
+        span.tex,
+        span.is_note,
     )

@@ -31,6 +31,8 @@ _HEADING = re.compile(r"^#{1,6}(?:[ \t]|$)")
 _ITEM = re.compile(r"^(?:[-*+]|(\d{1,9})([.)]))[ \t]+\S")
 _DELIMITER = re.compile(r"^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _DEFINITION = re.compile(r"^ {0,3}\[(?!\^)[^\]\[]+\]:[ \t]*\S")
+NOTE = re.compile(r"^ {0,3}\[\^([^\]\[\s]+)\]:")
+"""The beginning of a footnote."""
 # The beginning of a line that may still become a fence, a heading, an item, a rule, a table:
 # shown only once it is known what it is.
 _FORMING = re.compile(
@@ -101,8 +103,8 @@ class Segment:
 
 
 def is_definition(line: str) -> bool:
-    """Whether a line defines a link reference: "[label]: target"."""
-    return _DEFINITION.match(line) is not None
+    """Whether a line defines a link's target, "[label]: target", or begins a footnote."""
+    return _DEFINITION.match(line) is not None or NOTE.match(line) is not None
 
 
 def is_forming(line: str) -> bool:
@@ -222,7 +224,8 @@ class Tail:
             self.is_tight = False
             return
         self._add(line)
-        if line.rstrip().endswith(("$$", "\\]")) or self.chars > MAX_CHARS:
+        is_end = ("$$" in line and len(self.lines) > 1) or "\\]" in line
+        if is_end or self.chars > MAX_CHARS:
             self.close()
 
     def _stays_in_inner_fence(self, line: str) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextOption
 
 from ui.markdown.blocks import Span
 from ui.theme import Colors, Theme
+
+if TYPE_CHECKING:
+    from ui.markdown.formulas import Formulas, Picture
 
 LINE_HEIGHT = 1.55
 CODE_LINE_HEIGHT = 1.45
@@ -36,8 +39,11 @@ class Recent(dict[Any, Any]):
 class Styles:
     """What the layouts need to know of a theme."""
 
-    def __init__(self, theme: Theme, *, is_dim: bool = False) -> None:
+    def __init__(
+        self, theme: Theme, formulas: Formulas | None = None, *, is_dim: bool = False
+    ) -> None:
         self.theme = theme
+        self._formulas = formulas
         self.colors: Colors = theme.colors
         if is_dim:
             self.colors = replace(theme.colors, ink=theme.colors.dim)
@@ -61,7 +67,15 @@ class Styles:
     @cached_property
     def dimmed(self) -> Styles:
         """The same with dim ink: for what is not the answer itself."""
-        return Styles(self.theme, is_dim=True)
+        return Styles(self.theme, self._formulas, is_dim=True)
+
+    def picture(self, tex: str, *, is_display: bool = False) -> Picture | None:
+        """The picture of a formula, if it is there."""
+        return self._formulas.find(tex, is_display=is_display) if self._formulas else None
+
+    def is_known(self, tex: str, *, is_display: bool = False) -> bool:
+        """Whether `picture` has its last word on a formula."""
+        return self._formulas is None or self._formulas.is_known(tex, is_display=is_display)
 
     @property
     def line_step(self) -> float:
@@ -106,6 +120,8 @@ class Styles:
             span.is_code,
             span.is_dim,
             bool(span.href),
+            span.is_note,
+            bool(span.tex),
         )
         if key not in self._spans:
             self._spans[key] = self._made(*key)
@@ -128,12 +144,21 @@ class Styles:
         return made
 
     def _made(
-        self, level: int, bold: bool, italic: bool, struck: bool, code: bool, dim: bool, link: bool
+        self,
+        level: int,
+        bold: bool,
+        italic: bool,
+        struck: bool,
+        code: bool,
+        dim: bool,
+        link: bool,
+        note: bool,
+        formula: bool,
     ) -> QTextCharFormat:
         made = QTextCharFormat()
         around = self.heading(level) if level else self.reply
-        font = QFont(self.code if code else around)
-        if code:
+        font = QFont(self.code if code or formula else around)
+        if code or formula:
             font.setPixelSize(around.pixelSize() - self.reply.pixelSize() + self.code.pixelSize())
         if bold:
             font.setWeight(QFont.Weight.DemiBold)
@@ -142,7 +167,9 @@ class Styles:
         font.setUnderline(link)
         made.setFont(font)
         ink = self.colors.dim if dim else self.colors.ink
-        made.setForeground(QColor(self.colors.accent if link else ink))
+        made.setForeground(QColor(self.colors.accent if link or note else ink))
+        if note:
+            made.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignSuperScript)
         if code:
             made.setBackground(QColor(self.colors.code))
         return made

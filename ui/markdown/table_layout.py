@@ -12,7 +12,7 @@ from ui.markdown.blocks import Span, TableBlock, plain_text
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
-from ui.markdown.text_layout import TextLines, span_runs, utf16_length
+from ui.markdown.text_layout import FORMULA_SCALE, Inline, TextLines, inline_of, utf16_length
 
 PAD_X = 10
 PAD_Y = 5
@@ -63,6 +63,7 @@ class TableLayout:
         self._cells: list[list[_Cell]] = []
         self._tops: list[float] = []
         self._has_header = not block.is_continuation
+        self.waits = False
         self.text = plain_text(block)
         self._rows_height = self.height = self._place(rows)
         self._has_bar = is_last and self.sideways.limit > 0
@@ -146,11 +147,17 @@ class TableLayout:
         align = self._aligns[column] if column < len(self._aligns) else "left"
         width = max(1.0, self._widths[column] - 2 * styles.px(PAD_X))
         key = (spans, width, align, is_head)
-        if key not in styles.cells:
+        if key in styles.cells:
             # A growing table is laid out at every repaint: its old cells are still right.
-            styles.cells[key] = _cell_lines(spans, styles, width, align, is_head)
-        lines, links = styles.cells[key]
-        return _Cell(lines, links, 0, 0, 0)
+            lines, links = styles.cells[key]
+            return _Cell(lines, links, 0, 0, 0)
+        inline = inline_of(spans, styles, width, is_heading=is_head)
+        lines = _cell_lines(inline, styles, width, align, is_head)
+        if inline.waits:
+            self.waits = True
+        else:
+            styles.cells[key] = (lines, inline.links)
+        return _Cell(lines, inline.links, 0, 0, 0)
 
     def _cell_at(self, point: QPointF) -> _Cell | None:
         if not self._cells:
@@ -165,15 +172,21 @@ class TableLayout:
 
 
 def _cell_lines(
-    spans: tuple[Span, ...], styles: Styles, width: float, align: str, is_head: bool
-) -> tuple[TextLines, list[tuple[int, int, str]]]:
-    text, runs, links = span_runs(spans, styles, is_heading=is_head)
-    option = text_option(is_rtl=bool(is_right_to_left(text)))
+    inline: Inline, styles: Styles, width: float, align: str, is_head: bool
+) -> TextLines:
+    option = text_option(is_rtl=bool(is_right_to_left(inline.text)))
     if align in _ALIGNS:
         option.setAlignment(_ALIGNS[align] | Qt.AlignmentFlag.AlignAbsolute)
     font = styles.bold if is_head else styles.reply
-    flat = text.replace("\n", " ")
-    return TextLines(flat, font, width, styles.line_step, runs=runs, option=option), links
+    return TextLines(
+        inline.text.replace("\n", " "),
+        font,
+        width,
+        styles.line_step,
+        runs=inline.runs,
+        option=option,
+        inlays=inline.inlays,
+    )
 
 
 def column_widths(
@@ -220,17 +233,22 @@ def _levelled(wanted: list[float], least: list[float], width: float) -> list[flo
 def _measured(spans: tuple[Span, ...], styles: Styles, *, is_head: bool) -> tuple[float, float]:
     """How wide a cell's text and its longest word are, measured once."""
     key = (spans, is_head)
-    if key not in styles.measures:
-        metrics = QFontMetricsF(styles.bold if is_head else styles.reply)
-        text = "".join(span.text for span in spans)[:400]
-        scale = 1.1 if any(span.is_code or span.is_bold for span in spans) else 1.0
-        word = max(text.split(), key=len, default="")[:24]
-        styles.measures[key] = (
-            metrics.horizontalAdvance(text) * scale,
-            metrics.horizontalAdvance(word) * scale,
-        )
-    whole, longest = styles.measures[key]
-    return float(whole), float(longest)
+    if key in styles.measures:
+        whole, longest = styles.measures[key]
+        return float(whole), float(longest)
+    metrics = QFontMetricsF(styles.bold if is_head else styles.reply)
+    pictures = [styles.picture(span.tex) if span.tex else None for span in spans]
+    texts = [span.text for span, made in zip(spans, pictures, strict=True) if made is None]
+    text = "".join(texts)[:400]
+    scale = 1.1 if any(span.is_code or span.is_bold or span.tex for span in spans) else 1.0
+    em_px = styles.reply.pixelSize() * FORMULA_SCALE
+    formulas = [made.width * em_px for made in pictures if made is not None]
+    word = max(text.split(), key=len, default="")[:24]
+    whole = metrics.horizontalAdvance(text) * scale + sum(formulas)
+    longest = max(metrics.horizontalAdvance(word) * scale, *formulas, 0.0)
+    if all(styles.is_known(span.tex) for span in spans if span.tex):
+        styles.measures[key] = (whole, longest)
+    return whole, longest
 
 
 def _part_of(selection: tuple[int, int] | None, cell: _Cell) -> tuple[int, int] | None:

@@ -6,10 +6,12 @@ Positions count UTF-16 units, as Qt does; `slice_utf16` turns them back into tex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import (
+    QColor,
     QFont,
     QFontMetricsF,
     QPainter,
@@ -23,9 +25,18 @@ from ui.markdown.blocks import Span
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.styles import Styles, text_option
 
+if TYPE_CHECKING:
+    from ui.markdown.formulas import Picture
+
+FORMULA_SCALE = 1.05
+"""Letters of the mathematical font are a little smaller than those around."""
 LINE_SEPARATOR = "\u2028"
 
 FormatRun = tuple[int, int, QTextCharFormat]
+
+_HOLD, _FILL = "\u00a0", "\u2060"
+"""What stands in the laid-out text for a formula: a space as wide as its picture, then letters
+without a width, so that positions are those of the source."""
 
 
 def utf16_length(text: str) -> int:
@@ -46,6 +57,24 @@ MAX_HANG = 0.5
 """Of the width: what is indented deeper still has room for its words."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inlay:
+    """A formula in a line: where it is, in UTF-16 units, and how large."""
+
+    start: int
+    length: int
+    picture: Picture
+    em_px: float
+
+    @property
+    def ascent(self) -> float:
+        return self.picture.ascent * self.em_px
+
+    @property
+    def descent(self) -> float:
+        return self.picture.descent * self.em_px
+
+
 class TextLines:
     """A wrapped text in one font with formats on top. `text` uses line feeds.
 
@@ -63,9 +92,11 @@ class TextLines:
         runs: Sequence[FormatRun] = (),
         option: QTextOption | None = None,
         hangs: bool = False,
+        inlays: Sequence[Inlay] = (),
     ) -> None:
         self.text = text
         self.width = width
+        self._inlays = inlays
         self._layout = QTextLayout(text.replace("\n", LINE_SEPARATOR), font)
         self._layout.setCacheEnabled(True)
         self._layout.setTextOption(option or text_option(is_rtl=bool(is_right_to_left(text))))
@@ -87,14 +118,28 @@ class TextLines:
             start = line.textStart()
             x = 0.0 if start in indents else hang
             line.setLineWidth(self.width - x)
-            height = max(step, line.height())
-            line.setPosition(QPointF(x, y + (height - line.height()) / 2))
+            above, height = self._room(line, step)
+            line.setPosition(QPointF(x, y + above))
             self.natural_width = max(self.natural_width, x + line.naturalTextWidth())
             if start in indents:
                 hang = min(_x_of(line, indents[start]) + self._letters(), self.width * MAX_HANG)
             y += height
         layout.endLayout()
         self.height = y
+
+    def _room(self, line: QTextLine, step: float) -> tuple[float, float]:
+        """What a line's own top is moved down by, and how high it is with all of its formulas."""
+        height = max(step, line.height())
+        above = (height - line.height()) / 2
+        start, end = line.textStart(), line.textStart() + line.textLength()
+        inside = [inlay for inlay in self._inlays if start <= inlay.start < end]
+        if not inside:
+            return above, height
+        ascent = max(inlay.ascent for inlay in inside) + 2
+        descent = max(inlay.descent for inlay in inside) + 2
+        below = height - above - line.ascent()
+        above = max(above, ascent - line.ascent())
+        return above, above + line.ascent() + max(below, descent)
 
     def _letters(self) -> float:
         return HANG_LETTERS * QFontMetricsF(self._layout.font()).horizontalAdvance(" ")
@@ -117,6 +162,13 @@ class TextLines:
             start, end = selection[0], min(selection[1], self.length)
             selections = [_format_range(start, end - start, styles.selection_format)]
         self._layout.draw(painter, at, selections, clip)
+        for inlay in self._inlays:
+            line = self._layout.lineForTextPosition(inlay.start)
+            place = at + QPointF(_left_of(line, inlay), line.y() + line.ascent())
+            if place.y() + inlay.descent < clip.top() or place.y() - inlay.ascent > clip.bottom():
+                continue
+            color = QColor(styles.colors.ink)
+            inlay.picture.paint(painter, place.x(), place.y(), inlay.em_px, color)
 
     def position_at(self, point: QPointF) -> int:
         """The position between characters that is nearest to a point."""
@@ -132,7 +184,14 @@ class TextLines:
                 high = middle
         if count == 0:
             return 0
-        return layout.lineAt(low).xToCursor(point.x())
+        return self._outside(layout.lineAt(low).xToCursor(point.x()))
+
+    def _outside(self, position: int) -> int:
+        """A formula is selected whole: from inside of it to its end."""
+        for inlay in self._inlays:
+            if inlay.start < position < inlay.start + inlay.length:
+                return inlay.start + inlay.length
+        return position
 
     def rect_at(self, position: int) -> QRectF:
         """A thin rectangle where a caret at this position would stand."""
@@ -147,6 +206,11 @@ def _x_of(line: QTextLine, position: int) -> float:
     # The binding answers (x, position) where C++ has an in-out argument.
     found: Any = line.cursorToX(position)
     return float(found[0] if isinstance(found, tuple) else found)
+
+
+def _left_of(line: QTextLine, inlay: Inlay) -> float:
+    """Where a formula begins, also in text that runs from right to left."""
+    return min(_x_of(line, inlay.start), _x_of(line, inlay.start + 1))
 
 
 def _indents(text: str) -> dict[int, int]:
@@ -176,17 +240,60 @@ def _format_range(start: int, length: int, made: QTextCharFormat) -> QTextLayout
     return made_range
 
 
-def span_runs(
-    spans: Sequence[Span], styles: Styles, *, is_heading: bool = False, level: int = 0
-) -> tuple[str, list[FormatRun], list[tuple[int, int, str]]]:
-    """The text of some spans, their formats, and (start, end, target) of the links in it."""
-    runs: list[FormatRun] = []
-    links = []
+@dataclass(slots=True)
+class Inline:
+    """Some spans, ready to be laid out: formats, links as (start, end, target), formulas.
+
+    `waits`: the picture of a formula is still being made; its source stands there so long.
+    """
+
+    text: str = ""
+    runs: list[FormatRun] = field(default_factory=list)
+    links: list[tuple[int, int, str]] = field(default_factory=list)
+    inlays: list[Inlay] = field(default_factory=list)
+    waits: bool = False
+
+
+def inline_of(
+    spans: Sequence[Span],
+    styles: Styles,
+    width: float,
+    *,
+    is_heading: bool = False,
+    level: int = 0,
+) -> Inline:
+    """The text of some spans with everything on it. No formula becomes wider than `width`."""
+    found = Inline()
+    pieces = []
     start = 0
     for span in spans:
         length = utf16_length(span.text)
-        runs.append((start, length, styles.span_format(span, is_heading=is_heading, level=level)))
+        picture = styles.picture(span.tex) if span.tex else None
+        if picture is not None:
+            inlay, made = _inlay(start, length, picture, styles, level, width)
+            found.inlays.append(inlay)
+            found.runs.append((start, 1, made))
+            pieces.append(_HOLD + _FILL * (length - 1))
+        else:
+            made = styles.span_format(span, is_heading=is_heading, level=level)
+            found.runs.append((start, length, made))
+            pieces.append(span.text)
+            found.waits = found.waits or bool(span.tex and not styles.is_known(span.tex))
         if span.href:
-            links.append((start, start + length, span.href))
+            found.links.append((start, start + length, span.href))
         start += length
-    return "".join(span.text for span in spans), runs, links
+    found.text = "".join(pieces)
+    return found
+
+
+def _inlay(
+    start: int, length: int, picture: Picture, styles: Styles, level: int, width: float
+) -> tuple[Inlay, QTextCharFormat]:
+    """A formula in the size of its text, and the format of the space that it stands on."""
+    font = QFont(styles.heading(level) if level else styles.reply)
+    em_px = min(font.pixelSize() * FORMULA_SCALE, max(1.0, width - 2) / picture.width)
+    own = QFontMetricsF(font).horizontalAdvance(_HOLD)
+    font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, picture.width * em_px - own)
+    made = QTextCharFormat()
+    made.setFont(font)
+    return Inlay(start, length, picture, em_px), made

@@ -144,6 +144,13 @@ class Body:
                 box.layout = None
                 self._lay_out(i)
 
+    def refresh_formulas(self) -> None:
+        """Lay out again what waits for pictures of formulas."""
+        for i, box in enumerate(self._boxes):
+            if box.layout is not None and box.layout.waits:
+                box.layout = None
+                self._lay_out(i)
+
     # Painting and hitting
 
     def paint(

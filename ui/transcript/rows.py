@@ -79,6 +79,13 @@ class Rows:
         items = [self._items[index] for index in shown if index in self._items]
         return [body for item in items for body in item.bodies()]
 
+    def refresh_formulas(self) -> None:
+        """Lay out again what waits for pictures of formulas."""
+        for index, item in self._items.items():
+            for body in item.bodies():
+                body.refresh_formulas()
+            self._heights.set(index, item.height)
+
     # Changing
 
     def set_messages(self, messages: Sequence[Message]) -> int:
@@ -180,7 +187,7 @@ class Rows:
         far = sorted(self._items, key=lambda index: -abs(index - middle))
         for index in far[: len(self._items) - MAX_ITEMS // 2]:
             item = self._items[index]
-            if not (item.is_streaming or item.is_reasoning_open or item.progress):
+            if not (item.is_streaming or item.is_reasoning_open or item.progress or item.room):
                 self._messages[index] = item.message
                 del self._items[index]
 

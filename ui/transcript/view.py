@@ -32,6 +32,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QPushButton, QToolTip
 from models.records import Message, MessageState, Role
 from ui.composer import MAX_WIDTH
 from ui.icons import icon
+from ui.markdown.formulas import Formulas
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
 from ui.theme import Theme
@@ -39,6 +40,7 @@ from ui.transcript.anchor import Anchor
 from ui.transcript.coloring import Coloring
 from ui.transcript.item import Look
 from ui.transcript.keyboard import Keyboard
+from ui.transcript.offers import Offer, offers
 from ui.transcript.pointer import Pointer
 from ui.transcript.rows import Rows
 from ui.transcript.selection import Selection, selected_text, whole
@@ -57,10 +59,14 @@ class TranscriptView(QAbstractScrollArea):
     """Shows a conversation's messages.
 
     `link_activated` is the only thing a link does. `copied` carries what went to the
-    clipboard. `current_changed` names the message that the keyboard is on.
+    clipboard. `current_changed` names the message that the keyboard is on. `act_requested`: the
+    name of what a message offers (`offers.py`) and the message's id. `settled`: what is in view
+    may have moved. While a reply grows (`is_locked`) only what changes no path is offered.
     """
 
     retry_requested = Signal(str)
+    act_requested = Signal(str, str)
+    settled = Signal()
     new_chat_requested = Signal()
     version_step_requested = Signal(str, int)
     link_activated = Signal(str)
@@ -76,7 +82,9 @@ class TranscriptView(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
         self._theme = theme
-        self._styles = Styles(theme)
+        self._formulas = Formulas(self)
+        self._formulas.arrived.connect(self._on_formulas_arrived)
+        self._styles = Styles(theme, self._formulas)
         self.rows = Rows(self._styles, self._column_width())
         self.selection: Selection | None = None
         self._anchor = Anchor(self.rows)
@@ -84,6 +92,7 @@ class TranscriptView(QAbstractScrollArea):
         self._is_settling = False
         self._grown: set[str] = set()
         self._done: tuple[int, Action] | None = None
+        self.is_locked = False
         self._empty_text = ("Nothing here yet", "Write a message below to begin.")
         self.repaints = 0
         self._timer = self._single_shot(self._flush)
@@ -239,6 +248,9 @@ class TranscriptView(QAbstractScrollArea):
                 self._show_done(index, action)
             case "retry" | "try_again":
                 self.retry_requested.emit(message.id)
+            case "more":
+                corner = action.rect.bottomLeft() + self.item_origin(index)
+                self.pointer.open_menu(index, self.viewport().mapToGlobal(corner.toPoint()))
             case "new_chat":
                 self.new_chat_requested.emit()
             case "version_previous" | "version_next":
@@ -251,7 +263,18 @@ class TranscriptView(QAbstractScrollArea):
                 self._settle()
             case "open_link":
                 self.link_activated.emit(action.payload)
+            case _:
+                self.act_requested.emit(action.name, message.id)
         self.viewport().update()
+
+    def offers_of(self, index: int) -> list[Offer]:
+        """What a message offers now; `LINE` between the parts."""
+        found = offers(self.rows.message(index), is_last=index == len(self.rows) - 1)
+        return [each for each in found if each.is_lasting or not each.name or not self.is_locked]
+
+    def ask_for(self, index: int, offer: Offer) -> None:
+        """Do what was chosen in the menu or by its key."""
+        self.trigger(index, Action(QRectF(), offer.name, offer.label, ""))
 
     def step_version(self, index: int, step: int) -> None:
         """Ask for the version before (-1) or after (+1), where there is one."""
@@ -315,7 +338,13 @@ class TranscriptView(QAbstractScrollArea):
         if self._sticks:
             self._anchor.take(self.scroll_top, self.viewport().height())
         self._place_news()
+        self.settled.emit()
         self._coloring.look_at(self.rows.bodies(self.scroll_top, self.scroll_top + height))
+
+    def _on_formulas_arrived(self) -> None:
+        self.rows.refresh_formulas()
+        self._settle()
+        self.viewport().update()
 
     def _on_colored(self) -> None:
         self._settle()
@@ -480,7 +509,7 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().update()
 
     def _on_theme_changed(self) -> None:
-        self._styles = Styles(self._theme)
+        self._styles = Styles(self._theme, self._formulas)
         self.rows.restyle(self._styles, self._column_width())
         self._settle()
         self.viewport().update()

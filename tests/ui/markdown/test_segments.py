@@ -174,4 +174,6 @@ def test_language(info: str, language: str) -> None:
 def test_small_things() -> None:
     assert indent_of("\t  a") == 6
     assert is_definition("[a]: https://x.test")
-    assert not is_definition("[^1]: a footnote")
+    assert is_definition("[^1]: a footnote")
+    assert not is_definition("[^]: no label")
+    assert not is_definition("[^a b]: no label")

@@ -263,3 +263,36 @@ class TrashedBranch:
     excerpt: str
     trashed_at: datetime
     n_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeConversation:
+    """A conversation with its whole tree, parents before children, as it is exported.
+
+    Its messages have their rendered prompts and attachments; `traces` are by message;
+    `draft_attachments` go with the draft.
+    """
+
+    conversation: Conversation
+    messages: tuple[Message, ...] = ()
+    traces: dict[str, bytes] = field(default_factory=dict)
+    draft_attachments: tuple[Attachment, ...] = ()
+
+
+class Whereabouts(StrEnum):
+    """What the store has of a conversation that is to be imported: nothing; all of it; or
+    something else under one of its ids."""
+
+    NEW = "new"
+    THERE = "there"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did: ids of the conversations added, how many of them under new ids, and
+    how many were there already."""
+
+    ids: tuple[str, ...] = ()
+    renamed: int = 0
+    there: int = 0

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from models import reading
+from models import attaching, reading
 from models.errors import NotFoundError, RefusedError
 from models.mapping import (
     clean,
@@ -39,7 +39,9 @@ INTERRUPTED_SENTENCE = (
     "try again for a whole one."
 )
 
-_PLACE_IN_TREE = frozenset({"conversation_id", "parent_id", "sibling_index", "sibling_count"})
+_PLACE_IN_TREE = frozenset(
+    {"conversation_id", "parent_id", "sibling_index", "sibling_count", "attachments"}
+)
 
 # --- conversations ----------------------------------------------------------------------------
 
@@ -94,6 +96,7 @@ def append_message(connection: Connection, message: Message) -> Message:
     connection.execute(
         upsert(MessageRow).values(values).on_conflict_do_nothing(index_elements=["id"])
     )
+    attaching.claim(connection, conversation.row_id, message, message.attachments)
     connection.execute(
         update(ConversationRow)
         .where(ConversationRow.row_id == conversation.row_id)

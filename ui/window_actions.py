@@ -4,30 +4,124 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from models.records import Message, Role
 from ui.actions import Action, Actions
 from ui.header import OPEN_KEY
+from ui.lazy_windows import LazyWindows
 from ui.sidebar.sidebar import NEW_CHAT_KEY, SEARCH_KEY, SETTINGS_KEY, SIDEBAR_KEY
+from ui.theme import Theme
+from ui.zoom import IN_KEYS, OUT_KEYS, RESET_KEYS
 
 if TYPE_CHECKING:
+    from app.bridge import Bridge
     from app.chat.desk import Desk
     from ui.window import MainWindow
 
 
-def add_window_actions(window: MainWindow, actions: Actions, desk: Desk) -> None:
-    """Chat, view, weights and program, in the order in which they are listed."""
+def add_window_actions(
+    window: MainWindow, actions: Actions, desk: Desk, bridge: Bridge, theme: Theme
+) -> LazyWindows:
+    """Chat, settings, view, weights and program, in the order in which they are listed."""
+    lazy = LazyWindows(window, desk, bridge, theme, actions)
     for action in (
+        *_of_chats(window, desk),
+        *_of_settings(window, desk, lazy),
+        *_of_the_view(window, lazy),
+        *_of_weights(window, desk),
+        Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="Program"),
+        Action(
+            "show_log",
+            "The engine's log",
+            "Ctrl+Shift+L",
+            lambda: window.show_settings("log"),
+            group="Program",
+        ),
+        Action("quit", "Quit", "Ctrl+Q", window.close, group="Program"),
+    ):
+        actions.add(action)
+    actions.hear("stop", False)
+    return lazy
+
+
+def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
+    return (
         Action("new_chat", "New chat", NEW_CHAT_KEY, window.new_chat),
         Action("write", "Write a message", "Ctrl+L", window.focus_composer),
         Action("rename_chat", "Rename this chat", "F2", window.rename),
+        Action(
+            "trash_chat",
+            "Move this chat to the trash",
+            "Ctrl+Shift+Backspace",
+            lambda: desk.trash_conversation(desk.conversation.id),
+            lambda: any(each.id == desk.conversation.id for each in desk.conversations),
+        ),
         Action("stop", "Stop the reply", "Esc", desk.stop, lambda: desk.is_generating),
         Action(
-            "search_chats",
-            "Search chats",
-            SEARCH_KEY,
-            window.search,
-            other_keys=("Ctrl+Shift+F",),
+            "search_chats", "Search chats", SEARCH_KEY, window.search, other_keys=("Ctrl+Shift+F",)
         ),
-        Action("open_trash", "Open the trash", "", window.show_trash),
+        Action("open_trash", "Open the trash", "Ctrl+Shift+T", window.show_trash),
+    )
+
+
+def _of_settings(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
+    def last_reply() -> Message | None:
+        replies = (m for m in reversed(desk.messages) if m.role is Role.ASSISTANT)
+        return next(replies, None)
+
+    def run_again() -> None:
+        reply = last_reply()
+        if reply is not None:
+            desk.run_again(reply.id)
+
+    def show_reply_settings() -> None:
+        reply = last_reply()
+        if reply is not None:
+            lazy.show_reply(reply.id)
+
+    return (
+        Action(
+            "chat_settings",
+            "Settings of this chat",
+            "Ctrl+.",
+            lazy.show_levels,
+            group="Settings of replies",
+        ),
+        Action("presets", "Presets", "Ctrl+P", lazy.show_presets, group="Settings of replies"),
+        Action(
+            "run_again",
+            "Run the last reply again, exactly",
+            "Ctrl+Shift+R",
+            run_again,
+            lambda: last_reply() is not None and not desk.is_generating,
+            group="Settings of replies",
+        ),
+        Action(
+            "reply_settings",
+            "What the last reply was made with",
+            "Ctrl+Shift+.",
+            show_reply_settings,
+            lambda: last_reply() is not None,
+            group="Settings of replies",
+        ),
+    )
+
+
+def _of_the_view(window: MainWindow, lazy: LazyWindows) -> tuple[Action, ...]:
+    def zoom(name: str, title: str, keys: tuple[str, ...], direction: int) -> Action:
+        return Action(
+            name,
+            title,
+            keys[0],
+            lambda: window.zoom(direction),
+            group="View",
+            binds=False,  # zoom works in every window of the program: `ui.zoom` hears it
+        )
+
+    return (
+        Action("palette", "Command palette", "Ctrl+K", lambda: lazy.palette().open(), group="View"),
+        Action(
+            "keys", "Keyboard shortcuts", "F1", lambda: lazy.palette().open_keys(), group="View"
+        ),
         Action(
             "toggle_sidebar",
             "Show or hide the chat list",
@@ -35,15 +129,23 @@ def add_window_actions(window: MainWindow, actions: Actions, desk: Desk) -> None
             window.toggle_sidebar,
             group="View",
         ),
+        zoom("zoom_in", "Larger", IN_KEYS, 1),
+        zoom("zoom_out", "Smaller", OUT_KEYS, -1),
+        zoom("zoom_reset", "Normal size (100 %)", RESET_KEYS, 0),
+    )
+
+
+def _of_weights(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
+    return (
         Action(
             "open_weights", "Open weights (GGUF file)", OPEN_KEY, window.open_gguf, group="Weights"
         ),
-        Action("unload_weights", "Unload the weights", "", desk.unload_weights, group="Weights"),
-        Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="Program"),
         Action(
-            "show_log", "The engine's log", "", lambda: window.show_settings("log"), group="Program"
+            "unload_weights",
+            "Unload the weights",
+            "Ctrl+Shift+U",
+            desk.unload_weights,
+            lambda: desk.engine_state.loaded is not None,
+            group="Weights",
         ),
-        Action("quit", "Quit", "Ctrl+Q", window.close, group="Program"),
-    ):
-        actions.add(action)
-    actions.hear("stop", False)
+    )

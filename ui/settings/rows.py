@@ -104,11 +104,26 @@ class SettingRow(QWidget):
     def show_value(self, value: object) -> None:
         self.field.show_value(value)
 
-    def _on_changed(self, value: object) -> None:
-        sentence = self._apply(self.name, value)
+    def show_hint(self, text: str) -> None:
+        """Other words below the label."""
+        if self._hint.text() != text:
+            self._hint.setText(text)
+            self._hint.setVisible(bool(text))
+            if self.refusal.isHidden():
+                self.field.setAccessibleDescription(text)
+
+    def add_beside(self, widget: QWidget) -> None:
+        """One more control, right of the field."""
+        self._pair.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    def refuse(self, sentence: str) -> None:
+        """Say why a value does not fit; nothing takes it back."""
         self.refusal.setText(sentence)
         self.refusal.setVisible(bool(sentence))
         self.field.setAccessibleDescription(sentence or self._hint.text())
+
+    def _on_changed(self, value: object) -> None:
+        self.refuse(self._apply(self.name, value))
 
 
 class Page(QScrollArea):

@@ -1,0 +1,88 @@
+"""What the window opens over or beside itself, each built when it is first asked for.
+
+None of it belongs to the first paint. They close with the window.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QWidget
+
+from ui.actions import Actions
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.palette import Palette
+    from ui.presets_window import PresetsWindow
+    from ui.settings.levels_window import LevelsWindow
+    from ui.window import MainWindow
+
+
+class LazyWindows(QObject):
+    def __init__(
+        self, window: MainWindow, desk: Desk, bridge: Bridge, theme: Theme, actions: Actions
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._desk = desk
+        self._bridge = bridge
+        self._theme = theme
+        self._actions = actions
+        self._palette: Palette | None = None
+        self._levels_window: LevelsWindow | None = None
+        self._presets_window: PresetsWindow | None = None
+        self._beside: list[QWidget] = []
+        window.installEventFilter(self)
+
+    def palette(self) -> Palette:
+        if self._palette is None:
+            from ui.palette import Palette
+
+            self._palette = Palette(
+                self._window,
+                self._theme,
+                self._actions,
+                lambda: self._desk.conversations,
+                self._open_conversation,
+            )
+        return self._palette
+
+    def _open_conversation(self, conversation_id: str) -> None:
+        self._desk.open_conversation(conversation_id)
+        self._window.focus_composer()
+
+    def show_levels(self) -> None:
+        """What the next reply of the open chat is made with, and whence."""
+        self._levels().show_chat()
+
+    def show_reply(self, message_id: str) -> None:
+        """What a reply was made with."""
+        self._levels().show_reply(message_id)
+
+    def _levels(self) -> LevelsWindow:
+        if self._levels_window is None:
+            from ui.settings.levels_window import LevelsWindow
+
+            self._levels_window = LevelsWindow(self._desk, self._bridge, self._theme, self._window)
+            self._beside.append(self._levels_window)
+        return self._levels_window
+
+    def show_presets(self) -> None:
+        if self._presets_window is None:
+            from ui.presets_window import PresetsWindow
+
+            self._presets_window = PresetsWindow(
+                self._desk, self._bridge, self._theme, self._window
+            )
+            self._beside.append(self._presets_window)
+        self._presets_window.open()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._window and event.type() == QEvent.Type.Close:
+            for widget in self._beside:
+                widget.close()
+        return False

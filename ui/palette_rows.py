@@ -1,0 +1,125 @@
+"""What the command palette lists, and in which order: fuzzy search over names.
+
+A query fits a name if its letters come there in this order. Runs of letters and beginnings of
+words count most, so that "nc" finds "New chat" before "Unknown cause". Many chats are searched
+by plain containment only: a fuzzy look at a hundred thousand titles would hold up the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LIMIT: Final = 60
+FUZZY_LIMIT: Final = 3_000
+_RUN, _WORD, _FIRST = 6, 10, 8
+_SKIPPED: Final = 1
+_NOT_WORDS: Final = " -_/.,:;()[]“”\"'"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`detail` stands right: a key, or where it works. `kind` sorts what fits equally well."""
+
+    title: str
+    run: Callable[[], object]
+    detail: str = ""
+    key: str = ""
+    group: str = ""
+    is_enabled: bool = True
+    is_heading: bool = False
+
+
+def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
+    """How well a query fits a text (higher is better) and where its letters are; None: not.
+
+    >>> fits("nc", "New chat")
+    (32, (0, 4))
+    >>> fits("cn", "New chat") is None
+    True
+    """
+    wanted = [letter for letter in query.casefold() if not letter.isspace()]
+    plain = text.casefold()
+    if len(plain) != len(text):  # "ß" and the like: places must stay true
+        plain = "".join(letter.casefold()[0] for letter in text)
+    best: tuple[int, tuple[int, ...]] | None = None
+    if not wanted:
+        return 0, ()
+    begins = [place for place, letter in enumerate(plain) if letter == wanted[0]]
+    for begin in begins[:24]:
+        found = _from(begin, wanted, plain)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return best
+
+
+def _from(begin: int, wanted: Sequence[str], plain: str) -> tuple[int, tuple[int, ...]] | None:
+    """The letters from a beginning on: a word's beginning before the next place at hand."""
+    places = [begin]
+    for letter in wanted[1:]:
+        after = places[-1] + 1
+        if plain[after : after + 1] == letter:
+            places.append(after)
+            continue
+        place = _word_place(plain, letter, after)
+        if place < 0:
+            place = plain.find(letter, after)
+        if place < 0:
+            return None
+        places.append(place)
+    score = _FIRST if begin == 0 else 0
+    for before, place in zip([None, *places], places, strict=False):
+        if _begins_word(plain, place):
+            score += _WORD
+        if before is not None and place == before + 1:
+            score += _RUN
+        elif before is not None:
+            score -= min(place - before - 1, 8) * _SKIPPED
+    return score - min(begin, 10) + max(0, 8 - len(plain) // 8), tuple(places)
+
+
+def _begins_word(plain: str, place: int) -> bool:
+    return place == 0 or plain[place - 1] in _NOT_WORDS
+
+
+def _word_place(plain: str, letter: str, after: int) -> int:
+    place = plain.find(letter, after)
+    while place >= 0 and not _begins_word(plain, place):
+        place = plain.find(letter, place + 1)
+    return place
+
+
+def ranked(query: str, actions: Sequence[Row], chats: Iterable[tuple[str, Row]]) -> list[Row]:
+    """The rows that fit, the best first. Without a query: all actions, then the newest chats.
+
+    `chats` are (title, row), the newest first.
+    """
+    query = query.strip()
+    if not query:
+        newest = [row for _, row in _first(chats, LIMIT // 4)]
+        return [*(row for row in actions if row.is_enabled), *newest]
+    scored: list[tuple[int, int, Row]] = []
+    for place, row in enumerate(actions):
+        found = fits(query, row.title)
+        if found is not None:
+            # Of two that fit alike the action comes first, and what cannot be done now last.
+            scored.append((found[0] + (4 if row.is_enabled else -20), -place, row))
+    lowered = query.casefold()
+    for place, (title, row) in enumerate(chats):
+        if place >= FUZZY_LIMIT and lowered not in title.casefold():
+            continue
+        found = fits(query, title)
+        if found is not None:
+            scored.append((found[0], -place - len(actions), row))
+    scored.sort(key=lambda each: each[:2], reverse=True)
+    return [row for _, _, row in scored[:LIMIT]]
+
+
+def _first(chats: Iterable[tuple[str, Row]], count: int) -> list[tuple[str, Row]]:
+    found: list[tuple[str, Row]] = []
+    for each in chats:
+        if len(found) == count:
+            break
+        found.append(each)
+    return found

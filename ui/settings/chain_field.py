@@ -1,0 +1,87 @@
+"""The sampling chain as text: one stage a line, in their order, with all their values.
+
+    penalties last_n=64 repeat=1.1
+    min_p p=0.05
+    temperature t=0.8
+    dist
+
+Values are JSON; what stands at its default may be left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from PySide6.QtWidgets import QWidget
+
+from app.chat.settings import SettingRefused, as_stored, checked
+from app.engine.protocol import Stage
+from app.strict_reading import STAGE
+from ui.settings.fields import TextField
+
+
+class ChainField(TextField):
+    """`value()` is a list of stages as JSON objects; a line that cannot be read becomes a stage
+    whose name is that line, so that the refusal names it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("The usual chain of the numbers above", parent)
+
+    def as_text(self, value: Any) -> str:
+        return "\n".join(lines_of(value))
+
+    def from_text(self, text: str) -> object:
+        return [stage_of(line) for line in text.splitlines() if line.strip()]
+
+
+def lines_of(chain: Iterable[Stage | Mapping[str, Any]]) -> list[str]:
+    """A line for each stage, without what is at its default."""
+    lines = []
+    for each in chain:
+        values = as_stored(each) if isinstance(each, Stage) else each
+        assert isinstance(values, Mapping)
+        usual = _usual(str(values[STAGE]))
+        words = [
+            f"{name}={json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
+            for name, value in values.items()
+            if name != STAGE and value != usual.get(name, ...)
+        ]
+        lines.append(" ".join([str(values[STAGE]), *words]))
+    return lines
+
+
+def stage_of(line: str) -> dict[str, Any]:
+    """The stage that a line says.
+
+    >>> stage_of("top_p p=0.9 min_keep=2")
+    {'stage': 'top_p', 'p': 0.9, 'min_keep': 2}
+    """
+    name, _, rest = line.strip().partition(" ")
+    stage: dict[str, Any] = {STAGE: name}
+    decoder = json.JSONDecoder()
+    rest = rest.strip()
+    while rest:
+        field, equals, value = rest.partition("=")
+        try:
+            stage[field.strip()], end = decoder.raw_decode(value.lstrip())
+        except (ValueError, RecursionError):
+            return {STAGE: line.strip()}
+        if not equals:
+            return {STAGE: line.strip()}
+        rest = value.lstrip()[end:].strip()
+    return stage
+
+
+def _usual(name: str) -> dict[str, Any]:
+    """The defaults of a kind of stage; nothing for one that is not known."""
+    try:
+        (stage,) = checked("chain", [{STAGE: name}])
+    except SettingRefused:
+        return {}
+    if not isinstance(stage, msgspec.Struct):
+        return {}
+    values = as_stored(stage)
+    return dict(values) if isinstance(values, Mapping) else {}

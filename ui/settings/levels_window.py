@@ -1,0 +1,420 @@
+"""One view of all settings that shape a reply: what counts, and which level says so.
+
+Open chat: what its next reply is made with, changed at the app's level, these weights' or this
+chat's. A reply: what it was made with; changed values then count for one more answer alone, and
+"Run again" asks for the very same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.recorded import settings_of
+from app.chat.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
+from app.chat.settings import SettingRefused, as_stored, checked
+from models.records import Message
+from ui.icon_button import IconButton
+from ui.settings.chain_field import ChainField, lines_of
+from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
+from ui.settings.rows import Page, SettingRow
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+SIZE_PX = (720, 660)
+LEVEL_WORDS = {"app": "App", "weights": "Weights", "chat": "Chat", "message": "Reply"}
+SWITCHES = frozenset({"repeatable", "ban_end_token"})
+NO_PRESET = "No preset"
+MAX_SHOWN = 40
+
+
+class LevelsWindow(QWidget):
+    """Closing hides it. `show_chat` and `show_reply` bring it back."""
+
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self._desk = desk
+        self._theme = theme
+        self._level = "chat"
+        self._reply: Message | None = None
+        self._changes: dict[str, Any] = {}
+        self._rows: dict[str, SettingRow] = {}
+        self._resets: dict[str, IconButton] = {}
+        self.setObjectName("levels_window")
+        self.setProperty("plane", "side")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._build_top()
+        self.page = self._build_page()
+        self._build_bottom()
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self._top)
+        self._column.addWidget(self.page, 1)
+        self._column.addWidget(self._bottom)
+        for key in ("Esc", "Ctrl+W"):
+            QShortcut(QKeySequence(key), self, self.close)
+        for signal in (
+            bridge.settings_changed,
+            bridge.levels_changed,
+            bridge.conversation_opened,
+            bridge.engine_state_changed,
+            bridge.presets_listed,
+        ):
+            signal.connect(lambda _event: self._follow())
+        theme.changed.connect(self._fit)
+        self._fit()
+        wanted = QSize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
+        self.resize(wanted.boundedTo(self.screen().availableSize() * 0.9))
+
+    # --- opening ------------------------------------------------------------------------
+
+    def show_chat(self) -> None:
+        self._reply = None
+        self._changes = {}
+        self._desk.list_presets()
+        self._present("Settings of this chat")
+
+    def show_reply(self, message_id: str) -> None:
+        found = next((m for m in self._desk.messages if m.id == message_id), None)
+        if found is None:
+            return
+        self._reply = found
+        self._changes = {}
+        self._present("What this reply was made with")
+
+    def _present(self, title: str) -> None:
+        self.setWindowTitle(title)
+        self.setAccessibleName(title)
+        is_chat = self._reply is None
+        self._chat_top.setVisible(is_chat)
+        self._bottom.setVisible(not is_chat)
+        for name in LOADING:
+            self._rows[name].setVisible(is_chat)
+        self._show_values()
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        first = self.preset_picker if is_chat else self._rows["system_prompt"].field
+        first.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+
+    # --- building -----------------------------------------------------------------------
+
+    def _build_top(self) -> None:
+        self._top = QWidget(self)
+        column = QVBoxLayout(self._top)
+        column.setContentsMargins(0, 0, 0, 0)
+        self.words = QLabel(self)
+        self.words.setObjectName("levels_words")
+        self.words.setProperty("kind", "small")
+        self.words.setWordWrap(True)
+        self.words.setTextFormat(Qt.TextFormat.PlainText)
+        column.addWidget(self.words)
+        self._chat_top = QWidget(self)
+        row = QHBoxLayout(self._chat_top)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.preset_picker = QComboBox(self)
+        self.preset_picker.setObjectName("preset_picker")
+        self.preset_picker.setAccessibleName("Preset of this chat")
+        self.preset_picker.activated.connect(self._on_preset_chosen)
+        self.save_button = QPushButton("Save as preset…", self)
+        self.save_button.setObjectName("save_preset_button")
+        self.save_button.setAccessibleName("Save what counts here as a preset")
+        self.save_button.clicked.connect(self._on_save)
+        levels = [(level, LEVEL_WORDS[level]) for level in LEVELS[:3]]
+        label = QLabel("Change at", self)
+        self.level_field = ChoiceField(self._theme, levels, self)
+        self.level_field.setObjectName("level_field")
+        self.level_field.setAccessibleName("Level at which values are changed")
+        self.level_field.name_choices("Change at")
+        self.level_field.show_value(self._level)
+        self.level_field.changed_by_user.connect(self._on_level_chosen)
+        row.addWidget(self.preset_picker, 1)
+        row.addWidget(self.save_button)
+        row.addWidget(label)
+        row.addWidget(self.level_field)
+        column.addWidget(self._chat_top)
+
+    def _build_bottom(self) -> None:
+        self._bottom = QWidget(self)
+        row = QHBoxLayout(self._bottom)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.again_button = QPushButton("Run again, exactly", self)
+        self.again_button.setObjectName("run_again_button")
+        self.again_button.setAccessibleName("Run this reply again with the same settings and seed")
+        self.again_button.clicked.connect(self._on_run_again)
+        self.answer_button = QPushButton("Answer again with the changes", self)
+        self.answer_button.setObjectName("answer_again_button")
+        self.answer_button.setAccessibleName(self.answer_button.text())
+        self.answer_button.clicked.connect(self._on_answer_again)
+        row.addStretch(1)
+        row.addWidget(self.answer_button)
+        row.addWidget(self.again_button)
+
+    def _build_page(self) -> Page:
+        page = Page(self._theme, "levels", self)
+        whole = NumberField
+        page.add_card(self._row("system_prompt", "System prompt", TextField("None")))
+        page.add_card(
+            self._row("temperature", "Temperature", whole(is_whole=False, step=0.1)),
+            self._row("top_k", "Top-k", whole(is_whole=True, step=5)),
+            self._row("top_p", "Top-p", whole(is_whole=False, step=0.05)),
+            self._row("min_p", "Min-p", whole(is_whole=False, step=0.01)),
+            self._row("repeat_penalty", "Repetition penalty", whole(is_whole=False, step=0.05)),
+            self._row("repeat_last_n", "Repetition window", whole(is_whole=True, step=16)),
+            self._row("chain", "Sampling chain", ChainField()),
+            self._row(
+                "seed", "Seed", whole(is_whole=True, automatic=None, placeholder="New each time")
+            ),
+            self._row("repeatable", "Repeatable", self._switch()),
+        )
+        page.add_card(
+            self._row(
+                "max_tokens",
+                "Maximum tokens",
+                whole(is_whole=True, step=64, automatic=0, placeholder="No limit"),
+            ),
+            self._row("min_tokens", "Minimum tokens", whole(is_whole=True, step=16)),
+            self._row("stop_strings", "Stop strings", LinesField()),
+            self._row("banned_strings", "Banned strings", LinesField()),
+            self._row("ban_end_token", "Go on past the end", self._switch()),
+            self._row(
+                "context_policy",
+                "When the context is full",
+                ChoiceField(self._theme, [("drop_oldest", "Leave out"), ("stop", "Stop")], self),
+            ),
+        )
+        page.add_card(
+            self._row("grammar", "Grammar (GBNF)", TextField("None")),
+            self._row("json_schema", "JSON schema", TextField("None")),
+        )
+        automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
+        page.add_card(
+            self._row("n_ctx", "Context window", whole(automatic=0, step=1024, **automatic)),
+            self._row("n_threads", "Threads", whole(automatic=0, **automatic)),
+            self._row("n_gpu_layers", "Layers on the device", whole(automatic=-1, **automatic)),
+        )
+        return page
+
+    def _switch(self) -> ChoiceField:
+        return ChoiceField(self._theme, [("off", "Off"), ("on", "On")], self)
+
+    def _row(self, name: str, label: str, field: Field) -> SettingRow:
+        row = SettingRow(self._theme, name, label, " ", field, self._apply, self)
+        reset = IconButton(self._theme, "arrow-counter-clockwise", f"Reset {label}", parent=self)
+        reset.setObjectName(f"reset_{name}")
+        reset.clicked.connect(lambda: self._on_reset(name))
+        row.add_beside(reset)
+        self._rows[name] = row
+        self._resets[name] = reset
+        return row
+
+    # --- showing ------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        if self.isVisible() and self._reply is None:
+            self._show_values()
+
+    def _show_values(self) -> None:
+        if self._reply is None:
+            self._show_chat_values()
+        else:
+            self._show_reply_values(self._reply)
+
+    def _show_chat_values(self) -> None:
+        self.words.setText(
+            "What the next reply here is made with. A value counts at the last level that sets it."
+        )
+        self._show_presets()
+        app = self._desk.settings
+        weights, chat = self._desk.level_values("weights"), self._desk.level_values("chat")
+        found = self._desk.resolved_settings()
+        steps = (
+            (APP, resolve(app)),
+            ("weights", resolve(app, weights)),
+            ("chat", resolve(app, weights, chat)),
+        )
+        own = self._desk.level_values(self._level)
+        for name, row in self._rows.items():
+            counting = found.level_of(name)
+            said = [
+                f"{LEVEL_WORDS[level]}: {_words(name, shown_value(each.settings, name))}"
+                for level, each in reversed(steps)
+                if each.level_of(name) == level and LEVELS.index(level) <= LEVELS.index(counting)
+            ]
+            row.show_hint("  ·  over ".join(said))
+            self._show_value(row, shown_value(found.settings, name))
+            is_settable = self._level != "chat" or name not in LOADING
+            row.field.setEnabled(is_settable)
+            self._resets[name].setEnabled(name in own and is_settable)
+            self._resets[name].setToolTip(f"Let the level below {LEVEL_WORDS[self._level]} speak")
+
+    def _show_reply_values(self, reply: Message) -> None:
+        settings, refusal = settings_of(reply.settings, self._desk.settings)
+        self.words.setText(refusal or _reply_words(reply))
+        recorded = reply.settings.get("levels")
+        levels = recorded if isinstance(recorded, Mapping) else {}
+        found = resolve(settings, None, None, self._changes)
+        for name in SHAPING:
+            row, is_changed = self._rows[name], name in self._changes
+            level = "message" if is_changed else str(levels.get(name, APP))
+            words = LEVEL_WORDS.get(level, "App")
+            value = _words(name, shown_value(settings, name))
+            row.show_hint(f"Changed, over {value}" if is_changed else f"{words}: {value}")
+            self._show_value(row, shown_value(found.settings, name))
+            row.field.setEnabled(not refusal)
+            self._resets[name].setEnabled(is_changed)
+            self._resets[name].setToolTip("As the reply had it")
+        self.again_button.setEnabled(not refusal)
+        self.answer_button.setEnabled(not refusal and bool(self._changes))
+
+    def _show_value(self, row: SettingRow, value: Any) -> None:
+        if row.name in SWITCHES:
+            value = "on" if value else "off"
+        if row.name in IN_CHAIN and isinstance(row.field, NumberField):
+            row.field.setPlaceholderText("Not in the chain" if value is None else "")
+        row.show_value(value)
+
+    def _show_presets(self) -> None:
+        applied, is_whole = self._desk.applied_preset()
+        self.preset_picker.clear()
+        self.preset_picker.addItem(NO_PRESET, "")
+        for preset in self._desk.presets:
+            is_own = applied is not None and preset.id == applied.id
+            words = f"{preset.name} (changed)" if is_own and not is_whole else preset.name
+            self.preset_picker.addItem(words, preset.id)
+            if is_own:
+                self.preset_picker.setCurrentIndex(self.preset_picker.count() - 1)
+
+    # --- acts ---------------------------------------------------------------------------
+
+    def _apply(self, name: str, value: object) -> str:
+        """Set a value at the chosen level, or return why it is refused."""
+        if name in SWITCHES:
+            value = value == "on"
+        try:
+            value = as_stored(checked(name, value))
+        except SettingRefused as refused:
+            return str(refused)
+        if self._reply is not None:
+            self._changes[name] = value
+            self._show_values()
+        else:
+            self._desk.set_at_level(self._level, name, value)
+        return ""
+
+    def _on_reset(self, name: str) -> None:
+        self._rows[name].refuse("")
+        if self._reply is not None:
+            self._changes.pop(name, None)
+            self._show_values()
+        else:
+            self._desk.reset_at_level(self._level, name)
+        self._rows[name].field.setFocus()
+
+    def _on_level_chosen(self, level: object) -> None:
+        self._level = str(level)
+        self._show_values()
+
+    def _on_preset_chosen(self, place: int) -> None:
+        preset_id = self.preset_picker.itemData(place)
+        if preset_id:
+            self._desk.apply_preset(preset_id, self._level)
+        else:
+            for name in self._desk.level_values("chat"):
+                self._desk.reset_at_level("chat", name)
+
+    def _on_save(self) -> None:
+        dialog = QInputDialog(self)
+        dialog.setObjectName("preset_name_dialog")
+        dialog.setWindowTitle("Save as preset")
+        dialog.setLabelText("Name of the preset")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.textValueSelected.connect(lambda name: self._desk.create_preset(name))
+        dialog.open()
+
+    def _on_run_again(self) -> None:
+        if self._reply is not None:
+            self._desk.run_again(self._reply.id)
+            self.close()
+
+    def _on_answer_again(self) -> None:
+        if self._reply is None:
+            return
+        settings, _ = settings_of(self._reply.settings, self._desk.settings)
+        found = resolve(settings, None, None, self._changes).settings
+        values = {
+            name: as_stored(getattr(found, name))
+            for name in SHAPING
+            if name not in IN_CHAIN or not found.chain
+        }
+        self._desk.ask_several(self._reply.id, [values])
+        self.close()
+
+    # --- size ---------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(12), px(16), px(16))
+        self._column.setSpacing(px(12))
+        for box in (self._top, self._chat_top, self._bottom):
+            layout = box.layout()
+            assert layout is not None
+            layout.setSpacing(px(8))
+
+
+def _words(name: str, value: Any) -> str:
+    """A value in a few words."""
+    if value is None:
+        return "new each time" if name == "seed" else "not in the chain"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if name == "chain":
+        return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "the usual one"
+    if isinstance(value, tuple | list):
+        value = ", ".join(value)
+    if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:
+        return "no limit" if name == "max_tokens" else "automatic"
+    if name == "n_gpu_layers" and value == -1:
+        return "automatic"
+    if name == "context_policy":
+        return "leave out the oldest" if value == "drop_oldest" else "stop"
+    text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())
+    if not text:
+        return "none"
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+
+
+def _reply_words(reply: Message) -> str:
+    """Who wrote it, and how the weights stood in memory."""
+    load = reply.settings.get("load")
+    parts = [f"Written by {reply.weights_name}." if reply.weights_name else ""]
+    if isinstance(load, Mapping):
+        parts.append(
+            f"Context {load.get('n_ctx')}, {load.get('n_threads')} threads, "
+            f"chunks of {load.get('n_ubatch')}, KV {load.get('type_k')}/{load.get('type_v')}."
+        )
+    again = reply.settings.get("again")
+    if isinstance(again, Mapping):
+        place = again.get("first_difference")
+        parts.append(
+            "It repeats another version: identical."
+            if place is None
+            else f"It repeats another version: first differs at token {int(place) + 1}."
+        )
+    return " ".join(part for part in parts if part)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from ui.icons import paint_icon
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
+from ui.transcript.offers import Offer
 
 _ICONS = {
     "copy_code": "copy",
     "copy_message": "copy",
     "retry": "arrow-clockwise",
+    "continue": "arrow-line-right",
+    "edit": "pencil-simple",
+    "more": "dots-three",
     "version_previous": "caret-left",
     "version_next": "caret-right",
 }
-QUIET = frozenset({"copy_message", "retry"})
+QUIET = frozenset({"copy_message", "retry", "continue", "edit", "more"})
 """Shown only on the message that is pointed at, focused, or last."""
+BUTTONS = frozenset({"try_again", "new_chat", "enlarge", "trim"})
+SIDE = 26
+MORE = "More for this message"
 
 
 def paint_action(
@@ -34,7 +41,7 @@ def paint_action(
     radius = styles.px(6)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    if action.name in ("try_again", "new_chat"):
+    if action.name in BUTTONS:
         painter.setBrush(QColor(colors.hover if is_hovered else colors.card))
         painter.setPen(QPen(QColor(colors.dim if colors.is_dark else colors.line), 1))
         painter.drawRoundedRect(rect, styles.px(8), styles.px(8))
@@ -48,6 +55,47 @@ def paint_action(
         _paint_icon(painter, action, styles, is_done=is_done, is_lit=is_hovered or is_focused)
     if is_focused:
         paint_focus(painter, rect, styles)
+
+
+def button_row(offers: list[Offer], right: float, middle: float, styles: Styles) -> list[Action]:
+    """Small buttons for these and for the menu, ending at `right`, in the order of reading."""
+    px = styles.px
+    side, step = px(SIDE), px(SIDE + 2)
+    named = [(offer.name, offer.label) for offer in offers] + [("more", MORE)]
+    left = right - step * (len(named) - 1) - side
+    return [
+        Action(QRectF(left + step * place, middle - side / 2, side, side), name, label, "")
+        for place, (name, label) in enumerate(named)
+    ]
+
+
+def version_row(right: float, middle: float, styles: Styles) -> list[Action]:
+    """‹ and ›, with room between them for which version it is."""
+    px = styles.px
+    side, label = px(SIDE), px(36)
+    last = QRectF(right - side, middle - side / 2, side, side)
+    first = last.translated(-label - side, 0)
+    return [
+        Action(first, "version_previous", "Previous version", ""),
+        Action(last, "version_next", "Next version", ""),
+    ]
+
+
+def ways_out_row(offers: list[Offer], box: QRectF, styles: Styles) -> list[Action]:
+    """Buttons in a box of trouble: one at its right, several in a row along its bottom."""
+    px = styles.px
+    metrics = QFontMetricsF(styles.text)
+    widths = [max(px(96), metrics.horizontalAdvance(offer.label) + px(28)) for offer in offers]
+    height = px(32)
+    if len(offers) == 1:
+        x, y = box.right() - widths[0] - px(8), box.center().y() - height / 2
+    else:
+        x, y = box.left() + px(12), box.bottom() - height - px(10)
+    found = []
+    for offer, width in zip(offers, widths, strict=True):
+        found.append(Action(QRectF(x, y, width, height), offer.name, offer.label, ""))
+        x += width + px(8)
+    return found
 
 
 def paint_focus(painter: QPainter, rect: QRectF, styles: Styles) -> None:

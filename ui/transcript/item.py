@@ -1,6 +1,7 @@
 """One message on screen: its text, the folded reasoning, the trouble box, the quiet line.
 
-Coordinates are relative to the item's top left corner in the transcript's column.
+Coordinates are relative to the item's top left corner in the transcript's column. While a
+widget lies over the item (its editor), `room` is that widget's height and nothing is painted.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from ui.markdown.document import Document
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
 from ui.markdown.text_layout import TextLines
-from ui.transcript.actions import QUIET, paint_action, paint_focus
+from ui.transcript.actions import (
+    QUIET,
+    SIDE,
+    button_row,
+    paint_action,
+    paint_focus,
+    version_row,
+    ways_out_row,
+)
 from ui.transcript.body import Body, Spot
+from ui.transcript.offers import quick_offers, ways_out
 from ui.transcript.summary import figures_text, trouble_text, version_text
 
 REASONING, CONTENT = 0, 1
@@ -51,6 +61,7 @@ class MessageItem:
         self.message = message
         self.progress = ""
         self.is_reasoning_open = False
+        self.room = 0.0
         self._styles = styles
         self._width = width
         self._content = self._new_body(
@@ -134,6 +145,8 @@ class MessageItem:
 
     @property
     def height(self) -> float:
+        if self.room:
+            return self.room + self._styles.px(GAP_BELOW)
         return self._footer_rect().bottom() + self._styles.px(GAP_BELOW)
 
     def section_rect(self, section: int) -> QRectF:
@@ -209,6 +222,8 @@ class MessageItem:
     def actions(self, top: float, bottom: float) -> list[Action]:
         """What can be pressed between two heights, in the order of the Tab key."""
         found: list[Action] = []
+        if self.room:
+            return found
         if self._reasoning is not None:
             label = "Fold the reasoning" if self.is_reasoning_open else "Show the reasoning"
             found.append(Action(self._reasoning_row(), "toggle_reasoning", label, ""))
@@ -220,14 +235,15 @@ class MessageItem:
                     payload = f"{section}:{payload}"
                 found.append(Action(moved, action.name, action.label, payload))
         if trouble := self._trouble_lines():
-            name, label = self._way_out()
-            found.append(Action(self._trouble_button(trouble), name, label, ""))
+            found += ways_out_row(ways_out(self.message), self._trouble_rect(trouble), self._styles)
         return [*found, *self._footer_actions()]
 
     # Painting
 
     def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
         """Paint with the painter standing at the item's corner."""
+        if self.room:
+            return
         if look.is_current:
             self._paint_current(painter)
         if self.is_quoted:
@@ -322,18 +338,8 @@ class MessageItem:
         px = self._styles.px
         content = self.section_rect(CONTENT)
         top = content.bottom() + (px(12) if content.height() > 1 else 0)
-        return QRectF(0, top, self._width, max(lines.height + px(20), px(48)))
-
-    def _way_out(self) -> tuple[str, str]:
-        """What the box of trouble offers: what would fail again is no way out."""
-        if self.message.stop_reason == "prompt_too_long":
-            return "new_chat", "New chat"
-        return "try_again", "Try again"
-
-    def _trouble_button(self, lines: TextLines) -> QRectF:
-        px = self._styles.px
-        box = self._trouble_rect(lines)
-        return QRectF(box.right() - px(96 + 8), box.center().y() - px(16), px(96), px(32))
+        buttons = px(42) if len(ways_out(self.message)) > 1 else 0
+        return QRectF(0, top, self._width, max(lines.height + px(20), px(48)) + buttons)
 
     def _footer_rect(self) -> QRectF:
         px = self._styles.px
@@ -348,43 +354,24 @@ class MessageItem:
         return QRectF(0, top, self._width, px(ROW))
 
     def _footer_actions(self) -> list[Action]:
-        """From the right: versions where there are several, copy, try again."""
+        """What stands beside a bubble or under a reply; versions where there are several."""
         if self.is_streaming:
             return []
-        if self.is_quoted:
-            return self._bubble_actions()
-        px, row = self._styles.px, self._footer_rect()
-        side = px(26)
-        y = row.center().y() - side / 2
-        versions = self._version_actions(row.right(), y) if self.message.sibling_count > 1 else []
-        right = versions[0].rect.left() - px(4) if versions else row.right()
-        copy = QRectF(right - side, y, side, side)
-        found = [Action(copy, "copy_message", "Copy message", ""), *versions]
-        if self._trouble_lines() is None or self._way_out()[0] != "try_again":
-            retry = copy.translated(-side - px(2), 0)
-            found.insert(0, Action(retry, "retry", "Try again", ""))
-        return found
-
-    def _bubble_actions(self) -> list[Action]:
-        """Copy at the bubble's left, versions in a row below where there are several."""
-        px, bubble, row = self._styles.px, self._bubble_rect(), self._footer_rect()
-        side = px(26)
-        x = bubble.left() - side - px(6)
-        y = bubble.bottom() - side - px(7)
-        found = [Action(QRectF(x, y, side, side), "copy_message", "Copy message", "")]
+        px, row, middle = self._styles.px, self._footer_rect(), self._footer_rect().center().y()
+        versions: list[Action] = []
         if self.message.sibling_count > 1:
-            found += self._version_actions(row.right(), row.center().y() - side / 2)
-        return found
-
-    def _version_actions(self, right: float, y: float) -> list[Action]:
-        px = self._styles.px
-        side, label = px(26), px(36)
-        last = QRectF(right - side, y, side, side)
-        first = QRectF(last.left() - label - side, y, side, side)
-        return [
-            Action(first, "version_previous", "Previous version", ""),
-            Action(last, "version_next", "Next version", ""),
-        ]
+            versions = version_row(row.right(), middle, self._styles)
+        if self.is_quoted:
+            bubble = self._bubble_rect()
+            right, middle = bubble.left() - px(6), bubble.bottom() - px(7) - px(SIDE) / 2
+            fitting = max(0, int(right // px(SIDE + 2)) - 1)
+            offered = quick_offers(self.message)[-fitting:] if fitting else []
+            return [*button_row(offered, right, middle, self._styles), *versions]
+        offered = quick_offers(self.message)
+        if self._trouble_lines() and ways_out(self.message)[0].name == "try_again":
+            offered = [offer for offer in offered if offer.name != "retry"]
+        right = versions[0].rect.left() - px(4) if versions else row.right()
+        return [*button_row(offered, right, middle, self._styles), *versions]
 
     # Inside: painting
 
@@ -456,7 +443,8 @@ class MessageItem:
         painter.setBrush(QColor(styles.colors.error_tone))
         painter.drawRoundedRect(box, styles.px(10), styles.px(10))
         painter.setPen(QColor(styles.colors.ink))
-        at = QPointF(styles.px(16), box.center().y() - lines.height / 2)
+        above = styles.px(42) if len(ways_out(self.message)) > 1 else 0
+        at = QPointF(styles.px(16), box.center().y() - (lines.height + above) / 2)
         lines.paint(painter, at, None, styles, clip)
 
     def _paint_footer(self, painter: QPainter, look: Look) -> None:

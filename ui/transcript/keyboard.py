@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 
 from ui.markdown.layouts import Action
+from ui.transcript.offers import offer_for_key
 from ui.transcript.summary import spoken_text
 
 if TYPE_CHECKING:
@@ -104,10 +105,29 @@ class Keyboard:
             view.select_all()
         elif event.key() in _ENTERS and (action := self.action()) and self.current is not None:
             view.trigger(self.current, action)
+        elif self._ask_by_key(event):
+            return True
         elif event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             return False
         else:
             return self._press_plain(event.key())
+        return True
+
+    def _ask_by_key(self, event: QKeyEvent) -> bool:
+        """Whether the key is one of those that act on the current message."""
+        view, index = self._view, self.current
+        shift = Qt.KeyboardModifier.ShiftModifier
+        other = event.modifiers() & ~(shift | Qt.KeyboardModifier.KeypadModifier)
+        if index is None or not self.is_shown or index >= len(view.rows) or other:
+            return False
+        is_last = index == len(view.rows) - 1
+        is_shifted = bool(event.modifiers() & shift)
+        offer = offer_for_key(
+            view.rows.message(index), event.key(), is_shifted=is_shifted, is_last=is_last
+        )
+        if offer is None or offer not in view.offers_of(index):
+            return False
+        view.ask_for(index, offer)
         return True
 
     def _press_plain(self, key: int) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, Qt, QTimer
+from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
+from ui.actions import native
 from ui.markdown.blocks import plain_text
 from ui.markdown.layouts import Action
+from ui.transcript.offers import LINE, Offer
 from ui.transcript.selection import Place, Selection
 
 if TYPE_CHECKING:
@@ -136,21 +139,45 @@ class Pointer:
         self._view.viewport().update()
 
     def show_menu(self, event: QContextMenuEvent) -> None:
+        """Where the pointer is, or for the message that the keyboard is on (the menu key)."""
+        point = QPointF(event.pos())
+        current = self._view.keyboard.current
+        if event.reason() is QContextMenuEvent.Reason.Keyboard and current is not None:
+            corner = self._view.item_origin(current).toPoint()
+            self.open_menu(current, self._view.viewport().mapToGlobal(corner))
+        else:
+            self.open_menu(self._index_at(point), event.globalPos(), self.link_at(point))
+
+    def open_menu(self, index: int | None, place: QPoint, link: str = "") -> QMenu:
+        """Everything that a message offers, with its keys."""
         view = self._view
         menu = QMenu(view)
+        menu.setObjectName("message_menu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        point = QPointF(event.pos())
-        copy = menu.addAction("Copy", view.copy)
-        copy.setEnabled(bool(view.selection) or view.keyboard.current is not None)
-        index = self._index_at(point)
-        if index is not None:
-            source = view.rows.message(index).content
-            menu.addAction("Copy message", lambda: view.copy_text(source))
-        if link := self.link_at(point):
+        copy = menu.addAction("Copy selected text", view.copy)
+        copy.setEnabled(bool(view.selection))
+        if link:
             menu.addAction("Copy link address", lambda: view.copy_text(link))
+        if index is not None:
+            self._add_offers(menu, index)
         menu.addSeparator()
         menu.addAction("Select all", view.select_all)
-        menu.popup(event.globalPos())
+        menu.popup(place)
+        return menu
+
+    def _add_offers(self, menu: QMenu, index: int) -> None:
+        for offer in self._view.offers_of(index):
+            if offer is LINE:
+                menu.addSeparator()
+                continue
+            keys = f"\t{native(offer.key)}" if offer.key else ""
+            entry = menu.addAction(f"{offer.label}{keys}")
+            entry.setObjectName(offer.name)
+            entry.triggered.connect(partial(self._choose, index, offer))
+
+    def _choose(self, index: int, offer: Offer, _is_checked: bool = False) -> None:
+        if index < len(self._view.rows):
+            self._view.ask_for(index, offer)
 
     # Where things are
 

@@ -384,7 +384,7 @@ def test_try_again_on_a_failed_reply(qtbot, view: TranscriptView) -> None:
     # It is offered once: no second sign for the same in the row below.
     top = view.scroll_top - view.rows.top(1)
     names = [one.name for one in view.rows.item(1).actions(top, top + 500)]
-    assert names == ["try_again", "copy_message"]
+    assert names == ["try_again", "edit", "copy_message", "more"]
 
 
 def test_versions(qtbot, view: TranscriptView) -> None:
@@ -544,7 +544,7 @@ def test_tab_goes_through_actions_and_out(qtbot, view: TranscriptView) -> None:
         if current is None:
             break
         names.append(current.name)
-    assert names == ["open_link", "copy_code", "retry", "copy_message"]
+    assert names == ["open_link", "copy_code", "retry", "edit", "copy_message", "more"]
 
 
 def test_enter_triggers_the_focused_action(qtbot, view: TranscriptView) -> None:

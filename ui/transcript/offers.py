@@ -1,0 +1,126 @@
+"""What can be done with one message: names, words and keys, for its menu, its buttons, its keys.
+
+What must hold: everything that a button offers is in the menu too, and has a key while the
+keyboard is on the message. What changes the path is not offered while a reply grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+
+from models.records import Message, MessageState, Role
+
+CUT_SHORT = frozenset({"max_tokens", "stopped", "context_full", "deadline", "stop_string"})
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One entry. `key` as it is shown; `is_lasting`: it can be asked for while a reply grows."""
+
+    name: str
+    label: str
+    key: str = ""
+    is_lasting: bool = False
+
+
+LINE = Offer("", "")
+_COPY = Offer("copy_message", "Copy message", is_lasting=True)
+_REPLY = (
+    Offer("retry", "Try again", "R"),
+    Offer("continue", "Continue", "C"),
+    Offer("answers", "Ask for several answers…", "A"),
+    Offer("begin", "Write the beginning and let it go on…", "W"),
+)
+_QUESTION = (
+    Offer("retry", "Answer again", "R"),
+    Offer("answers", "Ask for several answers…", "A"),
+    Offer("begin", "Write the beginning of the reply…", "W"),
+)
+_COMPARE = Offer("compare", "Compare the versions", "V", is_lasting=True)
+_SHAPE = (
+    Offer("insert_above", "Insert a message above…", "Shift+I"),
+    Offer("insert_below", "Insert a message below…", "I"),
+)
+_SWAP = {
+    Role.USER: Offer("swap_role", "Make it the assistant's", "S"),
+    Role.ASSISTANT: Offer("swap_role", "Make it yours", "S"),
+}
+_PLACES = (
+    Offer("branch_off", "Branch to a new chat", "B"),
+    Offer("map", "Branch map…", "M", is_lasting=True),
+)
+_DELETE = Offer("trash", "Delete", "Del")
+_DELETE_WITH_REST = Offer("trash", "Delete with what follows", "Del")
+_DELETE_ALONE = Offer("trash_alone", "Delete only this message", "Shift+Del")
+
+
+def offers(message: Message, *, is_last: bool) -> list[Offer]:
+    """The menu of a message, `LINE` between its parts."""
+    is_reply = message.role is Role.ASSISTANT
+    found = [_COPY]
+    if message.state is not MessageState.UNREADABLE:
+        found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else _QUESTION)]
+    if message.sibling_count > 1:
+        found.append(_COMPARE)
+    found += [LINE, *_SHAPE]
+    if message.role in _SWAP and message.state is not MessageState.UNREADABLE:
+        found.append(_SWAP[message.role])
+    found += [LINE, *_PLACES, LINE]
+    return [*found, _DELETE] if is_last else [*found, _DELETE_WITH_REST, _DELETE_ALONE]
+
+
+def quick_offers(message: Message) -> list[Offer]:
+    """What stands beside a message as buttons."""
+    by_name = {offer.name: offer for offer in offers(message, is_last=True)}
+    names = ["edit", "copy_message"]
+    if message.role is Role.ASSISTANT:
+        names = ["retry", "continue", *names] if is_cut_short(message) else ["retry", *names]
+    return [by_name[name] for name in names if name in by_name]
+
+
+def is_cut_short(message: Message) -> bool:
+    """Whether a reply ended before its writer did, so that going on lies near."""
+    is_reply = message.role is Role.ASSISTANT
+    has_text = bool(message.content or message.reasoning)
+    is_cut = message.state in (MessageState.STOPPED, MessageState.INTERRUPTED)
+    return is_reply and has_text and (is_cut or message.stop_reason in CUT_SHORT)
+
+
+def ways_out(message: Message) -> list[Offer]:
+    """What helps where a reply failed: what would fail again is no way out."""
+    if message.stop_reason != "prompt_too_long":
+        return [Offer("try_again", "Try again")]
+    room = message.settings.get("room")
+    room = room if isinstance(room, dict) else {}
+    found = []
+    if room.get("can_enlarge") is True:
+        found.append(Offer("enlarge", "Larger window"))
+    if room.get("can_trim") is True:
+        found.append(Offer("trim", "Leave out the oldest"))
+    return [*found, Offer("new_chat", "New chat")]
+
+
+_KEYS = {
+    (Qt.Key.Key_E, False): "edit",
+    (Qt.Key.Key_R, False): "retry",
+    (Qt.Key.Key_C, False): "continue",
+    (Qt.Key.Key_A, False): "answers",
+    (Qt.Key.Key_W, False): "begin",
+    (Qt.Key.Key_V, False): "compare",
+    (Qt.Key.Key_I, False): "insert_below",
+    (Qt.Key.Key_I, True): "insert_above",
+    (Qt.Key.Key_S, False): "swap_role",
+    (Qt.Key.Key_B, False): "branch_off",
+    (Qt.Key.Key_M, False): "map",
+    (Qt.Key.Key_Delete, False): "trash",
+    (Qt.Key.Key_Delete, True): "trash_alone",
+}
+
+
+def offer_for_key(message: Message, key: int, *, is_shifted: bool, is_last: bool) -> Offer | None:
+    """What a key means on a message; None where it means nothing there."""
+    name = _KEYS.get((Qt.Key(key), is_shifted))
+    found = (offer for offer in offers(message, is_last=is_last) if offer.name == name)
+    return next(found, None) if name else None

@@ -1,0 +1,117 @@
+"""Cutaway's JSON file: written and read chat by chat, so that its size does not matter.
+
+    {"format":"cutaway-chats","version":1,"exported_at":"…","folders":[],"presets":[],"conversations":[
+    {"id":"…","title":"…","messages":[…]},
+    {"id":"…","title":"…","messages":[…]}
+    ]}
+
+It is plain JSON for everybody else. A file whose lines another program has laid out differently
+is read whole, if it is not too large for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import BinaryIO, Final
+
+from app.chat.exchange.json_format import (
+    FORMAT,
+    VERSION,
+    JsonChat,
+    JsonFile,
+    JsonHead,
+    decoded,
+    encoded,
+    json_chat,
+    json_folder,
+    json_preset,
+    records_of,
+)
+from app.chat.exchange.refusals import FileRefused
+from models.records import Folder, Preset, WholeConversation
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""Of a file that has to be read whole, and of a single chat."""
+
+_OPENING: Final = b',"conversations":['
+_END: Final = b"]}"
+_MUST_BEGIN: Final = b"{"
+
+
+def write(
+    file: BinaryIO,
+    chats: Iterable[WholeConversation],
+    folders: Iterable[Folder],
+    presets: Iterable[Preset],
+    exported_at: datetime,
+) -> int:
+    """How many chats there were."""
+    head = JsonHead(
+        FORMAT,
+        VERSION,
+        exported_at,
+        list(map(json_folder, folders)),
+        list(map(json_preset, presets)),
+    )
+    file.write(encoded(head)[:-1] + _OPENING)
+    count = 0
+    for chat in chats:
+        file.write((b",\n" if count else b"\n") + encoded(json_chat(chat)))
+        count += 1
+    file.write(b"\n" + _END + b"\n")
+    return count
+
+
+def read(file: BinaryIO, name: str) -> tuple[JsonHead, Iterator[WholeConversation]]:
+    """The file's head, and its chats as they are asked for. FileRefused, then too."""
+    first = _line(file, name)
+    if first.lstrip()[:1] != _MUST_BEGIN:
+        raise FileRefused(f"{name} is no file of Cutaway's: choose one that it exported.")
+    if first.rstrip().endswith(_OPENING):
+        head = decoded(first.rstrip()[: -len(_OPENING)] + b"}", JsonHead, name)
+        _check(head, name)
+        return head, _chats_by_line(file, name)
+    rest = file.read(MAX_BYTES + 1 - len(first))
+    if len(first) + len(rest) > MAX_BYTES:
+        raise FileRefused(_too_large(name))
+    whole = first + rest
+    _check(decoded(whole, JsonHead, name), name)
+    parsed = decoded(whole, JsonFile, name)
+    return parsed, map(records_of, parsed.conversations)
+
+
+def _check(head: JsonHead, name: str) -> None:
+    if head.format != FORMAT:
+        raise FileRefused(f"{name} is no file of Cutaway's: choose one that it exported.")
+    if head.version != VERSION:
+        raise FileRefused(
+            f"{name} was written by another version of Cutaway (format {head.version}): "
+            "import it with that version, or a newer one."
+        )
+
+
+def _chats_by_line(file: BinaryIO, name: str) -> Iterator[WholeConversation]:
+    while True:
+        line = _line(file, name).strip()
+        if not line:
+            raise FileRefused(f"{name} ends too early: it is damaged, or was not copied whole.")
+        if line == _END:
+            break
+        yield records_of(decoded(line.removesuffix(b","), JsonChat, name))
+    if file.read(1024).strip():
+        raise FileRefused(f"{name} goes on after its end: it is damaged, or another file.")
+
+
+def _line(file: BinaryIO, name: str) -> bytes:
+    line = file.readline(MAX_BYTES + 1)
+    if len(line) > MAX_BYTES:
+        raise FileRefused(_too_large(name))
+    return line
+
+
+def _too_large(name: str) -> str:
+    return (
+        f"{name} is larger than {MAX_BYTES // 2**20} MB and not laid out as Cutaway does it: "
+        "choose the file as it was exported."
+    )

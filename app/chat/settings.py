@@ -38,6 +38,7 @@ MAX_STOP_STRING_LENGTH: Final = 200
 MAX_SYSTEM_PROMPT_LENGTH: Final = 200_000
 MAX_BANNED_STRINGS: Final = 64
 MAX_STAGES: Final = 32
+MAX_CLOSED_FOLDERS: Final = 10_000
 MAX_GRAMMAR_LENGTH: Final = 64_000
 FILTERS: Final = get_args(FilterStage)
 SELECTING: Final = get_args(SelectStage)
@@ -96,6 +97,7 @@ class Settings:
     section_visible: bool = False
     sidebar_visible: bool = True
     sidebar_width: int = 0
+    closed_folders: tuple[str, ...] = ()
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -324,4 +326,5 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "section_visible": _flag("The section"),
     "sidebar_visible": _flag("The sidebar"),
     "sidebar_width": _whole("The sidebar's width", 0, 10_000),
+    "closed_folders": _texts("Closed folders", "A closed folder", MAX_CLOSED_FOLDERS),
 }

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SMALLEST = (480, 400)
 FIRST_SIZE = (1180, 780)
+FONTS = frozenset({"font_text", "font_reading", "font_mono", "text_px", "reading_px"})
 
 
 class MainWindow(QMainWindow):
@@ -82,6 +83,7 @@ class MainWindow(QMainWindow):
         from ui.following import Following
         from ui.place import WindowPlace
         from ui.sidebar.sidebar import Sidebar
+        from ui.sidebar_acts import SidebarActs
         from ui.zoom import ZoomControl
 
         theme, composer = self._theme, self._frame.composer
@@ -97,11 +99,13 @@ class MainWindow(QMainWindow):
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self.composing = Composing(desk, bridge, theme, self.chat)
+        self.sidebar_acts = SidebarActs(self, desk, bridge)
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
+        self.sidebar_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
-        self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}))
+        self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk()
         self._is_complete = True
@@ -128,11 +132,9 @@ class MainWindow(QMainWindow):
     # --- connections --------------------------------------------------------------------
 
     def _connect_sidebar(self) -> None:
-        sidebar, desk = self.sidebar, self._desk
+        sidebar = self.sidebar
         sidebar.new_chat_requested.connect(self.new_chat)
         sidebar.open_requested.connect(self._on_open_requested)
-        sidebar.rename_requested.connect(desk.rename_conversation)
-        sidebar.trash_requested.connect(desk.trash_conversation)
         sidebar.undo_requested.connect(self.following.undo_last)
         sidebar.settings_requested.connect(self.show_settings)
         sidebar.trash_opened.connect(self.show_trash)
@@ -171,6 +173,7 @@ class MainWindow(QMainWindow):
             self.chat.empty.viewport(),
             self.chat.composer,
             self.sidebar.view.viewport(),
+            self.sidebar.results.viewport(),
         ):
             self._zoom.watch_wheel(widget)
 
@@ -216,6 +219,8 @@ class MainWindow(QMainWindow):
             from ui.settings.settings_window import SettingsWindow
 
             self._settings_window = SettingsWindow(self._desk, self._bridge, self._theme, self)
+            self._settings_window.levels_requested.connect(self.lazy.show_levels)
+            self._settings_window.presets_requested.connect(self.lazy.show_presets)
         return self._settings_window
 
     def show_trash(self) -> None:
@@ -264,6 +269,8 @@ class MainWindow(QMainWindow):
             self._theme.set_mode(settings.theme)
         if "zoom_percent" in names:
             self._theme.set_zoom(settings.zoom_percent)
+        if names & FONTS:
+            self._theme.set_fonts(settings)
         if "send_key" in names:
             self.chat.composer.set_send_key(settings.send_key)
 

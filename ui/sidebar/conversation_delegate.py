@@ -1,8 +1,8 @@
-"""Paints headings and conversations of the list, and edits a title in place."""
+"""Paints headings, folders and conversations of the list, and edits a title in place."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QAbstractItemModel, QEvent, QObject, QRect, QSize, Qt
+from PySide6.QtCore import QAbstractItemModel, QEvent, QObject, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
@@ -13,11 +13,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.sidebar.conversation_model import IS_HEADING_ROLE, IS_OPEN_ROLE, AnyIndex
+from ui.icons import paint_icon
+from ui.sidebar.conversation_model import IS_OPEN_ROLE, ROW_ROLE, AnyIndex
+from ui.sidebar.grouping import Row
 from ui.theme import Theme
 
 ROW_PX = 36
-HEADING_PX = 36
+"""Of every row, headings too: tens of thousands of equal ones are laid out at once."""
+INDENT_PX = 16
+DEEPEST_INDENT = 5
 SCROLL_BAR_PX = 10
 """The list reaches into the column's margin by this, so that a scroll bar narrows no row."""
 TITLE_LIMIT = 200
@@ -25,53 +29,89 @@ TITLE_LIMIT = 200
 
 
 class ConversationDelegate(QStyledItemDelegate):
+    """`shows_selection` is set while several rows are chosen; `drop_row` is where what is
+    dragged would go."""
+
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.shows_selection = False
+        self.drop_row = -1
 
     def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
-        height = HEADING_PX if index.data(IS_HEADING_ROLE) else ROW_PX
-        return QSize(self._theme.px(80), self._theme.px(height))
+        return QSize(self._theme.px(80), self._theme.px(ROW_PX))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        row = index.data(ROW_ROLE)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if index.data(IS_HEADING_ROLE):
-            self._paint_heading(painter, option.rect, str(index.data()))
+        self._paint_plane(painter, option, index)
+        if row.kind == "heading":
+            self._paint_heading(painter, option.rect, row.text)
+        elif row.kind == "folder":
+            self._paint_folder(painter, option, row)
         else:
-            self._paint_conversation(painter, option, index)
+            self._paint_chat(painter, option, row)
         painter.restore()
 
-    def _paint_heading(self, painter: QPainter, rect: QRect, text: str) -> None:
-        px = self._theme.px
-        rect = rect.adjusted(px(8), px(12), -px(8), 0)
-        painter.setFont(self._theme.font_small())
-        painter.setPen(QColor(self._theme.colors.dim))
-        self._draw(painter, rect, text, self._theme.font_small())
-
-    def _paint_conversation(
+    def _paint_plane(
         self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex
     ) -> None:
+        """What lies under the row: chosen, open, under the pointer; and the keyboard's frame."""
         px, colors = self._theme.px, self._theme.colors
         rect = self._row_rect(option)
-        is_open = bool(index.data(IS_OPEN_ROLE))
-        if is_open:
+        state = option.state
+        is_chosen = self.shows_selection and bool(state & QStyle.StateFlag.State_Selected)
+        if is_chosen or index.row() == self.drop_row:
+            self._fill(painter, rect, colors.selection)
+        elif index.data(IS_OPEN_ROLE):
             self._fill(painter, rect, colors.accent_tone)
-        elif option.state & QStyle.StateFlag.State_MouseOver:
+        elif state & QStyle.StateFlag.State_MouseOver and index.data(ROW_ROLE).id:
             self._fill(painter, rect, colors.hover)
-        if option.state & QStyle.StateFlag.State_HasFocus:
+        if state & QStyle.StateFlag.State_HasFocus:
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(colors.accent), max(1, px(1.5))))
             painter.drawRoundedRect(rect.adjusted(1, 1, -1, -1), px(8), px(8))
+
+    def _paint_heading(self, painter: QPainter, rect: QRect, text: str) -> None:
+        px = self._theme.px
+        painter.setPen(QColor(self._theme.colors.dim))
+        place = rect.adjusted(px(8), px(12), -px(8), 0)
+        self._draw(painter, place, text, self._theme.font_small())
+
+    def _paint_folder(self, painter: QPainter, option: QStyleOptionViewItem, row: Row) -> None:
+        px, colors = self._theme.px, self._theme.colors
+        rect = self._content_rect(option, row)
+        painter.setPen(QColor(colors.dim))
+        count = f"{row.n_chats:,}" if row.n_chats else ""
+        font = self._theme.font_small()
+        width = QFontMetrics(font).horizontalAdvance(count)
+        self._draw(painter, rect.adjusted(rect.width() - width - 1, 0, 0, 0), count, font)
+        caret = QRectF(rect.left(), rect.center().y() - px(6) + 1, px(12), px(12))
+        name = "caret-down" if row.is_expanded else "caret-right"
+        paint_icon(painter, caret, name, QColor(colors.dim))
+        icon = QRectF(rect.left() + px(16), rect.center().y() - px(8) + 1, px(16), px(16))
+        shape = "folder-open" if row.is_expanded else "folder"
+        paint_icon(painter, icon, shape, QColor(colors.dim))
         painter.setPen(QColor(colors.ink))
-        text_rect = rect.adjusted(px(8), 0, -px(8), 0)
-        self._draw(painter, text_rect, str(index.data()), self._theme.font_text())
+        text_rect = rect.adjusted(px(38), 0, -width - px(8), 0)
+        self._draw(painter, text_rect, row.text, self._theme.font_text())
+
+    def _paint_chat(self, painter: QPainter, option: QStyleOptionViewItem, row: Row) -> None:
+        painter.setPen(QColor(self._theme.colors.ink))
+        self._draw(painter, self._content_rect(option, row), row.text, self._theme.font_text())
 
     def _row_rect(self, option: QStyleOptionViewItem) -> QRect:
         """The same width with and without a scroll bar beside it."""
         view = option.widget
         has_bar = isinstance(view, QAbstractScrollArea) and view.verticalScrollBar().isVisible()
         return option.rect.adjusted(0, 1, 0 if has_bar else -self._theme.px(SCROLL_BAR_PX), -1)
+
+    def _content_rect(self, option: QStyleOptionViewItem, row: Row) -> QRect:
+        """Inside of the row, moved in by the folders around it."""
+        px = self._theme.px
+        indent = px(INDENT_PX) * min(row.depth, DEEPEST_INDENT)
+        return self._row_rect(option).adjusted(px(8) + indent, 0, -px(8), 0)
 
     def _fill(self, painter: QPainter, rect: QRect, color: str) -> None:
         radius = self._theme.px(8)
@@ -93,7 +133,8 @@ class ConversationDelegate(QStyledItemDelegate):
     ) -> QWidget:
         editor = QLineEdit(parent)
         editor.setObjectName("rename_field")
-        editor.setAccessibleName("New title")
+        is_folder = index.data(ROW_ROLE).kind == "folder"
+        editor.setAccessibleName("New name of the folder" if is_folder else "New title")
         editor.setMaxLength(TITLE_LIMIT)
         editor.setFont(self._theme.font_text())
         px = self._theme.px
@@ -116,7 +157,10 @@ class ConversationDelegate(QStyledItemDelegate):
     def updateEditorGeometry(  # noqa: N802
         self, editor: QWidget, option: QStyleOptionViewItem, index: AnyIndex
     ) -> None:
-        editor.setGeometry(self._row_rect(option))
+        rect, row, px = self._row_rect(option), index.data(ROW_ROLE), self._theme.px
+        indent = px(INDENT_PX) * min(row.depth, DEEPEST_INDENT)
+        indent += px(30) if row.kind == "folder" else 0
+        editor.setGeometry(rect.adjusted(indent, 0, 0, 0))
 
     def eventFilter(self, editor: QObject, event: QEvent) -> bool:
         """Tab ends the rename and keeps it; Qt would jump into the next row's editor."""

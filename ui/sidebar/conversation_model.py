@@ -1,18 +1,19 @@
-"""The conversations as a flat Qt list: headings and conversations, filtered by title.
+"""The conversations as a flat Qt list: headings, folders and chats (`ui.sidebar.grouping`).
 
-A new list from the desk is merged row by row, so that a rename in progress, the scroll
-position and the keyboard's place survive the news of every reply.
+A new list from the desk is merged row by row, so that a rename in progress, the selection, the
+scroll position and the keyboard's place survive the news of every reply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QMimeData,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -20,30 +21,28 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from models.records import Conversation
-from ui.sidebar.grouping import group_conversations, matches
+from models.records import Conversation, Folder
+from ui.sidebar.grouping import PINNED, Arrangement, Row
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 
 ID_ROLE = Qt.ItemDataRole.UserRole + 1
+"""The id of a conversation; empty for headings and folders."""
 IS_HEADING_ROLE = Qt.ItemDataRole.UserRole + 2
 IS_OPEN_ROLE = Qt.ItemDataRole.UserRole + 3
+ROW_ROLE = Qt.ItemDataRole.UserRole + 4
+"""The whole `Row`."""
 
-UNTITLED = "New chat"
 MERGE_LIMIT = 64
 """More changed rows than this are taken over by a reset, which is then the faster way."""
+DRAGGED = "application/x-cutaway-list"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A heading (id empty) or a conversation."""
+class Dragged(NamedTuple):
+    """What is carried by drag and drop."""
 
-    text: str
-    id: str = ""
-
-    @property
-    def key(self) -> str:
-        return self.id or f"heading:{self.text}"
+    chats: tuple[str, ...]
+    folders: tuple[str, ...]
 
 
 def _local_now() -> datetime:
@@ -54,14 +53,19 @@ class ConversationModel(QAbstractListModel):
     """Editing a row asks for a rename; the title changes when the desk says so."""
 
     rename_requested = Signal(str, str)
+    rename_folder_requested = Signal(str, str)
+    closed_changed = Signal(object)
 
     def __init__(
         self, parent: QObject | None = None, now: Callable[[], datetime] = _local_now
     ) -> None:
         super().__init__(parent)
         self._now = now
+        self._arrangement = Arrangement()
         self._conversations: tuple[Conversation, ...] = ()
-        self._filter = ""
+        self._folders: tuple[Folder, ...] = ()
+        self._closed: frozenset[str] = frozenset()
+        self._is_archive = False
         self._open_id = ""
         self._rows: list[Row] = []
 
@@ -69,7 +73,7 @@ class ConversationModel(QAbstractListModel):
 
     def set_conversations(self, conversations: Sequence[Conversation]) -> None:
         self._conversations = tuple(conversations)
-        self._merge(self._wanted_rows())
+        self.regroup()
 
     def change_conversation(self, conversation: Conversation) -> None:
         """Take over one conversation's new fields; unknown ones are left to the next list."""
@@ -77,9 +81,20 @@ class ConversationModel(QAbstractListModel):
             [conversation if old.id == conversation.id else old for old in self._conversations]
         )
 
-    def set_filter(self, text: str) -> None:
-        self._filter = text.strip()
-        self._merge(self._wanted_rows())
+    def set_folders(self, folders: Sequence[Folder]) -> None:
+        self._folders = tuple(folders)
+        self.regroup()
+
+    def set_closed(self, closed: Iterable[str]) -> None:
+        """Which folders show nothing of what is in them."""
+        if frozenset(closed) != self._closed:
+            self._closed = frozenset(closed)
+            self.regroup()
+
+    def set_archive(self, is_archive: bool) -> None:
+        """Show what was put into the archive, in place of the rest."""
+        self._is_archive = is_archive
+        self.regroup()
 
     def set_open(self, conversation_id: str) -> None:
         """Mark the conversation that is on screen."""
@@ -93,28 +108,107 @@ class ConversationModel(QAbstractListModel):
 
     def regroup(self) -> None:
         """Headings speak of days: look at the clock again."""
-        self._merge(self._wanted_rows())
+        self._merge(
+            self._arrangement.rows(
+                self._conversations,
+                self._folders,
+                self._closed,
+                self._now(),
+                archived=self._is_archive,
+            )
+        )
+
+    @property
+    def folders(self) -> tuple[Folder, ...]:
+        return self._folders
+
+    @property
+    def is_archive(self) -> bool:
+        return self._is_archive
+
+    def conversation(self, conversation_id: str) -> Conversation | None:
+        return next((c for c in self._conversations if c.id == conversation_id), None)
 
     def index_of(self, conversation_id: str) -> QModelIndex:
-        if conversation_id:
+        return self._index_of("chat", conversation_id)
+
+    def folder_index(self, folder_id: str) -> QModelIndex:
+        return self._index_of("folder", folder_id)
+
+    def _index_of(self, kind: str, row_id: str) -> QModelIndex:
+        if row_id:
             for number, row in enumerate(self._rows):
-                if row.id == conversation_id:
+                if row.id == row_id and row.kind == kind:
                     return self.index(number)
         return QModelIndex()
 
     def count(self) -> int:
-        """Conversations shown, headings not counted."""
+        """Rows that are no headings."""
         return sum(1 for row in self._rows if row.id)
 
-    def _wanted_rows(self) -> list[Row]:
-        shown = self._conversations
-        if self._filter:
-            shown = tuple(each for each in shown if matches(each, self._filter))
-        rows: list[Row] = []
-        for heading, members in group_conversations(shown, self._now()):
-            rows.append(Row(heading))
-            rows.extend(Row(_one_line(each.title) or UNTITLED, each.id) for each in members)
-        return rows
+    # --- folders ------------------------------------------------------------------------
+
+    def toggle(self, folder_id: str, is_expanded: bool | None = None) -> None:
+        """Open a closed folder or the other way round, or as it is asked."""
+        is_closed = folder_id in self._closed
+        if is_expanded is None or is_expanded == is_closed:
+            known = {folder.id for folder in self._folders}
+            self._closed = (self._closed ^ {folder_id}) & known
+            self.regroup()
+            self.closed_changed.emit(tuple(sorted(self._closed)))
+
+    def reveal(self, conversation_id: str) -> QModelIndex:
+        """The chat's row, with the folders around it opened if need be."""
+        index = self.index_of(conversation_id)
+        conversation = self.conversation(conversation_id)
+        if index.isValid() or conversation is None or conversation.is_archived != self._is_archive:
+            return index
+        parents = {folder.id: folder.parent_id for folder in self._folders}
+        place, seen = conversation.folder_id, set[str]()
+        while place in parents and place not in seen:
+            seen.add(place)
+            place = parents[place]
+        self._closed -= seen
+        self.regroup()
+        self.closed_changed.emit(tuple(sorted(self._closed)))
+        return self.index_of(conversation_id)
+
+    # --- drag and drop ------------------------------------------------------------------
+
+    def mimeTypes(self) -> list[str]:
+        return [DRAGGED]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        rows = [self._rows[index.row()] for index in indexes]
+        data = QMimeData()
+        kinds = {kind: [row.id for row in rows if row.kind == kind] for kind in ("chat", "folder")}
+        data.setData(DRAGGED, json.dumps(kinds).encode())
+        return data
+
+    @staticmethod
+    def dragged(data: QMimeData) -> Dragged | None:
+        """What is carried, if it comes from here."""
+        if not data.hasFormat(DRAGGED):
+            return None
+        try:
+            kinds = json.loads(bytes(data.data(DRAGGED).data()))
+            return Dragged(
+                tuple(map(str, kinds.get("chat", ()))), tuple(map(str, kinds.get("folder", ())))
+            )
+        except (ValueError, AttributeError, TypeError):
+            return None
+
+    def place_at(self, index: AnyIndex) -> tuple[str, str]:
+        """What letting go above a row means: ("folder", id), ("folder", "") for no folder, or
+        ("pin", "")."""
+        if not index.isValid():
+            return "folder", ""
+        row = self._rows[index.row()]
+        if row.kind == "folder":
+            return "folder", row.id
+        if row.text == PINNED or row.is_pinned:
+            return "pin", ""
+        return "folder", row.folder_id if row.depth else ""
 
     # --- merging ------------------------------------------------------------------------
 
@@ -128,7 +222,8 @@ class ConversationModel(QAbstractListModel):
             return
         self._remove_missing(new_keys)
         for number, row in enumerate(wanted):
-            self._put(number, row)
+            if number >= len(self._rows) or self._rows[number] is not row:
+                self._put(number, row)
 
     def _remove_missing(self, keys: set[str]) -> None:
         for number in range(len(self._rows) - 1, -1, -1):
@@ -139,9 +234,8 @@ class ConversationModel(QAbstractListModel):
 
     def _put(self, number: int, row: Row) -> None:
         """Make `row` the one at `number`; everything before it is already in place."""
-        place = next(
-            (i for i in range(number, len(self._rows)) if self._rows[i].key == row.key), None
-        )
+        key = row.key
+        place = next((i for i in range(number, len(self._rows)) if self._rows[i].key == key), None)
         if place is None:
             self.beginInsertRows(QModelIndex(), number, number)
             self._rows.insert(number, row)
@@ -170,28 +264,39 @@ class ConversationModel(QAbstractListModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return row.text if row.id else None
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{row.text}, open" if row.id and row.id == self._open_id else row.text
+            return self._spoken(row)
         if role == ID_ROLE:
-            return row.id
+            return row.id if row.kind == "chat" else ""
         if role == IS_HEADING_ROLE:
-            return not row.id
+            return row.kind == "heading"
         if role == IS_OPEN_ROLE:
-            return bool(row.id) and row.id == self._open_id
-        return None
+            return row.kind == "chat" and row.id == self._open_id
+        return row if role == ROW_ROLE else None
+
+    def _spoken(self, row: Row) -> str:
+        if row.kind == "folder":
+            chats = "1 chat" if row.n_chats == 1 else f"{row.n_chats} chats"
+            state = "expanded" if row.is_expanded else "collapsed"
+            return f"{row.text}, folder, {chats}, {state}, level {row.depth + 1}"
+        is_open = row.kind == "chat" and row.id == self._open_id
+        return f"{row.text}, open" if is_open else row.text
 
     def flags(self, index: AnyIndex) -> Qt.ItemFlag:
         if not index.isValid() or not self._rows[index.row()].id:
             return Qt.ItemFlag.NoItemFlags
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+        return (
+            Qt.ItemFlag.ItemIsEnabled
+            | Qt.ItemFlag.ItemIsSelectable
+            | Qt.ItemFlag.ItemIsEditable
+            | Qt.ItemFlag.ItemIsDragEnabled
+        )
 
     def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
-        title = _one_line(str(value))
+        title = " ".join(str(value).split())
         row = self._rows[index.row()]
         if role != Qt.ItemDataRole.EditRole or not row.id or not title or title == row.text:
             return False
-        self.rename_requested.emit(row.id, title)
+        is_folder = row.kind == "folder"
+        signal = self.rename_folder_requested if is_folder else self.rename_requested
+        signal.emit(row.id, title)
         return True
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -2,109 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QEvent, QModelIndex, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
-from models.records import Conversation
+from app.chat.events import SearchAnswered
+from models.records import Conversation, Folder, SearchHit
 from ui.icon_button import IconButton
-from ui.keys import shown_key, with_key
+from ui.keys import with_key
+from ui.sidebar.bulk_bar import BulkBar
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
-from ui.sidebar.conversation_model import ID_ROLE, ConversationModel
+from ui.sidebar.conversation_model import ConversationModel
 from ui.sidebar.conversation_view import ConversationView
+from ui.sidebar.folder_dialog import FolderDialog
+from ui.sidebar.list_menu import (
+    NEW_FOLDER_KEY,
+    ListActs,
+    fill_for_chats,
+    fill_for_folder,
+    fill_for_nothing,
+)
+from ui.sidebar.new_chat_button import NEW_CHAT_KEY, NewChatButton
+from ui.sidebar.search_field import SEARCH_KEY, FilterButton, SearchField
+from ui.sidebar.search_model import SearchModel
+from ui.sidebar.search_view import SearchView
 from ui.theme import Theme
 
-NEW_CHAT_KEY = "Ctrl+N"
-SEARCH_KEY = "Ctrl+F"
+__all__ = ["NEW_CHAT_KEY", "SEARCH_KEY", "SETTINGS_KEY", "SIDEBAR_KEY", "Sidebar"]
+
 SETTINGS_KEY = "Ctrl+,"
 SIDEBAR_KEY = "Ctrl+B"
-WIDTH_PX = 236
 SHORT_BELOW_PX = 300
 REGROUP_MS = 5 * 60 * 1000
 """How often the headings look at the clock (“Today” ends at midnight)."""
 
 
-class NewChatButton(QPushButton):
-    """Its words left, its key right."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.setObjectName("new_chat_button")
-        self.setAccessibleName("New chat")
-        self.setAccessibleDescription(f"Key: {shown_key(NEW_CHAT_KEY)}")
-        self._words = QLabel("New chat", self)
-        self._key = QLabel(shown_key(NEW_CHAT_KEY), self)
-        self._key.setProperty("kind", "dim")
-        row = QHBoxLayout(self)
-        for label in (self._words, self._key):
-            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        row.addWidget(self._words)
-        row.addStretch()
-        row.addWidget(self._key)
-        theme.changed.connect(self._fit)
-        self._fit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        layout = self.layout()
-        assert layout is not None
-        layout.setContentsMargins(px(12), 0, px(12), 0)
-        self.setFixedHeight(px(38))
-
-
-class SearchField(QLineEdit):
-    """Filters while typing; Down goes into the list, Escape empties the field, then leaves."""
-
-    entered_list = Signal()
-    left = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("search_field")
-        self.setAccessibleName("Search chats by title")
-        self.setPlaceholderText("Search chats")
-        self.setToolTip(with_key("Search chats by title", SEARCH_KEY))
-        self.setClearButtonEnabled(True)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Down:
-            self.entered_list.emit()
-        elif event.key() == Qt.Key.Key_Escape and self.text():
-            self.clear()
-        elif event.key() == Qt.Key.Key_Escape:
-            self.left.emit()
-        else:
-            super().keyPressEvent(event)
-
-    def event(self, event: QEvent) -> bool:
-        """Escape with text in the field empties it, even while it would stop a reply."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() == Qt.Key.Key_Escape
-            and self.text()
-        ):
-            event.accept()
-        return super().event(event)
-
-
 class Sidebar(QWidget):
-    """Signals: what the user wants. `open_requested`, `trash_requested` carry an id."""
+    """Signals: what the user wants. Those about several chats carry a tuple of ids; a folder is
+    its id, None for no folder."""
 
     new_chat_requested = Signal()
     open_requested = Signal(str)
     rename_requested = Signal(str, str)
-    trash_requested = Signal(str)
+    trash_requested = Signal(object)
+    pin_requested = Signal(object, bool)
+    archive_requested = Signal(object, bool)
+    move_requested = Signal(object, object)
+    move_to_new_requested = Signal(object, str)
+    export_requested = Signal(object)
+    folder_requested = Signal(object)
+    folder_rename_requested = Signal(str, str)
+    folder_move_requested = Signal(str, object)
+    folder_delete_requested = Signal(str)
+    closed_folders_changed = Signal(object)
+    search_requested = Signal(str)
+    search_more_requested = Signal()
+    hit_requested = Signal(object)
     undo_requested = Signal()
     trash_opened = Signal()
     settings_requested = Signal()
@@ -114,39 +69,61 @@ class Sidebar(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._open_id = ""
         self.setObjectName("sidebar")
         self.setAccessibleName("Chats")
         self.setProperty("plane", "side")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._model = ConversationModel(self)
+        self._found = SearchModel(self)
         self.new_chat_button = NewChatButton(theme, self)
         self.search_field = SearchField(self)
+        self.filter_button = FilterButton(
+            theme, self.search_field, lambda: self._model.folders, self
+        )
         self.view = ConversationView(theme, self._model, self)
+        self.results = SearchView(theme, self._found, self)
+        self.bulk_bar = BulkBar(theme, self)
         self._empty = QLabel(self)
+        self._empty.setObjectName("sidebar_words")
         self._empty.setProperty("kind", "small")
+        self._empty.setTextFormat(Qt.TextFormat.PlainText)
         self._empty.setWordWrap(True)
-        self.settings_button = IconButton(
-            theme,
-            "gear-six",
-            "Settings",
-            text="Settings",
-            hint=with_key("Settings", SETTINGS_KEY),
-            parent=self,
-        )
-        self.settings_button.setObjectName("settings_button")
-        self.trash_button = IconButton(theme, "trash", "Trash", hint="Deleted chats", parent=self)
-        self.trash_button.setObjectName("trash_button")
-        self.hide_button = IconButton(
-            theme,
-            "caret-double-left",
-            "Hide the chat list",
-            hint=with_key("Hide the chat list", SIDEBAR_KEY),
-            parent=self,
-        )
-        self.hide_button.setObjectName("hide_sidebar_button")
+        self._make_buttons()
         self._build()
         self._connect()
         self._fit()
+        self._tell()
+
+    def _make_buttons(self) -> None:
+        def button(name: str, icon: str, spoken: str, hint: str = "", text: str = "") -> IconButton:
+            made = IconButton(self._theme, icon, spoken, text=text, hint=hint, parent=self)
+            made.setObjectName(name)
+            return made
+
+        self.settings_button = button(
+            "settings_button",
+            "gear-six",
+            "Settings",
+            with_key("Settings", SETTINGS_KEY),
+            "Settings",
+        )
+        self.folder_button = button(
+            "new_folder_button", "folder-plus", "New folder", with_key("New folder", NEW_FOLDER_KEY)
+        )
+        self.archive_button = button("archive_button", "archive-box", "Archive", "Archived chats")
+        self.archive_button.setCheckable(True)
+        self.trash_button = button("trash_button", "trash", "Trash", "Deleted chats")
+        self.hide_button = button(
+            "hide_sidebar_button",
+            "caret-double-left",
+            "Hide the chat list",
+            with_key("Hide the chat list", SIDEBAR_KEY),
+        )
+        self.back_button = button(
+            "leave_archive_button", "caret-left", "Back to the chats", text="Archive"
+        )
+        self.back_button.hide()
 
     def _build(self) -> None:
         self._name = QLabel("Cutaway", self)
@@ -158,15 +135,25 @@ class Sidebar(QWidget):
         self._foot = QHBoxLayout()
         self._foot.addWidget(self.settings_button)
         self._foot.addStretch()
-        self._foot.addWidget(self.trash_button)
-        self._column = QVBoxLayout(self)
-        self._column.addLayout(self._top)
+        for widget in (self.folder_button, self.archive_button, self.trash_button):
+            self._foot.addWidget(widget)
+        self._search_row = QHBoxLayout()
+        self._search_row.setSpacing(0)
+        self._search_row.addWidget(self.search_field, 1)
+        self._search_row.addWidget(self.filter_button)
         self._fields = QVBoxLayout()
         self._fields.addWidget(self.new_chat_button)
-        self._fields.addWidget(self.search_field)
+        self._fields.addLayout(self._search_row)
+        self._lists = QStackedWidget(self)
+        self._lists.addWidget(self.view)
+        self._lists.addWidget(self.results)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._top)
         self._column.addLayout(self._fields)
+        self._column.addWidget(self.back_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._column.addWidget(self._empty)
-        self._column.addWidget(self.view, 1)
+        self._column.addWidget(self._lists, 1)
+        self._column.addWidget(self.bulk_bar)
         self._column.addLayout(self._foot)
 
     def _connect(self) -> None:
@@ -174,10 +161,27 @@ class Sidebar(QWidget):
         self.trash_button.clicked.connect(self.trash_opened)
         self.settings_button.clicked.connect(self.settings_requested)
         self.hide_button.clicked.connect(self.hide_requested)
-        self.view.open_requested.connect(self.open_requested)
-        self.view.trash_requested.connect(self.trash_requested)
-        self.view.undo_requested.connect(self.undo_requested)
-        self._model.rename_requested.connect(self.rename_requested)
+        self.folder_button.clicked.connect(lambda: self.new_folder())
+        self.archive_button.toggled.connect(self.show_archive)
+        self.back_button.clicked.connect(lambda: self.show_archive(False))
+        view, model = self.view, self._model
+        view.open_requested.connect(self.open_requested)
+        view.trash_requested.connect(self.trash_requested)
+        view.pin_requested.connect(self.pin_requested)
+        view.move_requested.connect(self.move_requested)
+        view.folder_move_requested.connect(self.folder_move_requested)
+        view.folder_delete_requested.connect(self.folder_delete_requested)
+        view.undo_requested.connect(self.undo_requested)
+        view.menu_requested.connect(self._fill_menu)
+        view.chosen_changed.connect(self.bulk_bar.show_count)
+        self.bulk_bar.asked.connect(self._on_bulk_asked)
+        model.rename_requested.connect(self.rename_requested)
+        model.rename_folder_requested.connect(self.folder_rename_requested)
+        model.closed_changed.connect(self.closed_folders_changed)
+        self._found.more_requested.connect(self.search_more_requested)
+        self.results.hit_chosen.connect(self.hit_requested)
+        self.results.more_titles_chosen.connect(lambda: self.search_field.add_filter("in:title"))
+        self.results.left.connect(self.search)
         self.search_field.textChanged.connect(self._on_search_changed)
         self.search_field.returnPressed.connect(self._on_search_entered)
         self.search_field.entered_list.connect(self._on_list_entered)
@@ -185,7 +189,7 @@ class Sidebar(QWidget):
         self._theme.changed.connect(self._fit)
         self._clock = QTimer(self)
         self._clock.setInterval(REGROUP_MS)
-        self._clock.timeout.connect(self._model.regroup)
+        self._clock.timeout.connect(model.regroup)
         self._clock.start()
 
     def _fit(self) -> None:
@@ -194,9 +198,10 @@ class Sidebar(QWidget):
         self._column.setContentsMargins(px(12), px(14), px(2), px(12))
         for layout in (self._top, self._fields, self._foot):
             layout.setContentsMargins(0, 0, px(SCROLL_BAR_PX), 0)
+        self._foot.setSpacing(0)
         self._top.setContentsMargins(px(8), 0, px(SCROLL_BAR_PX), px(6))
         self._fields.setSpacing(px(4))
-        self._empty.setContentsMargins(px(8), px(12), px(8), 0)
+        self._empty.setContentsMargins(px(8), px(8), px(8), px(4))
         radius, colors = px(8), self._theme.colors
         # Without a box until it is used: the sketch's quiet line.
         self.search_field.setStyleSheet(
@@ -208,7 +213,8 @@ class Sidebar(QWidget):
             f"QLineEdit:focus {{ background: {colors.card}; border-color: {colors.accent}; }}"
         )
         self.setMinimumWidth(px(150))
-        self.view.setMinimumHeight(1)
+        for widget in (self.view, self.results):
+            widget.setMinimumHeight(1)
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -230,58 +236,221 @@ class Sidebar(QWidget):
 
     def set_conversations(self, conversations: Sequence[Conversation]) -> None:
         self._model.set_conversations(conversations)
-        self._tell_if_empty()
+        self._tell()
 
     def change_conversation(self, conversation: Conversation) -> None:
         self._model.change_conversation(conversation)
 
+    def set_folders(self, folders: Sequence[Folder]) -> None:
+        self._model.set_folders(folders)
+        self._tell()
+
+    def set_closed_folders(self, closed: Iterable[str]) -> None:
+        self._model.set_closed(closed)
+
     def set_open(self, conversation_id: str) -> None:
+        self._open_id = conversation_id
         self._model.set_open(conversation_id)
         index = self._model.index_of(conversation_id)
         if index.isValid():
-            self.view.setCurrentIndex(index)
+            self.view.stand_on(index)
             self.view.scrollTo(index)
 
+    def show_archive(self, is_shown: bool) -> None:
+        """What was put into the archive, in place of the list."""
+        had_focus = self.back_button.hasFocus()
+        self.archive_button.setChecked(is_shown)
+        self.back_button.setVisible(is_shown)
+        self._model.set_archive(is_shown)
+        self._tell()
+        if had_focus:
+            self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _tell(self) -> None:
+        """What stands above the list in words, if anything."""
+        if self._lists.currentWidget() is self.results:
+            return
+        is_empty = self._model.count() == 0
+        words = "The archive is empty." if self._model.is_archive else "Your chats will stand here."
+        self._empty.setVisible(is_empty)
+        self._empty.setText(words if is_empty else "")
+
+    # --- acts on what is chosen ---------------------------------------------------------
+
+    def chosen(self) -> tuple[str, ...]:
+        """What an act of the keyboard is about: the chosen chats while the list has the focus,
+        else the chat on screen."""
+        if self.view.hasFocus() and self.view.chosen_ids():
+            return self.view.chosen_ids()
+        is_listed = self._model.conversation(self._open_id) is not None
+        return (self._open_id,) if is_listed else ()
+
+    def pin(self, ids: tuple[str, ...]) -> None:
+        """Pin them; where all are pinned, no longer."""
+        self._toggle(ids, lambda chat: chat.is_pinned, self.pin_requested)
+
+    def archive(self, ids: tuple[str, ...]) -> None:
+        """Into the archive; where all are there, out of it."""
+        self._toggle(ids, lambda chat: chat.is_archived, self.archive_requested)
+
+    def _toggle(
+        self, ids: tuple[str, ...], has: Callable[[Conversation], bool], signal: object
+    ) -> None:
+        chats = self._chats(ids)
+        if chats:
+            signal.emit(ids, not all(has(chat) for chat in chats))  # type: ignore[attr-defined]
+
+    def _chats(self, ids: tuple[str, ...]) -> list[Conversation]:
+        found = (self._model.conversation(each) for each in ids)
+        return [chat for chat in found if chat is not None]
+
+    def move_chats(self, ids: tuple[str, ...]) -> FolderDialog | None:
+        """Ask for a folder, then ask for the move."""
+        chats = self._chats(ids)
+        if not chats:
+            return None
+        one = f"Move “{chats[0].title}” to"
+        words = one if len(chats) == 1 else f"Move {len(chats):,} chats to"
+
+        def chosen(folder_id: str | None, new_name: str) -> None:
+            if new_name:
+                self.move_to_new_requested.emit(ids, new_name)
+            else:
+                self.move_requested.emit(ids, folder_id)
+
+        return self._ask_for_folder(words, chosen)
+
+    def move_folder(self, folder_id: str) -> FolderDialog | None:
+        folder = next((each for each in self._model.folders if each.id == folder_id), None)
+        if folder is None:
+            return None
+
+        def chosen(place: str | None, new_name: str) -> None:
+            if not new_name:
+                self.folder_move_requested.emit(folder_id, place)
+
+        return self._ask_for_folder(f"Move “{folder.name}” to", chosen, frozenset({folder_id}))
+
+    def _ask_for_folder(
+        self,
+        words: str,
+        chosen: Callable[[str | None, str], None],
+        left_out: frozenset[str] = frozenset(),
+    ) -> FolderDialog:
+        dialog = FolderDialog(self._theme, self._model.folders, words, chosen, left_out, self)
+        dialog.open()
+        return dialog
+
+    def move_chosen(self) -> None:
+        """The folder under the list's keyboard, or the chosen chats."""
+        row = self.view.current_row()
+        if self.view.hasFocus() and row is not None and row.kind == "folder":
+            self.move_folder(row.id)
+        else:
+            self.move_chats(self.chosen())
+
+    def new_folder(self, parent_id: str | None = None) -> None:
+        self.show_archive(False)
+        self.search_field.clear()
+        self.folder_requested.emit(parent_id)
+
     def rename(self, conversation_id: str) -> None:
-        """Begin to rename the one that the list's keyboard stands on, or the given one."""
-        if not (self.view.hasFocus() and self.view.current_id()):
-            index = self._model.index_of(conversation_id)
-            if not index.isValid():
-                self.search_field.clear()
-                index = self._model.index_of(conversation_id)
-            self.view.setCurrentIndex(index)
+        """Begin to rename what the list's keyboard stands on, or the given chat."""
+        if not (self.view.hasFocus() and self.view.current_row() is not None):
+            self.search_field.clear()
+            chat = self._model.conversation(conversation_id)
+            if chat is not None and chat.is_archived != self._model.is_archive:
+                self.show_archive(chat.is_archived)
+            self.view.setCurrentIndex(self._model.reveal(conversation_id))
         self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.view.rename_current()
+
+    def rename_folder(self, folder_id: str) -> None:
+        """Begin to rename a folder: a new one is named at once."""
+        index = self._model.folder_index(folder_id)
+        if index.isValid():
+            self.view.setCurrentIndex(index)
+            self.view.scrollTo(index)
+            self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self.view.rename_current()
+
+    def _on_bulk_asked(self, name: str) -> None:
+        ids = self.view.chosen_ids()
+        match name:
+            case "pin":
+                self.pin(ids)
+            case "move":
+                self.move_chats(ids)
+            case "archive":
+                self.archive(ids)
+            case "trash":
+                self.trash_requested.emit(ids)
+        self.view.choose_only_current()
+        self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _fill_menu(self, menu: QMenu) -> None:
+        view = self.view
+        ids, row = view.chosen_ids(), view.current_row()
+        folder_id = row.id if row is not None and row.kind == "folder" else ""
+        acts = ListActs(
+            open=lambda: self.open_requested.emit(ids[0]),
+            rename=view.rename_current,
+            pin=lambda: self.pin(ids),
+            move=lambda: self.move_chats(ids),
+            archive=lambda: self.archive(ids),
+            trash=lambda: self.trash_requested.emit(ids),
+            export=lambda: self.export_requested.emit(ids),
+            toggle_folder=lambda: self._model.toggle(folder_id),
+            new_folder=lambda: self.new_folder(folder_id or None),
+            move_folder=lambda: self.move_folder(folder_id),
+            delete_folder=lambda: self.folder_delete_requested.emit(folder_id),
+        )
+        if row is not None and folder_id and not view.chooses_several:
+            fill_for_folder(menu, row, acts)
+        elif self._chats(ids):
+            fill_for_chats(menu, self._chats(ids), acts)
+        else:
+            fill_for_nothing(menu, acts)
+
+    # --- search -------------------------------------------------------------------------
 
     def search(self) -> None:
         self.search_field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search_field.selectAll()
 
-    def _tell_if_empty(self) -> None:
-        needle = self.search_field.text().strip()
-        is_empty = self._model.count() == 0
-        self._empty.setVisible(is_empty)
-        self._empty.setText(
-            f"No chat has “{needle}” in its title." if needle else "Your chats will stand here."
-        )
-
-    # --- search -------------------------------------------------------------------------
+    def show_answer(self, answer: SearchAnswered) -> None:
+        """A page of what was found. The list comes back when the field is empty."""
+        if not self.search_field.text().strip():
+            return
+        self._found.show_page(answer)
+        self._lists.setCurrentWidget(self.results)
+        words = list(answer.problems)
+        if self._found.rowCount() == 0:
+            words.append("Looking further back…" if answer.has_more else "Nothing was found.")
+        self._empty.setText("\n".join(words))
+        self._empty.setVisible(bool(words))
+        if self._found.rowCount() == 0 and answer.has_more:
+            self.search_more_requested.emit()
 
     def _on_search_changed(self, text: str) -> None:
-        self._model.set_filter(text)
-        self._tell_if_empty()
+        if not text.strip():
+            self._found.clear()
+            self._lists.setCurrentWidget(self.view)
+            self._tell()
+        self.search_requested.emit(text)
 
-    def _first(self) -> QModelIndex:
-        indexes = (self._model.index(row) for row in range(self._model.rowCount()))
-        return next((index for index in indexes if index.data(ID_ROLE)), QModelIndex())
+    def _first_hit(self) -> SearchHit | None:
+        index = self._found.index(0)
+        return index.data(Qt.ItemDataRole.UserRole + 1) if index.isValid() else None
 
     def _on_search_entered(self) -> None:
-        first = self._first()
-        if first.isValid() and self.search_field.text().strip():
-            self.open_requested.emit(str(first.data(ID_ROLE)))
+        hit = self._first_hit()
+        if hit is not None and self._lists.currentWidget() is self.results:
+            self.hit_requested.emit(hit)
 
     def _on_list_entered(self) -> None:
-        first = self._first()
-        if first.isValid():
-            self.view.setCurrentIndex(first)
+        if self._lists.currentWidget() is self.results:
+            if self._found.rowCount():
+                self.results.enter()
+        else:
             self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)

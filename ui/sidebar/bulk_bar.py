@@ -1,0 +1,50 @@
+"""What can be done with several chosen chats, below the list while there are several."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from ui.icon_button import IconButton
+from ui.theme import Theme
+
+_ACTS = (
+    ("pin", "push-pin", "Pin the chosen chats"),
+    ("move", "folder", "Move the chosen chats to a folder"),
+    ("archive", "archive-box", "Put the chosen chats into the archive"),
+    ("trash", "trash", "Move the chosen chats to the trash"),
+    ("done", "x", "Choose one only"),
+)
+
+
+class BulkBar(QWidget):
+    """`asked` carries the name of an act: pin, move, archive, trash or done."""
+
+    asked = Signal(str)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName("bulk_bar")
+        self.setAccessibleName("Chosen chats")
+        self._words = QLabel(self)
+        self._words.setProperty("kind", "small")
+        self._row = QHBoxLayout(self)
+        self._row.addWidget(self._words, 1)
+        for name, icon_name, spoken in _ACTS:
+            button = IconButton(theme, icon_name, spoken, parent=self)
+            button.setObjectName(f"bulk_{name}_button")
+            button.clicked.connect(lambda _=False, name=name: self.asked.emit(name))
+            self._row.addWidget(button)
+        theme.changed.connect(self._fit)
+        self._fit()
+        self.hide()
+
+    def show_count(self, count: int) -> None:
+        self._words.setText(f"{count:,} chosen")
+        self.setVisible(count > 1)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setSpacing(0)
+        self._row.setContentsMargins(px(8), px(4), px(10), px(4))

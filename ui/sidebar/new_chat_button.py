@@ -1,0 +1,40 @@
+"""The button that begins a chat."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
+
+from ui.keys import shown_key
+from ui.theme import Theme
+
+NEW_CHAT_KEY = "Ctrl+N"
+
+
+class NewChatButton(QPushButton):
+    """Its words left, its key right."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName("new_chat_button")
+        self.setAccessibleName("New chat")
+        self.setAccessibleDescription(f"Key: {shown_key(NEW_CHAT_KEY)}")
+        self._words = QLabel("New chat", self)
+        self._key = QLabel(shown_key(NEW_CHAT_KEY), self)
+        self._key.setProperty("kind", "dim")
+        row = QHBoxLayout(self)
+        for label in (self._words, self._key):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        row.addWidget(self._words)
+        row.addStretch()
+        row.addWidget(self._key)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        layout = self.layout()
+        assert layout is not None
+        layout.setContentsMargins(px(12), 0, px(12), 0)
+        self.setFixedHeight(px(38))

@@ -86,7 +86,8 @@ def _prepared(raw: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _connection(made: Callable[[], sqlite3.Connection], begin: str) -> Connection:
-    engine = create_engine("sqlite://", creator=made, poolclass=NullPool)
+    # What people wrote is in the parameters: no error may carry it into a log.
+    engine = create_engine("sqlite://", creator=made, poolclass=NullPool, hide_parameters=True)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

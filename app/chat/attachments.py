@@ -179,6 +179,10 @@ class Attachments:
             self._drafts[attachment.conversation_id].remove(attachment)
             self._tell(attachment.conversation_id)
 
+    def forget(self, conversation_id: str) -> None:
+        """A temporary chat is gone, with what its draft held."""
+        self._drafts.pop(conversation_id, None)
+
     def give_back(self, attachments: Iterable[Attachment]) -> None:
         """Of a message that was not sent after all."""
         for attachment in attachments:

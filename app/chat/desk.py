@@ -27,7 +27,6 @@ from app.chat.counting import ContextMeter
 from app.chat.events import (
     EngineStateChanged,
     Noticed,
-    QueuedMessage,
     SettingsChanged,
     StoreStateChanged,
 )
@@ -46,8 +45,11 @@ from app.chat.settings_door import SettingsDoor
 from app.chat.shelf import Shelf
 from app.chat.sidebar_door import SidebarDoor
 from app.chat.surroundings import Emit, Post, Surroundings
+from app.chat.temporary import Stores
 from app.chat.tree import Tree
+from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
+    Device,
     Failed,
     Finished,
     Hello,
@@ -63,7 +65,7 @@ from app.engine.protocol import (
     TokenArrived,
 )
 from app.engine.supervisor import Engine, EngineEvent, StateChanged
-from models.records import Attachment, Conversation, Message, Role, StoreOpened, Weights
+from models.records import Conversation, Message, Role, StoreOpened, Weights
 
 if TYPE_CHECKING:
     from models.store import Store
@@ -83,7 +85,7 @@ _log = logging.getLogger(__name__)
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
 
-class Desk(SidebarDoor, SettingsDoor):
+class Desk(SidebarDoor, SettingsDoor, WritingDoor):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
@@ -108,6 +110,7 @@ class Desk(SidebarDoor, SettingsDoor):
         self._changed_early: dict[str, Any] = {}
         self._sent_early = ""
         self._is_opened = False
+        self._stores: Stores | None = None
         self._read_draft_of = ""
         self._around = Surroundings(
             post=post,
@@ -140,7 +143,7 @@ class Desk(SidebarDoor, SettingsDoor):
         self._presets = Presets(self._around, self._shelf, self._levels)
         self._again = Again(self._around, self._shelf, self._loader, self._replies)
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
-        self._folders = Folders(self._around, self._shelf, self._replies.stop)
+        self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._engine: Engine | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self._replies.show_arrived)
@@ -150,7 +153,8 @@ class Desk(SidebarDoor, SettingsDoor):
     def start(self) -> None:
         """Open the store, start the engine's process, then load what was used last."""
         around = self._around
-        around.store = self._open_store(on_problem=self._on_store_problem)
+        self._stores = Stores(self._open_store(on_problem=self._on_store_problem))
+        around.store = self._stores.as_store()
         self._engine = self._engine_factory(self._inbox.put)
         self._loader.attach(self._engine)
         if self._gguf is not None or self._loader.included is not None:
@@ -274,6 +278,11 @@ class Desk(SidebarDoor, SettingsDoor):
     def log_lines(self) -> list[tuple[str, str]]:
         return self._loader.log_lines()
 
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """What the engine can compute on; nothing before it has started."""
+        return self._loader.devices
+
     # --- conversations --------------------------------------------------------------------------
 
     def new_conversation(self) -> None:
@@ -288,9 +297,12 @@ class Desk(SidebarDoor, SettingsDoor):
     def trash_conversation(self, conversation_id: str) -> None:
         """To the trash, with an undo; a reply in the making there is stopped."""
         if self._may_write():
-            self._queue.leave_in_draft(conversation_id)
-            self._replies.stop(conversation_id)
+            self._end_replies(conversation_id)
             self._shelf.trash(conversation_id)
+
+    def _end_replies(self, conversation_id: str) -> None:
+        self._queue.leave_in_draft(conversation_id)
+        self._replies.stop(conversation_id)
 
     def undo(self, key: str) -> None:
         self._shelf.undo(key)
@@ -425,49 +437,6 @@ class Desk(SidebarDoor, SettingsDoor):
         """Ask what was recorded about each token of a reply; TraceRead answers."""
         self._replies.read_trace(message_id)
 
-    # --- what goes along, and what waits --------------------------------------------------------
-
-    @property
-    def attachments(self) -> tuple[Attachment, ...]:
-        """Of the draft on screen."""
-        return self._attachments.of_draft(self._shelf.open.id)
-
-    @property
-    def queued(self) -> tuple[QueuedMessage, ...]:
-        """What waits for the reply on screen."""
-        return self._queue.of(self._shelf.open.id)
-
-    def attach_text(self, text: str) -> bool:
-        """A long text from the clipboard goes along. False: not taken, it stays a text."""
-        return self._attachments.add_paste(text)
-
-    def attach_files(self, paths: Sequence[str]) -> None:
-        self._attachments.add_files(paths)
-
-    def remove_attachment(self, attachment_id: str) -> None:
-        self._attachments.remove(attachment_id)
-
-    def take_attachment_as_text(self, attachment_id: str) -> str:
-        """It is no attachment any more: its text, for the composer."""
-        return self._attachments.take_as_text(attachment_id)
-
-    def queue_message(self, text: str) -> bool:
-        """Send it when the reply has ended. False: it was not taken."""
-        return self._may_write() and self._queue.add(text)
-
-    def edit_queued(self, message_id: str) -> None:
-        self._queue.edit(message_id)
-
-    def change_queued(self, message_id: str, text: str) -> None:
-        self._queue.change(message_id, text)
-
-    def remove_queued(self, message_id: str) -> None:
-        self._queue.remove(message_id)
-
-    def send_queued(self) -> None:
-        """Go on with what waits after a reply that failed."""
-        self._queue.send_next(self._shelf.open.id)
-
     # --- weights --------------------------------------------------------------------------------
 
     def load_weights(self, path: str) -> None:
@@ -575,7 +544,7 @@ class Desk(SidebarDoor, SettingsDoor):
             case Note():
                 self._replies.take_note(event)
             case Hello():
-                self._loader.say(event.notes)
+                self._loader.take_hello(event)
             case Finished() | Stopped() | Failed():
                 self._take_ending(event)
 

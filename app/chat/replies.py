@@ -418,6 +418,15 @@ class Replies:
         if reply.request_id is not None:
             self._loader.engine.stop(reply.request_id)
 
+    def forget(self, conversation_id: str) -> None:
+        """A temporary conversation is gone: what is still written of it is dropped."""
+        self.stop(conversation_id)
+        for reply in tuple(self._replies_in(conversation_id)):
+            self._around.alarms.cancel(f"save {reply.message.id}")
+            del self._growing[reply.message.id]
+            if reply.request_id is not None:
+                self._requests.pop(reply.request_id, None)
+
     def close(self) -> None:
         """The app closes: what has arrived is saved, marked as interrupted."""
         for reply in self._growing.values():

@@ -39,6 +39,7 @@ from models.store import Store
 
 DRAFT_DELAY_S: Final = 0.4
 MAX_TITLE_LENGTH: Final = 200
+TEMPORARY_TITLE: Final = "Temporary chat"
 FIRST_PART: Final = 200
 """So many messages of a path are read before it is shown."""
 PART: Final = 500
@@ -70,6 +71,7 @@ class Shelf:
         self._undo: dict[str, Callable[[], None]] = {}
         self._draft: str | None = None
         self._typed = ""
+        self.temporary_id = ""
         self.queued_text: Callable[[str], str] = lambda _conversation_id: ""
         self.open = _fresh()
 
@@ -77,10 +79,9 @@ class Shelf:
 
     @property
     def conversations(self) -> tuple[Conversation, ...]:
-        """Pinned first, then the newest activity."""
-        return tuple(
-            sorted(self._listed.values(), key=lambda c: (c.is_pinned, c.updated_at), reverse=True)
-        )
+        """Pinned first, then the newest activity. A temporary one is in no list."""
+        listed = (c for c in self._listed.values() if c.id != self.temporary_id)
+        return tuple(sorted(listed, key=lambda c: (c.is_pinned, c.updated_at), reverse=True))
 
     @property
     def path(self) -> tuple[Message, ...]:
@@ -134,6 +135,24 @@ class Shelf:
         self.flush_draft()
         self._show(_fresh(), ())
         self._remember("")
+
+    def open_temporary(self) -> str:
+        """Show an empty conversation that is never written; its id. There is one at a time."""
+        self.flush_draft()
+        fresh = dataclasses.replace(_fresh(), title=TEMPORARY_TITLE, is_titled_by_user=True)
+        self.temporary_id = fresh.id
+        self._show(fresh, ())
+        self._remember("")
+        return fresh.id
+
+    def drop_temporary(self) -> None:
+        """The temporary conversation is gone, also from the screen."""
+        dropped, self.temporary_id = self.temporary_id, ""
+        self._listed.pop(dropped, None)
+        if self.open.id == dropped:
+            self._draft = None
+            self._show(_fresh(), ())
+            self._remember("")
 
     def open_stored(
         self,
@@ -229,6 +248,8 @@ class Shelf:
 
     def _remember(self, conversation_id: str) -> None:
         """Which conversation is shown at the next start."""
+        if conversation_id == self.temporary_id:
+            conversation_id = ""
         if self._around.can_write and self._around.store is not None:
             self._around.saved(self._store.set_setting("last_conversation_id", conversation_id))
 

@@ -1,0 +1,104 @@
+"""The part of the desk that is used while writing: attachments, the queue, the temporary chat.
+
+It only delegates; `app.chat.desk` tells what holds for every method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.chat.attachments import Attachments
+from app.chat.events import QueuedMessage
+from app.chat.queue import MessageQueue
+from app.chat.replies import Replies
+from app.chat.shelf import Shelf
+from app.chat.temporary import Stores
+from models.records import Attachment
+
+
+class WritingDoor:
+    """Mixed into `Desk`, which makes what is declared here."""
+
+    _shelf: Shelf
+    _attachments: Attachments
+    _queue: MessageQueue
+    _replies: Replies
+    _stores: Stores | None
+
+    def _may_write(self) -> bool:
+        raise NotImplementedError
+
+    # --- what goes along, and what waits --------------------------------------------------------
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Of the draft on screen."""
+        return self._attachments.of_draft(self._shelf.open.id)
+
+    @property
+    def queued(self) -> tuple[QueuedMessage, ...]:
+        """What waits for the reply on screen."""
+        return self._queue.of(self._shelf.open.id)
+
+    def attach_text(self, text: str) -> bool:
+        """A long text from the clipboard goes along. False: not taken, it stays a text."""
+        return self._attachments.add_paste(text)
+
+    def attach_files(self, paths: Sequence[str]) -> None:
+        self._attachments.add_files(paths)
+
+    def remove_attachment(self, attachment_id: str) -> None:
+        self._attachments.remove(attachment_id)
+
+    def take_attachment_as_text(self, attachment_id: str) -> str:
+        """It is no attachment any more: its text, for the composer."""
+        return self._attachments.take_as_text(attachment_id)
+
+    def queue_message(self, text: str) -> bool:
+        """Send it when the reply has ended. False: it was not taken."""
+        return self._may_write() and self._queue.add(text)
+
+    def edit_queued(self, message_id: str) -> None:
+        self._queue.edit(message_id)
+
+    def change_queued(self, message_id: str, text: str) -> None:
+        self._queue.change(message_id, text)
+
+    def remove_queued(self, message_id: str) -> None:
+        self._queue.remove(message_id)
+
+    def send_queued(self) -> None:
+        """Go on with what waits after a reply that failed."""
+        self._queue.send_next(self._shelf.open.id)
+
+    # --- the temporary chat ---------------------------------------------------------------------
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the open conversation is the one that is never written."""
+        return self._shelf.open.id == self._shelf.temporary_id
+
+    @property
+    def has_temporary(self) -> bool:
+        """Whether there is a temporary chat that holds something."""
+        return self._shelf.is_stored(self._shelf.temporary_id)
+
+    def open_temporary(self) -> None:
+        """Show the temporary chat: the one that there is, or a new one."""
+        if not self._may_write() or self.is_temporary or self._stores is None:
+            return
+        if self.has_temporary:
+            self._shelf.open_stored(self._shelf.temporary_id)
+        else:
+            self._stores.begin_temporary(self._shelf.open_temporary())
+
+    def end_temporary(self) -> None:
+        """The temporary chat is gone, and a reply that is written in it."""
+        ended = self._shelf.temporary_id
+        if not ended or self._stores is None:
+            return
+        self._queue.leave_in_draft(ended)
+        self._replies.forget(ended)
+        self._attachments.forget(ended)
+        self._shelf.drop_temporary()
+        self._stores.end_temporary()

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
 from app.chat.settings import SettingRefused, Settings, changed
-from app.engine.protocol import Loaded, MemoryPart
+from app.engine.protocol import Device, Loaded, MemoryPart
 from models.records import Conversation, Folder, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -66,6 +66,8 @@ class FakeDesk:
         self.engine_state = EngineStateChanged("stopped")
         self.settings = Settings()
         self.is_generating = False
+        self.offline = False
+        self.devices: tuple[Device, ...] = ()
         self.is_waiting = False
         self.weights: list[Weights] = []
         self.takes_messages = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.engine.protocol import Loaded
+from app.engine.protocol import Device, Loaded
 
 _QUANTISATION = re.compile(
     r"\b((?:I?Q|TQ|MXFP)\d\w*|BF16|F16|F32|F64)\b(?: - (Small|Medium|Large|Extra small))?"
@@ -25,6 +25,15 @@ def size_text(size_bytes: int) -> str:
     if size_bytes >= 1_000_000:
         return f"{size_bytes / 1e6:.0f} MB"
     return f"{max(1, round(size_bytes / 1e3))} kB" if size_bytes else "0 kB"
+
+
+def known_device_text(device: Device) -> str:
+    """A device in one line: `CPU: AMD EPYC, 12.3 of 32.0 GB free`."""
+    text = f"{device.name}: {device.description}" if device.description else device.name
+    if not device.total_bytes:
+        return text
+    free, total = device.free_bytes / 1e9, device.total_bytes / 1e9
+    return f"{text}, {free:.1f} of {total:.1f} GB free"
 
 
 def memory_text(size_bytes: int) -> str:

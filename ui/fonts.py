@@ -1,11 +1,12 @@
 """The two type families: the system's interface font and its fixed-pitch font.
 
-Sizes are pixels at 100 %: three of them, and no others. Figures are tabular, so that a
-counting number does not dance.
+Sizes are pixels at 100 %: interface, reading and small, and no others. The user may choose other
+families and sizes (`Choice`). Figures are tabular, so that a counting number does not dance.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from PySide6.QtGui import QFont, QFontDatabase
@@ -39,10 +40,28 @@ def mono_family() -> str:
     return _family(QFontDatabase.SystemFont.FixedFont, _MONO_CHOICES)
 
 
-def text_font(size_px: float, *, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user chose: families (empty: the system's) and sizes in pixels at 100 %."""
+
+    text: str = ""
+    reading: str = ""
+    mono: str = ""
+    text_px: int = TEXT_PX
+    reading_px: int = REPLY_PX
+
+    @property
+    def small_px(self) -> int:
+        """Figures and captions, in the same proportion to the interface."""
+        return max(9, round(self.text_px * SMALL_PX / TEXT_PX))
+
+
+def text_font(
+    size_px: float, *, weight: QFont.Weight = QFont.Weight.Normal, family: str = ""
+) -> QFont:
     """The interface font with tabular figures, and letters as they were written: "-->" would
     become an arrow."""
-    font = QFont(text_family())
+    font = QFont(family or text_family())
     font.setPixelSize(max(1, round(size_px)))
     font.setWeight(weight)
     font.setFeature(QFont.Tag("tnum"), 1)
@@ -50,9 +69,9 @@ def text_font(size_px: float, *, weight: QFont.Weight = QFont.Weight.Normal) -> 
     return font
 
 
-def mono_font(size_px: float) -> QFont:
+def mono_font(size_px: float, family: str = "") -> QFont:
     """The fixed-pitch font, without ligatures: code is shown letter by letter."""
-    font = QFont(mono_family())
+    font = QFont(family or mono_family())
     font.setFeature(QFont.Tag("calt"), 0)
     font.setFeature(QFont.Tag("liga"), 0)
     font.setStyleHint(QFont.StyleHint.Monospace)

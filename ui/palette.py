@@ -122,7 +122,7 @@ class RowDelegate(QStyledItemDelegate):
         if not text:
             return 0
         metrics = QFontMetrics(font)
-        width = min(metrics.horizontalAdvance(text), rect.width() * 3 // 5)
+        width = min(metrics.horizontalAdvance(text) + px(2), rect.width() * 3 // 5)
         text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
         painter.setFont(font)
         painter.setPen(QColor(self._theme.colors.dim))

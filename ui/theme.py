@@ -7,7 +7,7 @@ through `px`; nothing here needs a restart (`changed` says when to ask again).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,8 +126,14 @@ class Theme(QObject):
 
     changed = Signal()
 
-    def __init__(self, mode: str = "system", zoom_percent: int = 100) -> None:
+    def __init__(
+        self,
+        mode: str = "system",
+        zoom_percent: int = 100,
+        chosen: fonts.Choice = fonts.Choice(),  # noqa: B008 - frozen
+    ) -> None:
         super().__init__()
+        self._chosen = chosen
         self._mode = mode if mode in MODES else "system"
         self._zoom_percent = _clamped(zoom_percent)
         self._colors = self._choose()
@@ -140,7 +146,9 @@ class Theme(QObject):
         """The theme that was last used, as far as `look` says something that can be."""
         mode, percent = look.get("theme"), look.get("zoom_percent")
         return cls(
-            mode if mode in MODES else "system", percent if isinstance(percent, int) else 100
+            mode if mode in MODES else "system",
+            percent if isinstance(percent, int) else 100,
+            _chosen_fonts(look.get),
         )
 
     @property
@@ -165,26 +173,52 @@ class Theme(QObject):
         scaled = round(length * self.scale)
         return max(1, scaled) if length > 0 else scaled
 
+    @property
+    def small_px(self) -> int:
+        """The size of figures and captions at 100 %."""
+        return self._chosen.small_px
+
+    @property
+    def reading_px(self) -> int:
+        """The size of what people read at 100 %."""
+        return self._chosen.reading_px
+
     def font_text(self, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-        """14 px: the interface."""
-        return fonts.text_font(fonts.TEXT_PX * self.scale, weight=weight)
+        """The interface: 14 px unless the user chose otherwise."""
+        chosen = self._chosen
+        return fonts.text_font(chosen.text_px * self.scale, weight=weight, family=chosen.text)
 
     def font_reply(self, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-        """15 px: what people read."""
-        return fonts.text_font(fonts.REPLY_PX * self.scale, weight=weight)
+        """What people read: 15 px."""
+        return self._reading(fonts.REPLY_PX, weight)
 
     def font_heading(self, level: int) -> QFont:
         """Level 1 is the largest; from the fourth on they are as large as the text."""
         size = fonts.HEADING_PX[min(level, len(fonts.HEADING_PX)) - 1]
-        return fonts.text_font(size * self.scale, weight=QFont.Weight.DemiBold)
+        return self._reading(size, QFont.Weight.DemiBold)
 
     def font_small(self, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-        """12 px: figures and captions."""
-        return fonts.text_font(fonts.SMALL_PX * self.scale, weight=weight)
+        """Figures and captions: 12 px."""
+        chosen = self._chosen
+        return fonts.text_font(chosen.small_px * self.scale, weight=weight, family=chosen.text)
 
     def font_mono(self, size_px: float = fonts.TEXT_PX) -> QFont:
-        """The fixed-pitch font; `size_px` is the size at 100 %."""
-        return fonts.mono_font(size_px * self.scale)
+        """The fixed-pitch font; `size_px` is the size at 100 % beside a reply of usual size."""
+        size = size_px * self._chosen.reading_px / fonts.REPLY_PX
+        return fonts.mono_font(size * self.scale, self._chosen.mono)
+
+    def _reading(self, size_px: float, weight: QFont.Weight) -> QFont:
+        chosen = self._chosen
+        size = size_px * chosen.reading_px / fonts.REPLY_PX
+        family = chosen.reading or chosen.text
+        return fonts.text_font(size * self.scale, weight=weight, family=family)
+
+    def set_fonts(self, settings: object) -> None:
+        """Take over families and sizes from the user's settings."""
+        chosen = _chosen_fonts(lambda name: getattr(settings, name))
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self.changed.emit()
 
     def set_mode(self, mode: str) -> None:
         """mode: system, light or dark. Raises ValueError for anything else."""
@@ -247,6 +281,16 @@ class Theme(QObject):
 
     def _on_system_changed(self) -> None:
         self._refresh()
+
+
+def _chosen_fonts(value_of: Callable[[str], Any]) -> fonts.Choice:
+    """Families and sizes by the names of their settings; what cannot be is as usual."""
+    families = [value_of(name) for name in ("font_text", "font_reading", "font_mono")]
+    text, reading, mono = (each if isinstance(each, str) else "" for each in families)
+    sizes = [value_of(name) for name in ("text_px", "reading_px")]
+    is_usable = all(type(size) is int and 8 <= size <= 60 for size in sizes)
+    text_px, reading_px = sizes if is_usable else (fonts.TEXT_PX, fonts.REPLY_PX)
+    return fonts.Choice(text, reading, mono, text_px, reading_px)
 
 
 def _clamped(percent: int) -> int:

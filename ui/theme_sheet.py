@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ui import fonts
-
 if TYPE_CHECKING:
     from ui.theme import Theme
 
@@ -33,16 +31,16 @@ def _planes(theme: Theme) -> str:
     QSplitter::handle {{ background: {c.line}; }}
     QToolTip {{
         background: {c.card}; color: {c.ink}; border: 1px solid {c.line};
-        padding: {theme.px(4)}px {theme.px(8)}px; font-size: {_size(theme, fonts.SMALL_PX)};
+        padding: {theme.px(4)}px {theme.px(8)}px; font-size: {_size(theme, theme.small_px)};
     }}"""
 
 
 def _labels(theme: Theme) -> str:
     c = theme.colors
-    small = _size(theme, fonts.SMALL_PX)
+    small = _size(theme, theme.small_px)
     return f"""
     QLabel {{ color: {c.ink}; background: transparent; }}
-    QLabel[kind="title"] {{ font-size: {_size(theme, fonts.REPLY_PX)}; font-weight: 600; }}
+    QLabel[kind="title"] {{ font-size: {_size(theme, theme.reading_px)}; font-weight: 600; }}
     QLabel[kind="dim"] {{ color: {c.dim}; }}
     QLabel[kind="small"] {{ color: {c.dim}; font-size: {small}; }}
     QLabel[kind="error"] {{ color: {c.error}; }}
@@ -79,6 +77,7 @@ def _buttons(theme: Theme) -> str:
     *[kind="quiet"]:hover {{ background: {c.hover}; }}
     *[kind="quiet"]:pressed, *[kind="quiet"]:checked {{ background: {c.accent_tone}; }}
     *[kind="quiet"]:focus {{ border: 1px solid {c.accent}; }}
+    *[kind="quiet"]:disabled {{ background: transparent; }}
     *[kind="chip"] {{ border-radius: {theme.px(14)}px; padding: {theme.px(4)}px {theme.px(12)}px; }}
     *[kind="danger"] {{ color: {c.error}; }}"""
 

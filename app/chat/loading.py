@@ -21,7 +21,17 @@ from app.chat.file_check import Check, refusal_of
 from app.chat.prompts import clean_message, is_encodable
 from app.chat.resolved import resolve
 from app.chat.surroundings import Surroundings, now
-from app.engine.protocol import Failed, Loaded, LoadOptions, Log, Progress, SetThreads, Stopped
+from app.engine.protocol import (
+    Device,
+    Failed,
+    Hello,
+    Loaded,
+    LoadOptions,
+    Log,
+    Progress,
+    SetThreads,
+    Stopped,
+)
 from app.engine.supervisor import Engine, EngineState, StateChanged
 from app.gguf import starter
 from models.records import Weights
@@ -82,6 +92,7 @@ class Loader:
         self._last_loaded: Loaded | None = None
         self._said: set[str] = set()
         self.state = EngineStateChanged("stopped")
+        self.devices: tuple[Device, ...] = ()
 
     # --- what is there --------------------------------------------------------------------------
 
@@ -307,6 +318,11 @@ class Loader:
             self._failed = event
         elif isinstance(event, Failed):
             self._around.emit(Noticed("error", event.sentence))
+
+    def take_hello(self, hello: Hello) -> None:
+        """An engine has started: what it can compute on, and what it notes about itself."""
+        self.devices = tuple(hello.devices)
+        self.say(hello.notes)
 
     def say(self, notes: list[str]) -> None:
         """Tell the user what the engine notes about itself or the weights, each once."""

@@ -5,7 +5,7 @@
     temperature t=0.8
     dist
 
-Values are JSON; what stands at its default may be left out.
+Values are JSON; what stands at its default may be left out, and is where that is common.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ class ChainField(TextField):
         return [stage_of(line) for line in text.splitlines() if line.strip()]
 
 
+_SELDOM = frozenset({"min_keep", "frequency", "presence", "breakers", "exponent", "m"})
+
+
 def lines_of(chain: Iterable[Stage | Mapping[str, Any]]) -> list[str]:
-    """A line for each stage, without what is at its default."""
+    """A line for each stage, without what is seldom changed and is not."""
     lines = []
     for each in chain:
         values = as_stored(each) if isinstance(each, Stage) else each
@@ -47,7 +50,7 @@ def lines_of(chain: Iterable[Stage | Mapping[str, Any]]) -> list[str]:
         words = [
             f"{name}={json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
             for name, value in values.items()
-            if name != STAGE and value != usual.get(name, ...)
+            if name != STAGE and not (name in _SELDOM and value == usual.get(name, ...))
         ]
         lines.append(" ".join([str(values[STAGE]), *words]))
     return lines

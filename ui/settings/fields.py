@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtGui import QFocusEvent, QFontDatabase, QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QComboBox,
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
@@ -115,7 +116,7 @@ class ChoiceField(QWidget):
             button = QPushButton(text, self)
             button.setCheckable(True)
             button.setObjectName(f"choice_{value}")
-            button.clicked.connect(lambda _=False, value=value: self.changed_by_user.emit(value))
+            button.clicked.connect(lambda _=False, value=value: self._tell(value))
             self._group.addButton(button)
             self._buttons[value] = button
             self._row.addWidget(button, 1)
@@ -127,6 +128,13 @@ class ChoiceField(QWidget):
         px = self._theme.px
         self._row.setSpacing(px(4))
         self.setStyleSheet(f"QPushButton {{ padding: {px(6)}px {px(4)}px; }}")
+
+    def _tell(self, value: str) -> None:
+        self.changed_by_user.emit(self._told(value))
+
+    def _told(self, value: str) -> object:
+        """A choice as the setting has it."""
+        return value
 
     def name_choices(self, label: str) -> None:
         for button in self._buttons.values():
@@ -140,6 +148,66 @@ class ChoiceField(QWidget):
 
     def value(self) -> object:
         return next((key for key, each in self._buttons.items() if each.isChecked()), "")
+
+
+class SwitchField(ChoiceField):
+    """Off or on."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, [("off", "Off"), ("on", "On")], parent)
+
+    def show_value(self, value: object) -> None:
+        super().show_value("on" if value else "off")
+
+    def value(self) -> object:
+        return super().value() == "on"
+
+    def _told(self, value: str) -> object:
+        return value == "on"
+
+
+class FontField(QComboBox):
+    """A family of type, or the system's own (an empty name). Families are listed when it is
+    first opened or shown a value."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(self, *, is_mono: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._is_mono = is_mono
+        self.addItem("The system's", "")
+        self.setMaxVisibleItems(12)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+        self.activated.connect(lambda _: self.changed_by_user.emit(self.value()))
+
+    def _fill(self) -> None:
+        if self.count() > 1:
+            return
+        for family in QFontDatabase.families():
+            is_fitting = not self._is_mono or QFontDatabase.isFixedPitch(family)
+            if is_fitting and not QFontDatabase.isPrivateFamily(family):
+                self.addItem(family, family)
+
+    def show_value(self, value: object) -> None:
+        if value:
+            self._fill()
+        place = self.findData(value)
+        if place < 0:  # a family that is not installed here (any more)
+            self.addItem(f"{value} (not installed)", value)
+            place = self.count() - 1
+        self.setCurrentIndex(place)
+
+    def value(self) -> object:
+        return self.currentData()
+
+    def showPopup(self) -> None:  # noqa: N802
+        self._fill()
+        super().showPopup()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self._fill()  # the arrow keys choose without opening it
+        super().focusInEvent(event)
 
 
 class TextField(QPlainTextEdit):
@@ -224,4 +292,4 @@ def _number_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-Field = NumberField | ChoiceField | TextField
+Field = NumberField | ChoiceField | FontField | TextField

@@ -28,7 +28,14 @@ from app.chat.settings import SettingRefused, as_stored, checked
 from models.records import Message
 from ui.icon_button import IconButton
 from ui.settings.chain_field import ChainField, lines_of
-from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
+from ui.settings.fields import (
+    ChoiceField,
+    Field,
+    LinesField,
+    NumberField,
+    SwitchField,
+    TextField,
+)
 from ui.settings.rows import Page, SettingRow
 from ui.theme import Theme
 
@@ -38,7 +45,6 @@ if TYPE_CHECKING:
 
 SIZE_PX = (720, 660)
 LEVEL_WORDS = {"app": "App", "weights": "Weights", "chat": "Chat", "message": "Reply"}
-SWITCHES = frozenset({"repeatable", "ban_end_token"})
 NO_PRESET = "No preset"
 MAX_SHOWN = 40
 
@@ -181,7 +187,7 @@ class LevelsWindow(QWidget):
             self._row(
                 "seed", "Seed", whole(is_whole=True, automatic=None, placeholder="New each time")
             ),
-            self._row("repeatable", "Repeatable", self._switch()),
+            self._row("repeatable", "Repeatable", SwitchField(self._theme, self)),
         )
         page.add_card(
             self._row(
@@ -192,7 +198,7 @@ class LevelsWindow(QWidget):
             self._row("min_tokens", "Minimum tokens", whole(is_whole=True, step=16)),
             self._row("stop_strings", "Stop strings", LinesField()),
             self._row("banned_strings", "Banned strings", LinesField()),
-            self._row("ban_end_token", "Go on past the end", self._switch()),
+            self._row("ban_end_token", "Go on past the end", SwitchField(self._theme, self)),
             self._row(
                 "context_policy",
                 "When the context is full",
@@ -210,9 +216,6 @@ class LevelsWindow(QWidget):
             self._row("n_gpu_layers", "Layers on the device", whole(automatic=-1, **automatic)),
         )
         return page
-
-    def _switch(self) -> ChoiceField:
-        return ChoiceField(self._theme, [("off", "Off"), ("on", "On")], self)
 
     def _row(self, name: str, label: str, field: Field) -> SettingRow:
         row = SettingRow(self._theme, name, label, " ", field, self._apply, self)
@@ -261,7 +264,7 @@ class LevelsWindow(QWidget):
             self._show_value(row, shown_value(found.settings, name))
             is_settable = self._level != "chat" or name not in LOADING
             row.field.setEnabled(is_settable)
-            self._resets[name].setEnabled(name in own and is_settable)
+            self._resets[name].setVisible(name in own and is_settable)
             self._resets[name].setToolTip(f"Let the level below {LEVEL_WORDS[self._level]} speak")
 
     def _show_reply_values(self, reply: Message) -> None:
@@ -278,14 +281,12 @@ class LevelsWindow(QWidget):
             row.show_hint(f"Changed, over {value}" if is_changed else f"{words}: {value}")
             self._show_value(row, shown_value(found.settings, name))
             row.field.setEnabled(not refusal)
-            self._resets[name].setEnabled(is_changed)
+            self._resets[name].setVisible(is_changed)
             self._resets[name].setToolTip("As the reply had it")
         self.again_button.setEnabled(not refusal)
         self.answer_button.setEnabled(not refusal and bool(self._changes))
 
     def _show_value(self, row: SettingRow, value: Any) -> None:
-        if row.name in SWITCHES:
-            value = "on" if value else "off"
         if row.name in IN_CHAIN and isinstance(row.field, NumberField):
             row.field.setPlaceholderText("Not in the chain" if value is None else "")
         row.show_value(value)
@@ -305,8 +306,6 @@ class LevelsWindow(QWidget):
 
     def _apply(self, name: str, value: object) -> str:
         """Set a value at the chosen level, or return why it is refused."""
-        if name in SWITCHES:
-            value = value == "on"
         try:
             value = as_stored(checked(name, value))
         except SettingRefused as refused:

@@ -64,8 +64,10 @@ class SettingRow(QWidget):
         words.setSpacing(2)
         words.addWidget(self._label)
         words.addWidget(self._hint)
+        self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._head.addLayout(words, 1)
         self._pair = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._pair.addLayout(words, 1)
+        self._pair.addLayout(self._head, 1)
         self._pair.addWidget(self.field, 0, Qt.AlignmentFlag.AlignVCenter)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -113,8 +115,12 @@ class SettingRow(QWidget):
                 self.field.setAccessibleDescription(text)
 
     def add_beside(self, widget: QWidget) -> None:
-        """One more control, right of the field."""
-        self._pair.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+        """One more control, right of the field, or of the words over a wide one."""
+        policy = widget.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        widget.setSizePolicy(policy)
+        row = self._head if self._is_wide_field else self._pair
+        row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def refuse(self, sentence: str) -> None:
         """Say why a value does not fit; nothing takes it back."""

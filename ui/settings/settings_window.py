@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt, QUrl
+from PySide6.QtCore import QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QCloseEvent, QDesktopServices, QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -19,9 +19,18 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import SettingsChanged
 from app.chat.settings import SettingRefused, Settings, checked
-from ui.figures import loaded_details
+from ui.figures import known_device_text, loaded_details
 from ui.log_view import LogView
-from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
+from ui.settings.chain_field import ChainField
+from ui.settings.fields import (
+    ChoiceField,
+    Field,
+    FontField,
+    LinesField,
+    NumberField,
+    SwitchField,
+    TextField,
+)
 from ui.settings.rows import Page, SettingRow
 from ui.theme import Theme
 
@@ -39,11 +48,16 @@ SAMPLING_SETTINGS = (
     "repeat_penalty",
     "repeat_last_n",
     "seed",
+    "chain",
+    "repeatable",
 )
 
 
 class SettingsWindow(QWidget):
     """Closing hides it; `show_page` brings it back where it was asked for."""
+
+    levels_requested = Signal()
+    presets_requested = Signal()
 
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
@@ -120,6 +134,23 @@ class SettingsWindow(QWidget):
                 "Zoom",
                 "Percent, 80 to 300. Ctrl + and Ctrl − change it anywhere, Ctrl 0 resets it.",
                 NumberField(is_whole=True, step=10),
+            ),
+        )
+        page.add_card(
+            self._row("font_text", "Interface font", "Lists, buttons, figures.", FontField()),
+            self._row("font_reading", "Reading font", "Messages.", FontField()),
+            self._row("font_mono", "Monospaced font", "Code.", FontField(is_mono=True)),
+            self._row(
+                "text_px",
+                "Interface size",
+                "Pixels at 100 %: 10 to 28.",
+                NumberField(is_whole=True),
+            ),
+            self._row(
+                "reading_px",
+                "Reading size",
+                "Pixels at 100 %: 10 to 40. Code and headings keep their proportion.",
+                NumberField(is_whole=True),
             ),
         )
         return page
@@ -213,6 +244,28 @@ class SettingsWindow(QWidget):
                 number(is_whole=True, automatic=None, placeholder="New each time"),
             ),
         )
+        page.add_card(
+            self._row(
+                "chain",
+                "Sampling chain",
+                "All stages in their order, one a line. Empty: the usual chain of the above.",
+                ChainField(),
+            ),
+            self._row(
+                "repeatable",
+                "Repeatable",
+                "The same seed then gives the same reply to the last token. Slower.",
+                SwitchField(self._theme, self),
+            ),
+        )
+        self.levels_button = self._button("Settings of this chat", "open_levels_button")
+        self.levels_button.clicked.connect(self.levels_requested)
+        self.presets_button = self._button("Presets", "open_presets_button")
+        self.presets_button.clicked.connect(self.presets_requested)
+        page.add_card(
+            _beside("A chat or weights may say otherwise.", self.levels_button, self),
+            _beside("Keep such settings under a name.", self.presets_button, self),
+        )
         self.defaults_button = self._button("Restore defaults", "sampling_defaults_button")
         self.defaults_button.clicked.connect(self._on_defaults)
         page.add_card(
@@ -259,6 +312,10 @@ class SettingsWindow(QWidget):
             "A number of threads counts at once, the rest when weights are loaded again."
         )
         page.add_card(_beside(self.reload_words, self.reload_button, self))
+        self.devices_label = _small("", self)
+        self.devices_label.setObjectName("devices")
+        self.devices_label.setAccessibleName("Devices of this machine")
+        page.add_card(QLabel("Devices of this machine", self), self.devices_label)
         page.add_card(QLabel("Loaded now", self), self.loaded_label)
         return page
 
@@ -274,7 +331,30 @@ class SettingsWindow(QWidget):
             QLabel("Data folder", self),
             self.folder_field,
             _beside("Chats and settings lie here and nowhere else.", open_button, self),
+            _small(
+                "To move it: quit, move the folder, and start with --data-dir or with the "
+                "environment variable CUTAWAY_DATA_DIR.",
+                self,
+            ),
         )
+        self.offline_field = SwitchField(self._theme, self)
+        page.add_card(
+            self._row(
+                "trash_days",
+                "Days in the trash",
+                "Older things are then deleted for good. 0: never by itself.",
+                NumberField(is_whole=True, step=5),
+            ),
+            self._row(
+                "offline",
+                "Offline",
+                "Cutaway connects to nothing by itself. On, it never will, whatever is asked.",
+                self.offline_field,
+            ),
+        )
+        if self._desk.offline:
+            self._rows["offline"].show_hint("Switched on by --offline for this run.")
+            self.offline_field.setEnabled(False)
         return page
 
     def _button(self, text: str, name: str) -> QPushButton:
@@ -320,6 +400,10 @@ class SettingsWindow(QWidget):
         loaded = self._desk.engine_state.loaded
         self.reload_button.setEnabled(loaded is not None)
         self.loaded_label.setText(loaded_details(loaded) if loaded else "No weights.")
+        self.devices_label.setText(
+            "\n".join(map(known_device_text, self._desk.devices))
+            or "Known once the engine has started."
+        )
 
     def _on_open_folder(self) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._desk.data_dir)))
@@ -361,9 +445,13 @@ def _beside(words: str, button: QPushButton, parent: QWidget) -> QWidget:
     widget = QWidget(parent)
     row = QHBoxLayout(widget)
     row.setContentsMargins(0, 0, 0, 0)
-    label = QLabel(words, widget)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    row.addWidget(label, 1)
+    row.addWidget(_small(words, widget), 1)
     row.addWidget(button)
     return widget
+
+
+def _small(words: str, parent: QWidget) -> QLabel:
+    label = QLabel(words, parent)
+    label.setProperty("kind", "small")
+    label.setWordWrap(True)
+    return label

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFileDialog,
     QFrame,
     QHBoxLayout,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 SIZE_PX = (720, 520)
 LIST_PX = 220
+STACK_BELOW_PX = 560
 EMPTY = "No presets. “New” makes one of what counts in the open chat."
 NAMES = {
     "system_prompt": "System prompt",
@@ -106,7 +108,9 @@ class PresetsWindow(QWidget):
     def _build(self) -> None:
         self.new_button = self._button("New", "Make a preset of this chat", self._on_new)
         self.import_button = self._button("Import…", "Import a preset file", self._on_import)
-        left = QVBoxLayout()
+        self._left = QWidget(self)
+        left = QVBoxLayout(self._left)
+        left.setContentsMargins(0, 0, 0, 0)
         left.addWidget(self.list, 1)
         row = QHBoxLayout()
         row.addWidget(self.new_button)
@@ -132,6 +136,7 @@ class PresetsWindow(QWidget):
         scroll.setWidgetResizable(True)
         scroll.setWidget(self.content)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.viewport().setAutoFillBackground(False)
         self.content.setAutoFillBackground(False)
         self._right = QVBoxLayout(self._card)
@@ -145,8 +150,8 @@ class PresetsWindow(QWidget):
         for button in self._chosen_buttons:
             self._flow.addWidget(button)
         self._right.addWidget(box)
-        self._columns = QHBoxLayout(self)
-        self._columns.addLayout(left)
+        self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._columns.addWidget(self._left)
         self._columns.addWidget(self._card, 1)
 
     def _button(self, text: str, spoken: str, act: Callable[[], object]) -> QPushButton:
@@ -191,6 +196,7 @@ class PresetsWindow(QWidget):
         preset = self._chosen()
         self.name_field.setEnabled(preset is not None)
         self.name_field.setText(preset.name if preset else "")
+        self.name_field.setCursorPosition(0)
         self.content.setText(content_words(preset) if preset else EMPTY)
         for button in self._chosen_buttons:
             button.setEnabled(preset is not None)
@@ -286,7 +292,22 @@ class PresetsWindow(QWidget):
         self._right.setContentsMargins(px(16), px(14), px(16), px(14))
         self._right.setSpacing(px(12))
         self._flow.setSpacing(px(8))
-        self.list.setFixedWidth(px(LIST_PX))
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Side by side where there is room, else the list above."""
+        px, most = self._theme.px, 16_777_215
+        is_narrow = self.width() < px(STACK_BELOW_PX)
+        direction = QBoxLayout.Direction
+        self._columns.setDirection(direction.TopToBottom if is_narrow else direction.LeftToRight)
+        self._left.setMaximumSize(
+            most if is_narrow else px(LIST_PX), px(180) if is_narrow else most
+        )
+        self._left.setMinimumWidth(0 if is_narrow else px(LIST_PX))
 
 
 def content_words(preset: Preset) -> str:

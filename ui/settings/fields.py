@@ -13,7 +13,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QFontDatabase, QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QComboBox,
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.combo import Combo
 from ui.theme import Theme
 
 APPLY_AFTER_MS = 600
@@ -166,19 +166,19 @@ class SwitchField(ChoiceField):
         return value == "on"
 
 
-class FontField(QComboBox):
+class FontField(Combo):
     """A family of type, or the system's own (an empty name). Families are listed when it is
     first opened or shown a value."""
 
     changed_by_user = Signal(object)
 
-    def __init__(self, *, is_mono: bool = False, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(
+        self, theme: Theme, *, is_mono: bool = False, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(theme, parent)
         self._is_mono = is_mono
         self.addItem("The system's", "")
         self.setMaxVisibleItems(12)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(8)
         self.activated.connect(lambda _: self.changed_by_user.emit(self.value()))
 
     def _fill(self) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
-    QComboBox,
     QHBoxLayout,
     QInputDialog,
     QLabel,
@@ -26,6 +25,8 @@ from app.chat.recorded import settings_of
 from app.chat.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings import SettingRefused, as_stored, checked
 from models.records import Message
+from ui.combo import Combo
+from ui.flow import FlowLayout
 from ui.icon_button import IconButton
 from ui.settings.chain_field import ChainField, lines_of
 from ui.settings.fields import (
@@ -132,9 +133,11 @@ class LevelsWindow(QWidget):
         self.words.setTextFormat(Qt.TextFormat.PlainText)
         column.addWidget(self.words)
         self._chat_top = QWidget(self)
-        row = QHBoxLayout(self._chat_top)
-        row.setContentsMargins(0, 0, 0, 0)
-        self.preset_picker = QComboBox(self)
+        policy = self._chat_top.sizePolicy()
+        policy.setHeightForWidth(True)
+        self._chat_top.setSizePolicy(policy)
+        row = FlowLayout(self._chat_top)
+        self.preset_picker = Combo(self._theme, self)
         self.preset_picker.setObjectName("preset_picker")
         self.preset_picker.setAccessibleName("Preset of this chat")
         self.preset_picker.activated.connect(self._on_preset_chosen)
@@ -143,17 +146,19 @@ class LevelsWindow(QWidget):
         self.save_button.setAccessibleName("Save what counts here as a preset")
         self.save_button.clicked.connect(self._on_save)
         levels = [(level, LEVEL_WORDS[level]) for level in LEVELS[:3]]
-        label = QLabel("Change at", self)
+        box = QWidget(self)
+        pair = QHBoxLayout(box)
+        pair.setContentsMargins(0, 0, 0, 0)
+        pair.addWidget(QLabel("Change at", box))
         self.level_field = ChoiceField(self._theme, levels, self)
         self.level_field.setObjectName("level_field")
         self.level_field.setAccessibleName("Level at which values are changed")
         self.level_field.name_choices("Change at")
         self.level_field.show_value(self._level)
         self.level_field.changed_by_user.connect(self._on_level_chosen)
-        row.addWidget(self.preset_picker, 1)
-        row.addWidget(self.save_button)
-        row.addWidget(label)
-        row.addWidget(self.level_field)
+        pair.addWidget(self.level_field)
+        for widget in (self.preset_picker, self.save_button, box):
+            row.addWidget(widget)
         column.addWidget(self._chat_top)
 
     def _build_bottom(self) -> None:
@@ -371,6 +376,7 @@ class LevelsWindow(QWidget):
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(12), px(16), px(16))
         self._column.setSpacing(px(12))
+        self.preset_picker.setFixedWidth(px(200))
         for box in (self._top, self._chat_top, self._bottom):
             layout = box.layout()
             assert layout is not None

@@ -137,9 +137,13 @@ class SettingsWindow(QWidget):
             ),
         )
         page.add_card(
-            self._row("font_text", "Interface font", "Lists, buttons, figures.", FontField()),
-            self._row("font_reading", "Reading font", "Messages.", FontField()),
-            self._row("font_mono", "Monospaced font", "Code.", FontField(is_mono=True)),
+            self._row(
+                "font_text", "Interface font", "Lists, buttons, figures.", FontField(self._theme)
+            ),
+            self._row("font_reading", "Reading font", "Messages.", FontField(self._theme)),
+            self._row(
+                "font_mono", "Monospaced font", "Code.", FontField(self._theme, is_mono=True)
+            ),
             self._row(
                 "text_px",
                 "Interface size",

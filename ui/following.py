@@ -173,6 +173,7 @@ class Following(QObject):
         if is_generating != self._is_generating:
             self._is_generating = is_generating
             self._chat.composer.set_generating(is_generating)
+            self._chat.transcript.is_locked = is_generating
             self.generating_changed.emit(is_generating)
 
     # --- status -------------------------------------------------------------------------

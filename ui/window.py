@@ -81,6 +81,7 @@ class MainWindow(QMainWindow):
         from ui.columns import Columns
         from ui.composing import Composing
         from ui.following import Following
+        from ui.message_acts import MessageActs
         from ui.place import WindowPlace
         from ui.sidebar.sidebar import Sidebar
         from ui.sidebar_acts import SidebarActs
@@ -99,12 +100,14 @@ class MainWindow(QMainWindow):
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self.composing = Composing(desk, bridge, theme, self.chat)
+        self.message_acts = MessageActs(desk, bridge, theme, self.chat)
         self.sidebar_acts = SidebarActs(self, desk, bridge)
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
         self.sidebar_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
+        self.message_acts.add_actions(self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk()

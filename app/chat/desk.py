@@ -39,6 +39,7 @@ from app.chat.presets import Presets
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.resolved import merged
+from app.chat.room import Room
 from app.chat.searching import Searching
 from app.chat.settings import SettingRefused, Settings, as_stored, changed, from_stored
 from app.chat.settings_door import SettingsDoor
@@ -46,6 +47,7 @@ from app.chat.shelf import Shelf
 from app.chat.sidebar_door import SidebarDoor
 from app.chat.surroundings import Emit, Post, Surroundings
 from app.chat.temporary import Stores
+from app.chat.text_mode import TextMode
 from app.chat.tree import Tree
 from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
@@ -125,6 +127,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
         )
         self._replies = Replies(self._around, self._shelf, self._loader)
         self._tree = Tree(self._around, self._shelf, self._replies)
+        self._room = Room(self._around, self._shelf, self._loader, self._replies, self.set_setting)
         self._attachments = Attachments(
             self._around, self._shelf, self._loader, self._on_attachments_changed
         )
@@ -143,6 +146,8 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
         self._presets = Presets(self._around, self._shelf, self._levels)
         self._again = Again(self._around, self._shelf, self._loader, self._replies)
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
+        self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
+        self._meter.text_prompt = self._text.prompt
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._engine: Engine | None = None
@@ -389,6 +394,12 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
         """Several replies at once, each with settings of its own over those of the chat."""
         self._replies.ask_several(message_id, answers)
 
+    def make_room(self, message_id: str, way: str) -> None:
+        """Have a message answered whose prompt was too long. way: enlarge (the window) or trim
+        (leave out the oldest)."""
+        if self._may_write():
+            (self._room.enlarge if way == "enlarge" else self._room.trim)(message_id)
+
     def stop_reply(self, message_id: str) -> None:
         """Stop one of several replies that grow."""
         self._replies.stop_reply(message_id)
@@ -508,6 +519,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
         self._meter.count_soon()
 
     def _on_weights_ready(self) -> None:
+        self._room.on_weights_ready()
         self._replies.begin_waiting()
         self._attachments.count_missing()
         self._meter.count_soon()

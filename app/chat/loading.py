@@ -125,6 +125,11 @@ class Loader:
         return state in ("ready", "busy") or (state == "crashed" and self._is_wanted)
 
     @property
+    def path(self) -> str:
+        """The file that is loaded, or is being loaded."""
+        return self._path
+
+    @property
     def is_loading(self) -> bool:
         return self._load_id is not None
 

@@ -48,7 +48,10 @@ from app.chat.reply import (
 from app.chat.resolved import Resolved
 from app.chat.shelf import Shelf, new_id, new_message
 from app.chat.surroundings import Surroundings, now
+from app.chat.text_document import PLACE
+from app.chat.text_prompt import text_request
 from app.chat.traces import Traces
+from app.chat.window_size import room_of
 from app.engine.protocol import (
     Done,
     Failed,
@@ -82,6 +85,7 @@ class Waiting:
 
     `version` is the number of replies that already stand beside it. `answers`: for each reply
     that is wanted, the settings that it has otherwise. `beginning`: what it begins with.
+    `place`: where in a text document it stands (`app.chat.text_document`).
     `is_saved`: the message is on disk. `is_announced`: the user was told that it waits for
     weights.
     """
@@ -91,6 +95,7 @@ class Waiting:
     version: int = 0
     answers: tuple[Mapping[str, Any], ...] = ({},)
     beginning: Beginning = NOTHING
+    place: tuple[int, int] | None = None
     is_saved: bool = False
     is_announced: bool = False
 
@@ -192,6 +197,18 @@ class Replies:
         """Store another version of a message of the user and ask for its reply."""
         if self._may_ask():
             self._send(message, self._shelf.path_to(message.parent_id))
+
+    def may_ask(self) -> bool:
+        """Whether a reply can be asked for in the open conversation; says why where it cannot."""
+        return self._may_ask()
+
+    def write_on(self, path: tuple[Message, ...], place: tuple[int, int], version: int = 0) -> None:
+        """Continue the text document that ends with `path`, at a place in it."""
+        conversation_id = self._shelf.open.id
+        self._waiting[conversation_id] = Waiting(
+            conversation_id, path, version, place=place, is_saved=True
+        )
+        self.begin_waiting()
 
     def _send(self, message: Message, above: tuple[Message, ...]) -> None:
         shelf, conversation_id = self._shelf, message.conversation_id
@@ -342,7 +359,8 @@ class Replies:
             reasoning=waiting.beginning.reasoning,
             created_at=now(),
             state=MessageState.STREAMING,
-            settings=at_first(self._resolved(conversation, waiting.answers[place])),
+            settings=at_first(self._resolved(conversation, waiting.answers[place]))
+            | ({PLACE: list(waiting.place)} if waiting.place else {}),
             weights_name=self._loader.weights_name,
             weights_hash=self._loader.weights_hash or None,
             sibling_index=waiting.version + place,
@@ -381,14 +399,22 @@ class Replies:
             return
         reply.asked_at = self._around.clock()
         resolved = self._resolved(conversation, reply.changes)
-        request = generate_request(
-            dataclasses.replace(conversation, system_prompt=""),  # resolved with the rest
-            path,
-            resolved.settings,
-            self._loader.weights_hash,
-            reply.beginning.as_said(),
-        )
+        place = reply.message.settings.get(PLACE)
+        if place is None:
+            request = generate_request(
+                dataclasses.replace(conversation, system_prompt=""),  # resolved with the rest
+                path,
+                resolved.settings,
+                self._loader.weights_hash,
+                reply.beginning.as_said(),
+            )
+        else:
+            loaded = self._loader.loaded
+            n_ctx = loaded.n_ctx if loaded is not None else 0
+            request = text_request(conversation, path, resolved.settings, place, n_ctx)
         recorded = at_start(resolved, request, self._loader.loaded)
+        if place is not None:
+            recorded[PLACE] = place
         if reply.beginning:
             recorded["given"] = reply.beginning.as_recorded()
         reply.message = dataclasses.replace(reply.message, settings=recorded)
@@ -548,7 +574,12 @@ class Replies:
         self._around.alarms.cancel(f"save {reply.message.id}")
         self._show_text(reply)
         if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
-            ending = in_the_apps_words(ending, self._loader.loaded, self._around.settings.policy)
+            loaded, policy = self._loader.loaded, self._around.settings.policy
+            room = {"room": room_of(ending, loaded, policy)}
+            reply.message = dataclasses.replace(
+                reply.message, settings=reply.message.settings | room
+            )
+            ending = in_the_apps_words(ending, loaded, policy)
         message = self.finish(reply, reply.ended(ending))
         self._growing.pop(reply.message.id, None)
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))

@@ -69,6 +69,12 @@ def button_row(offers: list[Offer], right: float, middle: float, styles: Styles)
     ]
 
 
+def copy_button(right: float, middle: float, styles: Styles) -> list[Action]:
+    side = styles.px(SIDE)
+    box = QRectF(right - side, middle - side / 2, side, side)
+    return [Action(box, "copy_message", "Copy message", "")]
+
+
 def version_row(right: float, middle: float, styles: Styles) -> list[Action]:
     """‹ and ›, with room between them for which version it is."""
     px = styles.px

@@ -1,7 +1,8 @@
 """One message on screen: its text, the folded reasoning, the trouble box, the quiet line.
 
 Coordinates are relative to the item's top left corner in the transcript's column. While a
-widget lies over the item (its editor), `room` is that widget's height and nothing is painted.
+widget lies over the item (its editor), `room` is that widget's height and nothing is painted;
+`room_below` is kept free for one that stands below the item.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ui.transcript.actions import (
     QUIET,
     SIDE,
     button_row,
+    copy_button,
     paint_action,
     paint_focus,
     version_row,
@@ -61,7 +63,8 @@ class MessageItem:
         self.message = message
         self.progress = ""
         self.is_reasoning_open = False
-        self.room = 0.0
+        self.room = self.room_below = 0.0
+        self.is_bare = False
         self._styles = styles
         self._width = width
         self._content = self._new_body(
@@ -83,6 +86,11 @@ class MessageItem:
     @property
     def is_streaming(self) -> bool:
         return self.message.state is MessageState.STREAMING
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a widget stands over or below the item."""
+        return bool(self.room or self.room_below)
 
     @property
     def content(self) -> Body:
@@ -145,9 +153,8 @@ class MessageItem:
 
     @property
     def height(self) -> float:
-        if self.room:
-            return self.room + self._styles.px(GAP_BELOW)
-        return self._footer_rect().bottom() + self._styles.px(GAP_BELOW)
+        bottom = self.room or self._footer_rect().bottom()
+        return bottom + self.room_below + self._styles.px(GAP_BELOW)
 
     def section_rect(self, section: int) -> QRectF:
         """Where a text stands; empty for reasoning that is folded or not there."""
@@ -234,7 +241,7 @@ class MessageItem:
                 if action.name == "scroll_sideways":
                     payload = f"{section}:{payload}"
                 found.append(Action(moved, action.name, action.label, payload))
-        if trouble := self._trouble_lines():
+        if (trouble := self._trouble_lines()) and not self.is_bare:
             found += ways_out_row(ways_out(self.message), self._trouble_rect(trouble), self._styles)
         return [*found, *self._footer_actions()]
 
@@ -367,6 +374,8 @@ class MessageItem:
             fitting = max(0, int(right // px(SIDE + 2)) - 1)
             offered = quick_offers(self.message)[-fitting:] if fitting else []
             return [*button_row(offered, right, middle, self._styles), *versions]
+        if self.is_bare:
+            return copy_button(row.right(), middle, self._styles)
         offered = quick_offers(self.message)
         if self._trouble_lines() and ways_out(self.message)[0].name == "try_again":
             offered = [offer for offer in offered if offer.name != "retry"]

@@ -26,7 +26,7 @@ class Offer:
 
 
 LINE = Offer("", "")
-_COPY = Offer("copy_message", "Copy message", is_lasting=True)
+COPY = Offer("copy_message", "Copy message", is_lasting=True)
 _REPLY = (
     Offer("retry", "Try again", "R"),
     Offer("continue", "Continue", "C"),
@@ -59,7 +59,7 @@ _DELETE_ALONE = Offer("trash_alone", "Delete only this message", "Shift+Del")
 def offers(message: Message, *, is_last: bool) -> list[Offer]:
     """The menu of a message, `LINE` between its parts."""
     is_reply = message.role is Role.ASSISTANT
-    found = [_COPY]
+    found = [COPY]
     if message.state is not MessageState.UNREADABLE:
         found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else _QUESTION)]
     if message.sibling_count > 1:

@@ -18,7 +18,8 @@ MAX_ITEMS = 120
 
 
 class Rows:
-    """Messages by index, their items, where each begins. Heights start at 0."""
+    """Messages by index, their items, where each begins. Heights start at 0. `is_bare`: the
+    messages are to be read and copied, nothing else is offered (answers side by side)."""
 
     def __init__(self, styles: Styles, width: float) -> None:
         self._take_look(styles, width)
@@ -26,6 +27,7 @@ class Rows:
         self._items: dict[int, MessageItem] = {}
         self._indexes: dict[str, int] = {}
         self._heights = Heights()
+        self.is_bare = False
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -59,6 +61,7 @@ class Rows:
         item = self._items.get(index)
         if item is None:
             item = MessageItem(self._messages[index], self._styles, self._width)
+            item.is_bare = self.is_bare
             self._items[index] = item
         return item
 
@@ -187,7 +190,7 @@ class Rows:
         far = sorted(self._items, key=lambda index: -abs(index - middle))
         for index in far[: len(self._items) - MAX_ITEMS // 2]:
             item = self._items[index]
-            if not (item.is_streaming or item.is_reasoning_open or item.progress or item.room):
+            if not (item.is_streaming or item.is_reasoning_open or item.progress or item.has_room):
                 self._messages[index] = item.message
                 del self._items[index]
 

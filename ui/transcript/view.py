@@ -40,8 +40,9 @@ from ui.transcript.anchor import Anchor
 from ui.transcript.coloring import Coloring
 from ui.transcript.item import Look
 from ui.transcript.keyboard import Keyboard
-from ui.transcript.offers import Offer, offers
+from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pointer import Pointer
+from ui.transcript.reading import Reading
 from ui.transcript.rows import Rows
 from ui.transcript.selection import Selection, selected_text, whole
 from ui.transcript.sliding import Sliding
@@ -98,6 +99,7 @@ class TranscriptView(QAbstractScrollArea):
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
         self._coloring = Coloring(self, self._on_colored)
+        self._reading = Reading(self, self._on_colored)
         self.keyboard = Keyboard(self)
         self.sliding = Sliding(self)
         self.pointer = Pointer(self)
@@ -267,8 +269,23 @@ class TranscriptView(QAbstractScrollArea):
                 self.act_requested.emit(action.name, message.id)
         self.viewport().update()
 
+    def make_room(self, message_id: str, *, instead: float = 0, below: float = 0) -> None:
+        """Keep room for a widget over a message or below it; none, without heights."""
+        index = self.rows.index_of(message_id)
+        if index is None:
+            return
+        item = self.rows.item(index)
+        if (item.room, item.room_below) != (instead, below):
+            item.room, item.room_below = instead, below
+            self._sticks = False
+            self.rows.measure(index)
+            self._settle()
+            self.viewport().update()
+
     def offers_of(self, index: int) -> list[Offer]:
         """What a message offers now; `LINE` between the parts."""
+        if self.rows.is_bare:
+            return [COPY]
         found = offers(self.rows.message(index), is_last=index == len(self.rows) - 1)
         return [each for each in found if each.is_lasting or not each.name or not self.is_locked]
 
@@ -339,7 +356,9 @@ class TranscriptView(QAbstractScrollArea):
             self._anchor.take(self.scroll_top, self.viewport().height())
         self._place_news()
         self.settled.emit()
-        self._coloring.look_at(self.rows.bodies(self.scroll_top, self.scroll_top + height))
+        shown = self.rows.bodies(self.scroll_top, self.scroll_top + height)
+        self._coloring.look_at(shown)
+        self._reading.look_at(shown)
 
     def _on_formulas_arrived(self) -> None:
         self.rows.refresh_formulas()

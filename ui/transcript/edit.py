@@ -1,0 +1,307 @@
+"""Writing inside of the transcript: another text of a message, a new message, a reply's beginning.
+
+The editor lies over the message that it changes, or below the one that it follows; the rows keep
+that much room (`MessageItem.room`, `room_below`). What must hold: what was typed is never lost by
+leaving; it is there again when the same editor is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QTextCursor
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from models.records import Role
+from ui.keys import shown_key
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from ui.transcript.view import TranscriptView
+
+SEND_KEY = "Ctrl+Return"
+LEAST_LINES = 3
+MOST_SHARE = 0.6
+GAP_PX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A button: what it is called and what it does with the text."""
+
+    name: str
+    label: str
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an editor is for. The first choice is the one of the send key.
+
+    `n_following`: so many messages follow, which may be kept in view; `role`: it can be chosen,
+    and is this one at first. `is_below`: it stands below the message, else in its place.
+    """
+
+    name: str
+    title: str
+    choices: tuple[Choice, ...]
+    text: str = ""
+    n_following: int = 0
+    role: Role | None = None
+    is_below: bool = False
+
+
+class MessageEditor(QFrame):
+    """A field, and what can be done with what is in it. `decided`: a choice's name, or empty."""
+
+    decided = Signal(str)
+    grown = Signal()
+
+    def __init__(self, theme: Theme, task: Task, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.task = task
+        self.setObjectName("message_editor")
+        self.setAccessibleName(task.title)
+        self.title = QLabel(task.title, self)
+        self.title.setProperty("kind", "small")
+        self.edit = QPlainTextEdit(task.text, self)
+        self.edit.setObjectName("message_editor_text")
+        self.edit.setAccessibleName(task.title)
+        self.edit.setTabChangesFocus(True)
+        self.edit.setFrameShape(QFrame.Shape.NoFrame)
+        self.edit.textChanged.connect(self._on_text_changed)
+        self.edit.installEventFilter(self)
+        self.roles = self._role_box() if task.role is not None else None
+        self.keep = self._keep_box() if task.n_following else None
+        self.buttons = [self._button(choice) for choice in task.choices]
+        self.cancel = self._button(Choice("", "Cancel", "Esc"))
+        self._arrange()
+        theme.changed.connect(self._fit)
+        self._fit()
+        self._on_text_changed()
+
+    @property
+    def text(self) -> str:
+        return self.edit.toPlainText()
+
+    @property
+    def keeps_following(self) -> bool:
+        return self.keep is not None and self.keep.isChecked()
+
+    @property
+    def role(self) -> Role:
+        return Role(self.roles.currentData()) if self.roles is not None else Role.USER
+
+    def focus(self) -> None:
+        """Into the field, behind what is there."""
+        self.edit.moveCursor(QTextCursor.MoveOperation.End)
+        self.edit.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def wanted_height(self, most: int) -> int:
+        """High enough for the text, within bounds."""
+        lines = max(LEAST_LINES, round(self.edit.document().size().height()))
+        field = lines * self.edit.fontMetrics().lineSpacing() + self._theme.px(20)
+        rest = self._column.sizeHint().height() - self.edit.sizeHint().height()
+        return max(rest + self._theme.px(60), min(rest + field, most))
+
+    def _role_box(self) -> QComboBox:
+        box = QComboBox(self)
+        box.setObjectName("message_editor_role")
+        box.setAccessibleName("Whose message it is")
+        box.addItem("As you", Role.USER.value)
+        box.addItem("As the assistant", Role.ASSISTANT.value)
+        box.setCurrentIndex(box.findData(self.task.role.value if self.task.role else ""))
+        return box
+
+    def _keep_box(self) -> QCheckBox:
+        count = self.task.n_following
+        words = "the message below" if count == 1 else f"the {count:,} messages below"
+        box = QCheckBox(f"Keep {words} in view", self)
+        box.setObjectName("message_editor_keep")
+        box.setToolTip("When saved: copied below the new version. The old version keeps its own.")
+        box.setChecked(True)
+        return box
+
+    def _button(self, choice: Choice) -> QPushButton:
+        button = QPushButton(choice.label, self)
+        button.setObjectName(f"message_editor_{choice.name or 'cancel'}")
+        button.setAccessibleName(choice.label)
+        is_first = choice == self.task.choices[0]
+        button.setProperty("kind", "primary" if is_first else "quiet")
+        tip = shown_key(SEND_KEY) if is_first else ""
+        button.setToolTip(" · ".join(part for part in (choice.tip, tip) if part))
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda: self.decided.emit(choice.name))
+        return button
+
+    def _arrange(self) -> None:
+        self._column = QVBoxLayout(self)
+        self._head = QHBoxLayout()
+        self._head.addWidget(self.title, 1)
+        if self.roles is not None:
+            self._head.addWidget(self.roles)
+        self._row = QHBoxLayout()
+        if self.keep is not None:
+            self._row.addWidget(self.keep)
+        self._row.addStretch(1)
+        self._row.addWidget(self.cancel)
+        for button in reversed(self.buttons):
+            self._row.addWidget(button)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self.edit, 1)
+        self._column.addLayout(self._row)
+        for first, second in zip(self._stops(), self._stops()[1:], strict=False):
+            QWidget.setTabOrder(first, second)
+
+    def _stops(self) -> list[QWidget]:
+        """In the order of Tab: from the field to what is done most."""
+        extra = [box for box in (self.roles, self.keep) if box is not None]
+        return [self.edit, *self.buttons, *extra, self.cancel]
+
+    def _fit(self) -> None:
+        px, colors = self._theme.px, self._theme.colors
+        self._column.setContentsMargins(px(14), px(8), px(10), px(10))
+        self._column.setSpacing(px(6))
+        self._head.setSpacing(px(8))
+        self._row.setSpacing(px(8))
+        self.edit.setFont(self._theme.font_reply())
+        self.setStyleSheet(
+            f"#message_editor {{ background: {colors.card}; border: 1px solid {colors.accent};"
+            f" border-radius: {px(12)}px; }}"
+            f"#message_editor_text {{ background: transparent; border: none; padding: 0; }}"
+        )
+        self.grown.emit()
+
+    def _on_text_changed(self) -> None:
+        has_text = bool(self.text.strip()) or self.task.name == "begin"
+        for button in self.buttons:
+            button.setEnabled(has_text)
+        self.grown.emit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+            if is_enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+                if self.buttons[0].isEnabled():
+                    self.decided.emit(self.task.choices[0].name)
+                return True
+        return super().eventFilter(watched, event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape leaves; no other key shall reach the transcript below."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.decided.emit("")
+        event.accept()
+
+
+class Editing(QObject):
+    """The one editor of a transcript, where it stands, and what was typed before."""
+
+    def __init__(self, view: TranscriptView) -> None:
+        super().__init__(view)
+        self._view = view
+        self._unsaved: dict[tuple[str, str], str] = {}
+        self._message_id = ""
+        self._decide: Callable[[str, MessageEditor], None] | None = None
+        self._is_placing = False
+        self.editor: MessageEditor | None = None
+        view.settled.connect(self._place)
+
+    def open(
+        self, message_id: str, task: Task, decide: Callable[[str, MessageEditor], None]
+    ) -> None:
+        """Show an editor at a message; `decide` gets the choice and the editor, once."""
+        self.close()
+        if self._view.rows.index_of(message_id) is None:
+            return
+        self._message_id, self._decide = message_id, decide
+        editor = MessageEditor(self._view.theme, task, self._view.viewport())
+        kept = self._unsaved.pop((task.name, message_id), None)
+        if kept is not None:
+            editor.edit.setPlainText(kept)
+        self.editor = editor
+        editor.decided.connect(self._on_decided)
+        editor.grown.connect(self._place)
+        editor.show()
+        self._place()
+        self._bring_into_view()
+        editor.focus()
+
+    def close(self) -> None:
+        """Leave, keeping what was typed."""
+        editor = self.editor
+        if editor is None:
+            return
+        if editor.text.strip() and editor.text != editor.task.text:
+            self._unsaved[editor.task.name, self._message_id] = editor.text
+        self._remove()
+
+    def _on_decided(self, choice: str) -> None:
+        editor, decide = self.editor, self._decide
+        if editor is None or decide is None:
+            return
+        if not choice:
+            self.close()
+            return
+        self._remove()
+        decide(choice, editor)
+
+    def _remove(self) -> None:
+        editor, self.editor = self.editor, None
+        if editor is None:
+            return
+        had_focus = editor.isAncestorOf(editor.window().focusWidget() or self._view)
+        editor.hide()
+        editor.deleteLater()
+        self._view.make_room(self._message_id)
+        if had_focus:
+            self._view.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _place(self) -> None:
+        """Bring room and editor into line; called whenever rows or text may have moved."""
+        editor, view = self.editor, self._view
+        if editor is None or self._is_placing:
+            return
+        index = view.rows.index_of(self._message_id)
+        if index is None:
+            self.close()
+            return
+        self._is_placing = True
+        most = round(view.viewport().height() * MOST_SHARE)
+        height = editor.wanted_height(most)
+        gap = view.theme.px(GAP_PX)
+        if editor.task.is_below:
+            view.make_room(self._message_id, below=height + gap)
+            top = view.rows.item(index).height - height - view.theme.px(24)
+        else:
+            view.make_room(self._message_id, instead=height)
+            top = 0
+        corner = view.item_origin(index).toPoint() + QPoint(0, round(top))
+        editor.setGeometry(QRect(corner.x(), corner.y(), round(view.rows.width), height))
+        editor.raise_()
+        self._is_placing = False
+
+    def _bring_into_view(self) -> None:
+        editor, view = self.editor, self._view
+        if editor is None:
+            return
+        bar, height = view.verticalScrollBar(), view.viewport().height()
+        margin = view.theme.px(GAP_PX)
+        if editor.geometry().bottom() > height - margin:
+            bar.setValue(bar.value() + editor.geometry().bottom() - height + margin)
+        elif editor.y() < margin:
+            bar.setValue(bar.value() + editor.y() - margin)

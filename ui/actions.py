@@ -54,6 +54,7 @@ class Actions(QObject):
         self._window = window
         self._actions: dict[str, Action] = {}
         self._shortcuts: dict[str, QShortcut] = {}
+        self.collisions: list[str] = []
 
     def __iter__(self) -> Iterator[Action]:
         return iter(tuple(self._actions.values()))
@@ -65,11 +66,12 @@ class Actions(QObject):
         return name in self._actions
 
     def add(self, action: Action, scope: QWidget | None = None) -> None:
-        """Raises ValueError for a name or a key of the window that is given already."""
+        """Raises ValueError for a name that is given already. A key that is given already stays
+        with its first action, and is one of the `collisions`."""
         if action.name in self._actions:
             raise ValueError(f"there is an action {action.name!r} already")
         if action.binds and scope is None:
-            self._check_keys(action)
+            action = self._with_free_keys(action)
         self._actions[action.name] = action
         if action.binds and action.keys:
             self._shortcuts[action.name] = self._bound(action, scope)
@@ -112,11 +114,20 @@ class Actions(QObject):
         shortcut.activated.connect(lambda name=action.name: self.run(name))
         return shortcut
 
-    def _check_keys(self, action: Action) -> None:
-        for other in self._actions.values():
-            shared = set(map(native, action.keys)) & set(map(native, other.keys))
-            if shared and other.binds and not other.place and not action.place:
-                raise ValueError(f"{shared.pop()!r} is the key of {other.name!r} already")
+    def _with_free_keys(self, action: Action) -> Action:
+        """Two actions on one key would both be deaf: Qt calls that ambiguous."""
+        given = {
+            native(key): other.name
+            for other in self._actions.values()
+            if other.binds and not other.place and not action.place
+            for key in other.keys
+        }
+        lost = [key for key in action.keys if native(key) in given]
+        if not lost:
+            return action
+        self.collisions += [f"{key}: {given[native(key)]} and {action.name}" for key in lost]
+        first, *rest = [key for key in action.keys if key not in lost] or [""]
+        return replace(action, shortcut=first, other_keys=tuple(rest))
 
 
 def native(sequence: str) -> str:

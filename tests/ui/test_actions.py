@@ -96,13 +96,28 @@ def test_scope_is_the_only_place_where_the_key_works(actions: Actions, window: Q
     assert done == ["x"]
 
 
-def test_name_or_key_that_is_given_already_is_refused(actions: Actions) -> None:
+def test_name_that_is_given_already_is_refused(actions: Actions) -> None:
     actions.add(Action("new", "New", "Ctrl+N", lambda: None))
     with pytest.raises(ValueError, match="'new'"):
         actions.add(Action("new", "Newer", "Ctrl+M", lambda: None))
-    with pytest.raises(ValueError, match=r"Ctrl\+N"):
-        actions.add(Action("newer", "Newer", "", lambda: None, other_keys=("Ctrl+N",)))
-    actions.add(Action("note", "Note", "Ctrl+N", lambda: None, place="In the list"))
+
+
+def test_key_that_is_given_already_stays_with_its_first_action(
+    actions: Actions, window: QWidget
+) -> None:
+    done: list[str] = []
+    actions.add(Action("new", "New", "Ctrl+N", lambda: done.append("new")))
+    actions.add(
+        Action("note", "Note", "Ctrl+N", lambda: done.append("note"), other_keys=("Ctrl+M",))
+    )
+    actions.add(
+        Action("here", "Here", "Ctrl+N", lambda: None, place="In the list"), QWidget(window)
+    )
+    assert actions.collisions == ["Ctrl+N: new and note"]
+    assert actions["note"].keys == ("Ctrl+M",)
+    QTest.keyClick(window, Qt.Key.Key_N, CONTROL)
+    QTest.keyClick(window, Qt.Key.Key_M, CONTROL)
+    assert done == ["new", "note"]
 
 
 def test_menu_shows_keys_and_runs(actions: Actions, window: QWidget) -> None:

@@ -15,7 +15,16 @@ from app.chat.loading import Loader
 from app.chat.prompts import chat_prompt
 from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
-from app.engine.protocol import CountPrompt, Failed, Finished, PromptCount, Stopped
+from app.engine.protocol import (
+    CountPrompt,
+    Failed,
+    Finished,
+    Prompt,
+    PromptCount,
+    Stopped,
+    TextPrompt,
+)
+from models.records import ConversationKind
 
 COUNT_DELAY_S: Final = 0.3
 
@@ -37,6 +46,7 @@ class ContextMeter:
         self._shelf = shelf
         self._loader = loader
         self._draft_text = draft_text
+        self.text_prompt: Callable[[], TextPrompt] = lambda: TextPrompt("")
         self._request_id: int | None = None
         self._conversation_id = ""
         self._is_stale = False
@@ -51,15 +61,22 @@ class ContextMeter:
         if self._request_id is not None:
             self._is_stale = True
             return
+        if self._shelf.open.kind is ConversationKind.TEXT:
+            self._ask(self.text_prompt())
+            return
         path, draft = self._shelf.path, self._draft_text()
         if not path and not draft.strip():
             self._around.emit(ContextCounted(0, loaded.n_ctx))
             return
-        self._is_stale = False
-        self._conversation_id = self._shelf.open.id
         settings = resolved_for(self._around, self._loader, self._shelf.open).settings
         prompt = chat_prompt(self._shelf.open, path, settings, self._loader.weights_hash, draft)
-        self._request_id = self._loader.engine.request(CountPrompt(0, prompt, settings.policy))
+        self._ask(prompt)
+
+    def _ask(self, prompt: Prompt) -> None:
+        self._is_stale = False
+        self._conversation_id = self._shelf.open.id
+        policy = resolved_for(self._around, self._loader, self._shelf.open).settings.policy
+        self._request_id = self._loader.engine.request(CountPrompt(0, prompt, policy))
 
     def is_count(self, request_id: int) -> bool:
         return request_id == self._request_id

@@ -34,12 +34,13 @@ from app.chat.events import (
 from app.chat.prompts import clean_message
 from app.chat.surroundings import Surroundings, now
 from app.chat.titles import UNTITLED, title_from
-from models.records import Attachment, Conversation, Message, Role
+from models.records import Attachment, Conversation, ConversationKind, Message, Role
 from models.store import Store
 
 DRAFT_DELAY_S: Final = 0.4
 MAX_TITLE_LENGTH: Final = 200
 TEMPORARY_TITLE: Final = "Temporary chat"
+NEW_TEXT: Final = "New text"
 FIRST_PART: Final = 200
 """So many messages of a path are read before it is shown."""
 PART: Final = 500
@@ -134,6 +135,12 @@ class Shelf:
         """Show an empty conversation; the one on screen keeps its draft."""
         self.flush_draft()
         self._show(_fresh(), ())
+        self._remember("")
+
+    def open_new_text(self) -> None:
+        """Show an empty text document."""
+        self.flush_draft()
+        self._show(dataclasses.replace(_fresh(), kind=ConversationKind.TEXT, title=NEW_TEXT), ())
         self._remember("")
 
     def open_temporary(self) -> str:
@@ -323,7 +330,8 @@ class Shelf:
     def save_draft(self, text: str) -> None:
         """Note the composer's text; the store gets it after a short rest."""
         self._draft = self._typed = clean_message(text)
-        self._around.alarms.set("draft", DRAFT_DELAY_S, self.flush_draft)
+        # Not put off by each key: whoever types without a pause is saved, too.
+        self._around.alarms.set_once("draft", DRAFT_DELAY_S, self.flush_draft)
 
     def flush_draft(self) -> None:
         """Save the draft now, if it changed."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.chat.attachments import Attachments
+from app.chat.counting import ContextMeter
 from app.chat.events import QueuedMessage
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.shelf import Shelf
 from app.chat.temporary import Stores
+from app.chat.text_mode import TextMode
 from models.records import Attachment
 
 
@@ -24,6 +26,8 @@ class WritingDoor:
     _queue: MessageQueue
     _replies: Replies
     _stores: Stores | None
+    _text: TextMode
+    _meter: ContextMeter
 
     def _may_write(self) -> bool:
         raise NotImplementedError
@@ -70,6 +74,33 @@ class WritingDoor:
     def send_queued(self) -> None:
         """Go on with what waits after a reply that failed."""
         self._queue.send_next(self._shelf.open.id)
+
+    # --- text mode ------------------------------------------------------------------------------
+
+    @property
+    def text_mode(self) -> TextMode:
+        """The open document, where the open conversation is one."""
+        return self._text
+
+    def new_text(self) -> None:
+        """Show an empty text document: one text without a template."""
+        self._shelf.open_new_text()
+
+    def save_text(self, text: str, caret: int) -> None:
+        """What stands in the document now."""
+        self._text.save(text, caret)
+        self._meter.count_soon()
+
+    def continue_text(self, text: str, caret: int) -> bool:
+        """Go on at the caret. False: it was not taken."""
+        return self._may_write() and self._text.go_on(text, caret)
+
+    def retry_text(self) -> None:
+        """Another version of the last continuation."""
+        self._text.retry()
+
+    def show_text_version(self, step: int) -> None:
+        self._text.show_version(step)
 
     # --- the temporary chat ---------------------------------------------------------------------
 

@@ -37,7 +37,8 @@ from typing import Final, Literal
 import msgspec
 
 from app.engine.prompt import BuiltPrompt, PromptNote
-from app.engine.protocol import ChatMessage, ChatPrompt, CutMessage, Prompt
+from app.engine.prompt_tokens import PromptPart
+from app.engine.protocol import ChatMessage, ChatPrompt, CutMessage, Prompt, TextPrompt
 
 Policy = Literal["stop", "drop_oldest"]
 Build = Callable[[Prompt], BuiltPrompt]
@@ -137,6 +138,8 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
 
     What was left out is in the result's `cut`, with a note; `n_whole` counts the whole.
     """
+    if policy == "drop_oldest" and isinstance(prompt, TextPrompt):
+        return _keep_end(build(prompt), window)
     if policy != "drop_oldest" or not isinstance(prompt, ChatPrompt):
         built = build(prompt)
         if len(built.ids) > window:
@@ -144,6 +147,37 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
             raise PromptTooLong(words(len(built.ids), window), len(built.ids), window)
         return built
     return _drop_far(prompt, build, window)
+
+
+def _keep_end(built: BuiltPrompt, window: int) -> BuiltPrompt:
+    """Of a text that is too long, leave out the beginning, but for the token that begins a text.
+
+    As with conversations the cut moves in large steps: texts that grow have the same beginning
+    until a step is used up.
+    """
+    limit = window - window // REPLY_SHARE
+    n_whole = len(built.ids)
+    if n_whole <= limit:
+        return built
+    step = max(1, limit - int(window * TARGET))
+    n_gone = -(-(n_whole - limit) // step) * step
+    first = min((part.end for part in built.parts[:1] if part.origin == "scaffold"), default=0)
+    ids = built.ids[:first] + built.ids[first + n_gone :]
+    parts = [
+        PromptPart(max(first, part.start - n_gone), max(first, part.end - n_gone), part.origin)
+        for part in built.parts
+        if part.end > first + n_gone
+    ]
+    note = PromptNote(
+        CUT_NOTE,
+        f"The text is longer than the context, so its beginning ({n_gone:,} tokens) was left out "
+        "of this prompt. Nothing is deleted.",
+    )
+    cut = [CutMessage(None, "text", n_gone)]
+    kept_parts = [*built.parts[:1], *parts] if first else parts
+    return replace(
+        built, ids=ids, parts=kept_parts, cut=cut, notes=[*built.notes, note], n_whole=n_whole
+    )
 
 
 def _drop_far(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:

@@ -62,7 +62,7 @@ def test_it_works_like_any_other_and_leaves_no_trace(make_room, data_dir, caplog
     assert on_disk(data_dir, SECRET, ANSWER) == [], "while it is open"
     assert [c.title for c in room.desk.conversations] == ["an ordinary chat"]
     store = room.desk._around.store
-    assert store.search(SECRET).result(20) == ()
+    assert store.search(SECRET).result(20).hits == ()
     room.close()
     assert on_disk(data_dir, SECRET, ANSWER) == [], "after an orderly end"
     assert SECRET not in caplog.text

@@ -134,8 +134,14 @@ def test_the_last_message_stays_even_where_it_is_more_than_the_target() -> None:
     assert len(built.ids) == 204
 
 
-@pytest.mark.parametrize("prompt", [TextPrompt("x" * 257), IdsPrompt([1] * 257)])
-@pytest.mark.parametrize("policy", ["stop", "drop_oldest"])
+@pytest.mark.parametrize(
+    ("prompt", "policy"),
+    [
+        (TextPrompt("x" * 257), "stop"),
+        (IdsPrompt([1] * 257), "stop"),
+        (IdsPrompt([1] * 257), "drop_oldest"),
+    ],
+)
 def test_plain_texts_have_no_turns_to_leave_out(prompt: Prompt, policy: fitting.Policy) -> None:
     with pytest.raises(PromptTooLong, match="The text has 257 tokens") as refused:
         fit_prompt(prompt, build, WINDOW, policy)
@@ -233,3 +239,34 @@ def test_the_far_past_of_a_very_long_conversation_is_not_rendered() -> None:
     assert max(rendered) < 250
     cuts = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(prompts))
     assert cuts <= 200 / 2
+
+
+def test_of_a_long_text_the_end_stays_and_the_cut_holds_while_it_grows():
+    """What is left begins the same for many lengths, so that the cache is not read anew."""
+    beginnings = set()
+    for length in range(250, 400):
+        text = words(length)
+        built = fit_prompt(TextPrompt(text), build, WINDOW, "drop_oldest")
+        kept = "".join(map(chr, built.ids))
+        assert text.endswith(kept)
+        assert WINDOW * 0.5 < len(built.ids) <= WINDOW - WINDOW // 16
+        assert built.n_whole == length
+        assert built.cut[0].n_tokens == length - len(kept)
+        assert [(part.start, part.end) for part in built.parts] in ([], [(0, len(kept))])
+        beginnings.add(length - len(kept))
+    assert len(beginnings) == 2
+
+
+def test_a_text_that_fits_is_left_alone_and_keeps_what_begins_it():
+    def with_bos(prompt: Prompt) -> BuiltPrompt:
+        assert isinstance(prompt, TextPrompt)
+        ids = [1, *(ord(c) for c in prompt.text)]
+        parts = [PromptPart(0, 1, "scaffold"), PromptPart(1, len(ids), "text")]
+        return BuiltPrompt(ids, prompt.text, parts)
+
+    short = fit_prompt(TextPrompt("abc"), with_bos, WINDOW, "drop_oldest")
+    assert (short.ids, short.cut) == ([1, 97, 98, 99], [])
+    long = fit_prompt(TextPrompt("y" * 300 + "z"), with_bos, WINDOW, "drop_oldest")
+    assert (long.ids[0], long.ids[-1]) == (1, ord("z"))
+    first, second = long.parts
+    assert (first.start, first.end, second.start, second.end) == (0, 1, 1, len(long.ids))

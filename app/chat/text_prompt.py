@@ -1,0 +1,47 @@
+"""What is asked of the engine to continue a document: the text before the caret, no template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from app.chat.prompts import generate_request
+from app.chat.settings import Settings
+from app.chat.text_document import document
+from app.engine.protocol import Generate, TextPrompt
+from models.records import Conversation, Message
+
+MAX_TOKENS: Final = 256
+"""Of one continuation, where the settings say nothing: documents have no end of turn."""
+
+CHARACTERS_PER_TOKEN: Final = 16
+"""More than any text has. So much of a document is looked at to fill a context window."""
+
+
+def text_prompt(before: str, window: int) -> TextPrompt:
+    """The text before the caret, as far as the window can reach.
+
+    The cut moves in large steps, so that the next prompts begin as this one and only what is new
+    of them is read.
+    """
+    reach = window * CHARACTERS_PER_TOKEN
+    if not reach or len(before) <= 2 * reach:
+        return TextPrompt(before)
+    return TextPrompt(before[(len(before) - reach) // reach * reach :])
+
+
+def text_request(
+    conversation: Conversation,
+    path: Sequence[Message],
+    settings: Settings,
+    place: Sequence[int],
+    window: int,
+) -> Generate:
+    """The request for a continuation of the document at a place."""
+    return msgspec.structs.replace(
+        generate_request(conversation, (), settings, ""),
+        prompt=text_prompt(document(path)[: place[0]], window),
+        max_tokens=settings.max_tokens or MAX_TOKENS,
+    )

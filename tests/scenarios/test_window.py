@@ -151,7 +151,7 @@ def test_rename_and_trash_with_undo(open_window):
     sidebar.rename_requested.emit(conversation_id, "About greetings")
     person.wait(lambda: person.window.windowTitle().startswith("About greetings"))
 
-    sidebar.trash_requested.emit(conversation_id)
+    sidebar.trash_requested.emit((conversation_id,))
     assert desk.conversations == ()
     sidebar.undo_requested.emit()
     person.wait(lambda: desk.conversation.id == conversation_id)

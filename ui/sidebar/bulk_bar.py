@@ -41,7 +41,10 @@ class BulkBar(QWidget):
         self.hide()
 
     def show_count(self, count: int) -> None:
-        self._words.setText(f"{count:,} chosen")
+        # The number alone: beside five buttons a narrow column has no room for more.
+        self._words.setText(f"{count:,}")
+        self._words.setToolTip(f"{count:,} chats are chosen")
+        self._words.setAccessibleName(f"{count:,} chats are chosen")
         self.setVisible(count > 1)
 
     def _fit(self) -> None:

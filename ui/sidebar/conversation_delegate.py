@@ -111,6 +111,8 @@ class ConversationDelegate(QStyledItemDelegate):
         """Inside of the row, moved in by the folders around it."""
         px = self._theme.px
         indent = px(INDENT_PX) * min(row.depth, DEEPEST_INDENT)
+        if row.kind == "chat" and row.depth:
+            indent += px(6)  # below the name of its folder, not below the folder's sign
         return self._row_rect(option).adjusted(px(8) + indent, 0, -px(8), 0)
 
     def _fill(self, painter: QPainter, rect: QRect, color: str) -> None:

@@ -115,12 +115,22 @@ class ConversationView(QListView):
         else:
             self.clearSelection()
 
-    def stand_on(self, index: QModelIndex) -> None:
-        """Bring the keyboard there; a choice of several stays."""
-        flag = QItemSelectionModel.SelectionFlag
-        keep = self.chooses_several and self.hasFocus()
-        how = flag.NoUpdate if keep else flag.ClearAndSelect
-        self.selectionModel().setCurrentIndex(index, how)
+    def go_to(self, index: QModelIndex) -> None:
+        """The keyboard stands there, and nothing else is chosen.
+
+        Qt's own `setCurrentIndex` looks at the keys that are held: in the middle of Ctrl+N it
+        would add to the choice.
+        """
+        flag = QItemSelectionModel.SelectionFlag.ClearAndSelect
+        self.selectionModel().setCurrentIndex(index, flag)
+        if index.isValid():
+            self.scrollTo(index)
+
+    def follow_open(self, index: QModelIndex) -> None:
+        """The keyboard follows the open chat; not while several are chosen, for an act would
+        then be about another one than those."""
+        if not self.chooses_several:
+            self.go_to(index)
 
     def _on_selection_changed(self) -> None:
         several = self.chooses_several
@@ -170,7 +180,7 @@ class ConversationView(QListView):
         is_open = [index for index in rows if index.data(IS_OPEN_ROLE)]
         chats = [index for index in rows if index.data(ID_ROLE)]
         for index in (is_open or chats or rows)[:1]:
-            self.setCurrentIndex(index)
+            self.go_to(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if self.state() == QAbstractItemView.State.EditingState:
@@ -217,11 +227,11 @@ class ConversationView(QListView):
         elif is_right and row.kind == "folder":
             below = self._list.index(self.currentIndex().row() + 1)
             if below.isValid() and below.data(ROW_ROLE).depth > row.depth:
-                self.setCurrentIndex(below)
+                self.go_to(below)
         elif not is_right and row.depth:
             around = self._list.folder_index(row.folder_id)
             if around.isValid():
-                self.setCurrentIndex(around)
+                self.go_to(around)
 
     # --- context menu -------------------------------------------------------------------
 
@@ -233,9 +243,10 @@ class ConversationView(QListView):
         if index.isValid() and not index.data(ROW_ROLE).id:
             index = QModelIndex()
         if index.isValid() and not self.selectionModel().isSelected(index):
-            self.setCurrentIndex(index)
+            self.go_to(index)
         elif index.isValid():
-            self.stand_on(index)
+            keep = QItemSelectionModel.SelectionFlag.NoUpdate
+            self.selectionModel().setCurrentIndex(index, keep)
         self._show_menu(self.viewport().mapToGlobal(event.pos()))
 
     def _show_menu_at_current(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -24,6 +24,7 @@ from ui.theme import Theme
 NO_FOLDER = "No folder"
 _ID = Qt.ItemDataRole.UserRole
 _NEW = Qt.ItemDataRole.UserRole + 1
+_STEPS: dict[int, int] = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1}
 
 Chosen = Callable[[str | None, str], None]
 """Called with a folder's id (None: no folder), or with the name of a folder to make."""
@@ -70,6 +71,7 @@ class FolderDialog(QDialog):
         column.setSpacing(px(12))
         for widget in (label, self.field, self.list, buttons):
             column.addWidget(widget)
+        self.field.installEventFilter(self)
         self.field.textChanged.connect(self._fill)
         self.list.itemDoubleClicked.connect(self.accept)
         buttons.accepted.connect(self.accept)
@@ -78,15 +80,15 @@ class FolderDialog(QDialog):
         self._fill("")
         self.field.setFocus()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """The arrows walk in the list while the field has the keyboard."""
-        steps = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1}
-        step = steps.get(Qt.Key(event.key()))
-        if step is None or not self.field.hasFocus():
-            super().keyPressEvent(event)
-            return
-        row = self.list.currentRow() + step
-        self.list.setCurrentRow(max(0, min(row, self.list.count() - 1)))
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            step = _STEPS.get(event.key(), 0)
+            if step:
+                row = self.list.currentRow() + step
+                self.list.setCurrentRow(max(0, min(row, self.list.count() - 1)))
+                return True
+        return super().eventFilter(watched, event)
 
     def accept(self) -> None:
         if self.list.currentRow() < 0:

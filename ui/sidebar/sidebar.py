@@ -70,6 +70,7 @@ class Sidebar(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._open_id = ""
+        self._has_list = False
         self.setObjectName("sidebar")
         self.setAccessibleName("Chats")
         self.setProperty("plane", "side")
@@ -236,6 +237,7 @@ class Sidebar(QWidget):
 
     def set_conversations(self, conversations: Sequence[Conversation]) -> None:
         self._model.set_conversations(conversations)
+        self._has_list = True
         self._tell()
 
     def change_conversation(self, conversation: Conversation) -> None:
@@ -253,8 +255,7 @@ class Sidebar(QWidget):
         self._model.set_open(conversation_id)
         index = self._model.index_of(conversation_id)
         if index.isValid():
-            self.view.stand_on(index)
-            self.view.scrollTo(index)
+            self.view.follow_open(index)
 
     def show_archive(self, is_shown: bool) -> None:
         """What was put into the archive, in place of the list."""
@@ -270,7 +271,7 @@ class Sidebar(QWidget):
         """What stands above the list in words, if anything."""
         if self._lists.currentWidget() is self.results:
             return
-        is_empty = self._model.count() == 0
+        is_empty = self._has_list and self._model.count() == 0
         words = "The archive is empty." if self._model.is_archive else "Your chats will stand here."
         self._empty.setVisible(is_empty)
         self._empty.setText(words if is_empty else "")
@@ -361,7 +362,7 @@ class Sidebar(QWidget):
             chat = self._model.conversation(conversation_id)
             if chat is not None and chat.is_archived != self._model.is_archive:
                 self.show_archive(chat.is_archived)
-            self.view.setCurrentIndex(self._model.reveal(conversation_id))
+            self.view.go_to(self._model.reveal(conversation_id))
         self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.view.rename_current()
 
@@ -369,8 +370,7 @@ class Sidebar(QWidget):
         """Begin to rename a folder: a new one is named at once."""
         index = self._model.folder_index(folder_id)
         if index.isValid():
-            self.view.setCurrentIndex(index)
-            self.view.scrollTo(index)
+            self.view.go_to(index)
             self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self.view.rename_current()
 

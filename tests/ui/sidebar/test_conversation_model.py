@@ -1,4 +1,4 @@
-"""The list's item model: headings, merging, filtering, renaming."""
+"""The list's item model: headings, folders, merging, renaming."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import random
 
 import pytest
 from hypothesis import given, strategies as st
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QMimeData, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from recording_desk import NOON, conversation
 
+from models.records import Folder
 from ui.sidebar.conversation_model import (
+    DRAGGED,
     ID_ROLE,
     IS_HEADING_ROLE,
     IS_OPEN_ROLE,
     MERGE_LIMIT,
     ConversationModel,
+    Dragged,
 )
 
 CHATS = [
@@ -97,11 +100,61 @@ def test_any_list_can_follow_any_other(seed: int) -> None:
         )
 
 
-def test_the_filter_leaves_no_heading_alone(model: ConversationModel) -> None:
-    model.set_filter("  france ")
-    assert texts(model) == ["Today", "The capital of France"]
-    model.set_filter("")
-    assert model.count() == 4
+FOLDERS = [Folder("f1", "Work", NOON), Folder("f2", "Taxes", NOON, "f1")]
+
+
+def test_opening_and_closing_a_folder_moves_no_other_row(model: ConversationModel) -> None:
+    model.set_conversations([*CHATS, conversation(5, "Forms", folder_id="f2")])
+    model.set_folders(FOLDERS)
+    place = QPersistentModelIndex(model.index_of("c2"))
+    said: list[tuple[str, ...]] = []
+    model.closed_changed.connect(said.append)
+    assert "Forms" in texts(model)
+    model.toggle("f1")
+    assert "Forms" not in texts(model)
+    assert "Taxes" not in texts(model)
+    model.toggle("f1", False)
+    assert said == [("f1",)]
+    assert place.data(ID_ROLE) == "c2"
+    model.toggle("f2")
+    assert model.reveal("c5").data() == "Forms"
+    assert said[-1] == ()
+
+
+def test_a_folder_is_spoken_with_its_state(model: ConversationModel) -> None:
+    model.set_conversations([conversation(5, "Forms", folder_id="f2")])
+    model.set_folders(FOLDERS)
+    spoken = model.folder_index("f2").data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == "Taxes, folder, 1 chat, expanded, level 2"
+
+
+def test_renaming_a_folder_is_asked_for(model: ConversationModel) -> None:
+    model.set_folders(FOLDERS)
+    asked: list[tuple[str, str]] = []
+    model.rename_folder_requested.connect(lambda *pair: asked.append(pair))
+    model.setData(model.folder_index("f1"), "Job")
+    assert asked == [("f1", "Job")]
+
+
+def test_what_letting_go_means(model: ConversationModel) -> None:
+    model.set_conversations([*CHATS, conversation(5, "Forms", folder_id="f2")])
+    model.set_folders(FOLDERS)
+    assert model.place_at(model.folder_index("f2")) == ("folder", "f2")
+    assert model.place_at(model.index_of("c5")) == ("folder", "f2")
+    assert model.place_at(model.index_of("c2")) == ("folder", "")
+    assert model.place_at(model.index_of("c1")) == ("pin", "")
+    assert model.place_at(QModelIndex()) == ("folder", "")
+
+
+def test_what_is_dragged_is_read_back_and_nothing_else_is(model: ConversationModel) -> None:
+    model.set_folders(FOLDERS)
+    data = model.mimeData([model.index_of("c2"), model.folder_index("f1")])
+    assert model.dragged(data) == Dragged(("c2",), ("f1",))
+    for text in (b"", b"[]", b"{", b"\xff", b'{"chat": 3}'):
+        foreign = QMimeData()
+        foreign.setData(DRAGGED, text)
+        assert model.dragged(foreign) is None
+    assert model.dragged(QMimeData()) is None
 
 
 def test_one_conversation_is_marked_as_open(model: ConversationModel) -> None:

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
     QHBoxLayout,
+    QHeaderView,
     QLabel,
     QPushButton,
     QTreeWidget,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ui.theme import Theme
 
 NODE = Qt.ItemDataRole.UserRole
+SPOKEN = Qt.ItemDataRole.AccessibleTextRole
 SIZE = (460, 560)
 OPEN_LINES = 400
 """A map with more lines opens folded, but for the path."""
@@ -80,6 +82,15 @@ class BranchMap(QDialog):
         self.tree.setObjectName("branch_tree")
         self.tree.setAccessibleName("Branches of this chat")
         self.tree.setHeaderHidden(True)
+        self.tree.setColumnCount(2)
+        self.tree.setSelectionBehavior(QTreeWidget.SelectionBehavior.SelectRows)
+        self.tree.setAllColumnsShowFocus(True)
+        header = self.tree.header()
+        header.setStretchLastSection(False)
+        header.setMinimumSectionSize(0)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        self.tree.setTextElideMode(Qt.TextElideMode.ElideRight)
         self.tree.setUniformRowHeights(True)
         self.tree.setExpandsOnDoubleClick(False)
         self.tree.itemClicked.connect(self._go)
@@ -185,13 +196,15 @@ class BranchMap(QDialog):
             return item
         words = " ".join(node.excerpt.split()) or "(no text)"
         speaker = _SPEAKERS[node.role]
-        extra = [f"version {line.version} of {line.versions}"] if line.versions else []
+        extra = [f"{line.version} of {line.versions}"] if line.versions else []
         extra += [HERE] * (node.id == leaf_id) + ["deleted"] * (node.trashed_at is not None)
         if node.state in (MessageState.FAILED, MessageState.INTERRUPTED):
             extra.append(node.state.value)
-        marks = f"   · {' · '.join(extra)}" if extra else ""
-        item.setText(0, f"{speaker}: {words[:90]}{marks}")
-        item.setToolTip(0, f"{speaker}{marks}\n{node.excerpt}")
+        marks = " · ".join(extra)
+        item.setText(0, f"{speaker}: {words[:120]}")
+        item.setText(1, marks)
+        item.setToolTip(0, node.excerpt)
+        item.setData(0, SPOKEN, f"{speaker}: {words}. {marks}")
         item.setData(0, NODE, node)
         is_here = node.id in on_path
         shade = colors.ink if is_here else colors.dim
@@ -202,6 +215,8 @@ class BranchMap(QDialog):
         font.setStrikeOut(node.trashed_at is not None)
         item.setFont(0, font)
         item.setForeground(0, QBrush(QColor(shade)))
+        item.setFont(1, self._theme.font_small())
+        item.setForeground(1, QBrush(QColor(colors.accent if node.id == leaf_id else colors.dim)))
         item.setIcon(0, icon(_ICONS.get(node.role, "note"), shade))
         self._items[node.id] = item
         return item
@@ -284,6 +299,10 @@ class BranchMap(QDialog):
         column.addLayout(foot)
         self.tree.setIconSize(QSize(px(16), px(16)))
         self.tree.setIndentation(px(18))
+        self.tree.setStyleSheet(
+            "QTreeView { show-decoration-selected: 0; }"
+            f"QTreeView::item {{ border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
+        )
         self.resize(px(SIZE[0]), px(SIZE[1]))
 
     def _stand_beside(self) -> None:

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from models.records import Message, MessageState
 from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
+from ui.sizes import SIDE_PX
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 
@@ -41,8 +42,6 @@ class AnswerColumn(QFrame):
         self.message = message
         self.setObjectName("answer_column")
         self.setAccessibleName(f"Answer {number}")
-        self.setProperty("plane", "card")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.title = QLabel(f"Version {number}")
         self.title.setProperty("kind", "title")
         self.facts = ElidedLabel("")
@@ -76,22 +75,36 @@ class AnswerColumn(QFrame):
         self.facts.set_text(_facts(self.message))
 
     def _arrange(self) -> None:
-        px = self._theme.px
-        head = QHBoxLayout()
-        head.setSpacing(px(8))
-        head.addWidget(self.title)
-        head.addWidget(self.facts, 1)
-        foot = QHBoxLayout()
-        foot.addWidget(self.stop)
-        foot.addStretch(1)
-        foot.addWidget(self.pick)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(px(14), px(12), px(14), px(12))
-        column.setSpacing(px(8))
-        column.addLayout(head)
-        column.addWidget(self.view, 1)
-        column.addLayout(foot)
+        self._head = QHBoxLayout()
+        self._head.addWidget(self.title)
+        self._head.addWidget(self.facts, 1)
+        self._foot = QHBoxLayout()
+        self._foot.addWidget(self.stop)
+        self._foot.addStretch(1)
+        self._foot.addWidget(self.pick)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self.view, 1)
+        self._column.addLayout(self._foot)
+        QWidget.setTabOrder(self.pick, self.stop)
+        QWidget.setTabOrder(self.stop, self.view)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Title and buttons stand where the transcript's own column stands."""
+        px, colors = self._theme.px, self._theme.colors
+        side = px(SIDE_PX)
+        self._head.setContentsMargins(side, 0, side, 0)
+        self._head.setSpacing(px(8))
+        self._foot.setContentsMargins(side - px(12), 0, side, 0)
+        self._column.setContentsMargins(1, px(12), 1, px(12))
+        self._column.setSpacing(px(2))
         self.setMinimumWidth(px(LEAST_COLUMN_PX))
+        self.setStyleSheet(
+            f"#answer_column {{ background: {colors.chat}; border: 1px solid {colors.line};"
+            f" border-radius: {px(12)}px; }}"
+        )
 
 
 class Comparison(QWidget):
@@ -136,27 +149,31 @@ class Comparison(QWidget):
                 column.change_message(message)
 
     def _arrange(self) -> None:
-        px = self._theme.px
         head = QHBoxLayout()
         head.addWidget(self.question, 1)
         head.addWidget(self.back)
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(px(12))
+        self._row = QHBoxLayout()
+        self._row.setContentsMargins(0, 0, 0, 0)
         for column in self.columns:
-            row.addWidget(column, 1)
+            self._row.addWidget(column, 1)
         inside = QWidget()
-        inside.setLayout(row)
+        inside.setLayout(self._row)
         area = QScrollArea()
         area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(inside)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(px(20), px(8), px(20), px(4))
-        whole.setSpacing(px(8))
-        whole.addLayout(head)
-        whole.addWidget(area, 1)
+        self._whole = QVBoxLayout(self)
+        self._whole.addLayout(head)
+        self._whole.addWidget(area, 1)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setSpacing(px(12))
+        self._whole.setContentsMargins(px(SIDE_PX), 0, px(SIDE_PX), px(4))
+        self._whole.setSpacing(px(8))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape goes back; a number picks."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
+    QComboBox,
     QDialog,
     QDialogButtonBox,
     QDoubleSpinBox,
@@ -13,7 +14,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QSpinBox,
+    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -36,11 +37,12 @@ class AskSeveral(QDialog):
         self._settings = settings
         self.setObjectName("several_answers_dialog")
         self.setWindowTitle("Ask for several answers")
-        self.count = QSpinBox(self)
+        self.count = QComboBox(self)
         self.count.setObjectName("answers_count")
         self.count.setAccessibleName("How many answers")
-        self.count.setRange(LEAST, MAX_ANSWERS)
-        self.count.valueChanged.connect(self._show_rows)
+        for number in range(LEAST, MAX_ANSWERS + 1):
+            self.count.addItem(str(number), number)
+        self.count.currentIndexChanged.connect(lambda _: self._show_rows())
         self.seeds: list[QLineEdit] = []
         self.temperatures: list[QDoubleSpinBox] = []
         self._numbers: list[QLabel] = []
@@ -49,21 +51,22 @@ class AskSeveral(QDialog):
         for number in range(MAX_ANSWERS):
             self._add_row(number)
         buttons = QDialogButtonBox(self)
-        self.ask = buttons.addButton("Ask", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.ask = QPushButton("Ask", self)
         self.ask.setObjectName("answers_ask")
         self.ask.setProperty("kind", "primary")
         self.ask.setDefault(True)
+        buttons.addButton(self.ask, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
         buttons.accepted.connect(self._on_accepted)
         buttons.rejected.connect(self.reject)
         self._arrange(buttons)
-        self._show_rows(LEAST)
+        self._show_rows()
         self.finished.connect(self.deleteLater)
         self.count.setFocus()
 
     def answers(self) -> list[dict[str, Any]]:
         """What each answer has otherwise than the chat."""
-        return [self._changes(number) for number in range(self.count.value())]
+        return [self._changes(number) for number in range(self.count.currentData())]
 
     def _changes(self, number: int) -> dict[str, Any]:
         changes: dict[str, Any] = {}
@@ -93,6 +96,7 @@ class AskSeveral(QDialog):
         temperature.setAccessibleName(f"Temperature of answer {number + 1}")
         temperature.setRange(0, 10)
         temperature.setSingleStep(0.1)
+        temperature.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         temperature.setValue(self._settings.temperature)
         for column, widget in enumerate((label, seed, temperature)):
             self._grid.addWidget(widget, number + 1, column)
@@ -126,7 +130,8 @@ class AskSeveral(QDialog):
         column.addWidget(buttons)
         self.setMinimumWidth(px(400))
 
-    def _show_rows(self, count: int) -> None:
+    def _show_rows(self) -> None:
+        count = self.count.currentData()
         for number in range(MAX_ANSWERS):
             for widget in (self._numbers[number], self.seeds[number], self.temperatures[number]):
                 widget.setVisible(number < count)

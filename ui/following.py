@@ -188,10 +188,10 @@ class Following(QObject):
 
     def _on_send_queued(self, event: SendQueued) -> None:
         if event.conversation_id == self._open_id:
-            self._show_waiting(event.waiting)
+            self._show_waiting(event.waiting, event.place)
         self._look_whether_generating()
 
-    def _show_waiting(self, is_waiting: bool) -> None:
+    def _show_waiting(self, is_waiting: bool, place: int = 0) -> None:
         """That the last message waits, and what for: below it, and in the status line."""
         messages = self._desk.messages if is_waiting else ()
         waiting_id = messages[-1].id if messages else ""
@@ -199,7 +199,7 @@ class Following(QObject):
             self._chat.transcript.set_progress(self._waiting_id, "")
         self._waiting_id = waiting_id
         if waiting_id:
-            words = _waiting_words(self._desk.engine_state)
+            words = _waiting_words(self._desk.engine_state, place)
             self._chat.transcript.set_progress(waiting_id, words)
         self._chat.status.set_waiting(is_waiting)
 
@@ -290,10 +290,12 @@ class Following(QObject):
         self._chat.banners.show_notice(Notice("store", level, event.sentence))
 
 
-def _waiting_words(state: EngineStateChanged) -> str:
-    """What a message waits for."""
+def _waiting_words(state: EngineStateChanged, place: int) -> str:
+    """What a message waits for; `place` in the engine's queue, where it is there."""
+    if state.loaded is not None and place > 1:
+        return f"Waits for its turn, {place - 1:,} before it"
     if state.loaded is not None:
-        return "Waits for its turn"
+        return "Waits for its turn, next" if place else "Waits for its turn"
     if state.state in LOADING:
         return "Waits for the weights to load"
     return "Waits for weights: choose some at the top"

@@ -5,6 +5,7 @@ One object beside the window, like `ui.composing`. It holds no state of the chat
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
@@ -63,36 +64,18 @@ class MessageActs(QObject):
 
     def add_actions(self, actions: Actions) -> None:
         """For the message that the keyboard is on, else the last one that it fits."""
-        may = self._may_change
-        for name, title, key, run in (
-            ("retry_reply", "Try the reply again", "Ctrl+R", "retry"),
-            ("continue_reply", "Continue the reply", "Ctrl+G", "continue"),
-            ("edit_message", "Edit the message", "Ctrl+E", "edit"),
-            ("several_answers", "Ask for several answers", "Ctrl+D", "answers"),
-            ("branch_off", "Branch to a new chat", "Ctrl+Shift+B", "branch_off"),
+        may, has = self._may_change, self._has_messages
+        for name, title, key, act, is_enabled in (
+            ("retry_reply", "Try the reply again", "Ctrl+R", "retry", may),
+            ("continue_reply", "Continue the reply", "Ctrl+G", "continue", may),
+            ("edit_message", "Edit the message", "Ctrl+E", "edit", may),
+            ("several_answers", "Ask for several answers", "Ctrl+D", "answers", may),
+            ("compare_versions", "Compare the versions", "Ctrl+Alt+D", "compare", has),
+            ("branch_off", "Branch to a new chat", "Ctrl+Shift+B", "branch_off", may),
+            ("branch_map", "Branch map", "Ctrl+Shift+M", "map", has),
         ):
-            actions.add(Action(name, title, key, lambda run=run: self.do_here(run), may, GROUP))
-        has_messages = self._has_messages
-        actions.add(
-            Action(
-                "compare_versions",
-                "Compare the versions",
-                "Ctrl+Alt+D",
-                lambda: self.do_here("compare"),
-                has_messages,
-                GROUP,
-            )
-        )
-        actions.add(
-            Action(
-                "branch_map",
-                "Branch map",
-                "Ctrl+M",
-                lambda: self.show_map(),
-                has_messages,
-                GROUP,
-            )
-        )
+            run = partial(self.do_here, act)
+            actions.add(Action(name, title, key, run, is_enabled, GROUP))
 
     # --- acts -----------------------------------------------------------------------------------
 

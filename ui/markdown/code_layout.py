@@ -109,6 +109,11 @@ class CodeLayout:
         if self._block.is_last:
             paint_bar(painter, self.sideways, self.bar_rect().translated(at), styles)
 
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        """Where a part of the code stands."""
+        moved = self._offset() - QPointF(self.sideways.shift, 0)
+        return [rect.translated(moved) for rect in self._lines.rects(start, end)]
+
     def position_at(self, point: QPointF) -> int:
         return self._lines.position_at(point - self._offset() + QPointF(self.sideways.shift, 0))
 

@@ -2,18 +2,21 @@
 
 What must hold: `source` is exactly what was put in; appending costs the length of what is
 appended plus the open segment, never the whole; a segment whose index is below the number
-that `append` returned is the same object as before.
+that `take_changes` returned is the same object as before; whoever has no time reads a huge
+text in slices.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 
 from ui.markdown.blocks import Block
 from ui.markdown.parser import References, parse_segment, read_definitions
 from ui.markdown.segments import (
     MAX_CHARS,
+    MAX_TEXT_LINES,
     Segment,
     SegmentKind,
     Tail,
@@ -21,6 +24,7 @@ from ui.markdown.segments import (
     is_forming,
 )
 
+SLICE_CHARS = 4096
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORMING_TABLE = re.compile(r"^[ \t]*\|?[-|: \t]*$")
 
@@ -42,6 +46,7 @@ class Document:
         self._tail = Tail(self._closed.append)
         self._partial = ""
         self._unread: list[str] = [source] if source else []
+        self._read_to = 0
         self._length = len(source)
         self._changed_from = 0
         self._references = References()
@@ -66,8 +71,18 @@ class Document:
     @property
     def segments(self) -> list[Segment]:
         """All segments, the open ones last. Reading the text happens here, not before."""
-        self._read()
+        self._read(None)
         return self._shown
+
+    @property
+    def known_segments(self) -> list[Segment]:
+        """The segments of what has been read so far."""
+        return self._shown
+
+    @property
+    def unread_chars(self) -> int:
+        """How much of the source `take_changes` has not come to yet."""
+        return sum(map(len, self._unread)) - self._read_to
 
     def append(self, text: str) -> None:
         """Add text at the end. It is read when `segments` or `refresh` is asked."""
@@ -82,10 +97,10 @@ class Document:
             self._is_open = is_open
             self._unread.append("")
 
-    def take_changes(self) -> int:
-        """Read what was appended; the index of the first segment that is not the object that
-        it was at the last call."""
-        self._read()
+    def take_changes(self, seconds: float | None = None) -> int:
+        """Read what was appended, for about so long; the index of the first segment that is
+        not the object that it was at the last call."""
+        self._read(seconds)
         changed, self._changed_from = self._changed_from, len(self._shown)
         return min(changed, len(self._shown))
 
@@ -99,43 +114,75 @@ class Document:
 
     # Reading
 
-    def _read(self) -> None:
+    def _read(self, seconds: float | None) -> None:
         if not self._unread:
             return
-        old = self._shown
-        text = self._partial + _SURROGATES.sub("\ufffd", "".join(self._unread))
-        self._unread.clear()
         if self._is_plain:
-            self._read_plain()
+            self._unread.clear()
+            changed = self._read_plain()
         else:
-            self._read_markdown(text)
-        changed = _first_difference(old, self._shown)
+            changed = self._read_markdown(seconds)
         self._changed_from = min(self._changed_from, changed)
 
-    def _read_plain(self) -> None:
+    def _read_plain(self) -> int:
         whole = _SURROGATES.sub("\ufffd", self.source).replace("\r\n", "\n")
+        old = self._shown
         self._shown = [
             Segment(SegmentKind.PLAIN, part, is_joined=i > 0)
             for i, part in enumerate(_plain_parts(whole))
         ]
+        return _first_difference(old, self._shown)
 
-    def _read_markdown(self, text: str) -> None:
-        lines = text.replace("\r\n", "\n").split("\n")
-        self._partial = lines.pop()
+    def _read_markdown(self, seconds: float | None) -> int:
+        """The first index that changed. What was closed before costs nothing."""
         known = len(self._closed)
-        for line in lines:
-            self._tail.feed(line.replace("\r", ""))
-        whole = lines if self._is_open else [*lines, self._partial]
-        old = [] if self._note_definitions(whole, known) else self._shown
-        self._closed[known:] = _kept(old[known:], self._closed[known:])
+        old = self._shown[known:]
+        redefined = self._read_lines(seconds, known)
+        if redefined is not None:
+            old = []
+        self._closed[known:] = _kept(old, self._closed[known:])
+        if self._unread:
+            self._shown = self._closed
+        else:
+            self._shown = self._closed + _kept(old[len(self._closed) - known :], self._open_end())
+        if redefined is not None:
+            return min(redefined, known)
+        return known + _first_difference(old, self._shown[known:])
+
+    def _open_end(self) -> list[Segment]:
+        """What the text would be if it ended here."""
         end: list[Segment] = []
         tail = self._tail.copy(end.append)
         if self._is_open:
             self._feed_partial(tail)
         elif self._partial:
-            tail.feed(self._partial)
+            tail.feed(self._partial.replace("\r", ""))
         tail.close(is_open=self._is_open)
-        self._shown = self._closed + _kept(old[len(self._closed) :], end)
+        return end
+
+    def _read_lines(self, seconds: float | None, known: int) -> int | None:
+        """Feed whole lines to the tail until time is up; what is behind the last line feed is
+        kept as `_partial`. The first closed segment that later definitions reach, if any."""
+        text = "".join(self._unread) if len(self._unread) > 1 else self._unread[0]
+        self._unread = [text]
+        latest = None if seconds is None else time.perf_counter() + seconds
+        reached: list[int] = []
+        while latest is None or time.perf_counter() < latest:
+            lines_end = _end_of_lines(text, self._read_to)
+            if lines_end >= 0:
+                lines = self._partial + _clean(text[self._read_to : lines_end])
+                lines = lines.replace("\r\n", "\n").replace("\r", "")
+                self._partial, self._read_to = "", lines_end
+                self._tail.feed_lines(lines)
+                reached += self._note_definitions(lines, known)
+            if lines_end < 0 or lines_end == len(text):
+                self._partial += _clean(text[self._read_to :])
+                self._unread.clear()
+                self._read_to = 0
+                break
+        if not self._unread and not self._is_open:
+            reached += self._note_definitions(self._partial, known)
+        return min(reached, default=None)
 
     def _feed_partial(self, tail: Tail) -> None:
         """Show the unfinished line, unless it may still turn into something else."""
@@ -150,16 +197,34 @@ class Document:
         if partial.strip() and not is_forming(partial):
             tail.feed(_with_closed_marks(partial))
 
-    def _note_definitions(self, lines: list[str], known: int) -> bool:
-        """Later definitions reach earlier links: what may use them is parsed again."""
-        found = [line for line in lines if is_definition(line)]
+    def _note_definitions(self, text: str, known: int) -> list[int]:
+        """Later definitions reach earlier links: what may use them is parsed again. The first
+        of these (or the end), where anything was defined."""
+        if "]:" not in text:
+            return []
+        found = [line for line in text.split("\n") if is_definition(line)]
         if not found:
-            return False
+            return []
         self._references = self._references.joined(read_definitions(found))
+        first = known
         for i, segment in enumerate(self._closed[:known]):
             if "[" in segment.text and segment.blocks is not None:
                 self._closed[i] = replace(segment, blocks=None)
-        return True
+                first = min(first, i)
+        return [first]
+
+
+def _clean(text: str) -> str:
+    """Half of a surrogate pair is no character; Qt would not take it."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def _end_of_lines(text: str, start: int) -> int:
+    """Behind the last line feed of the next slice; -1 where no line feed is left."""
+    end = text.rfind("\n", start, start + SLICE_CHARS)
+    if end < 0:
+        end = text.find("\n", start + SLICE_CHARS)
+    return end + 1 if end >= 0 else -1
 
 
 def _is_table_head(tail: Tail) -> bool:
@@ -212,13 +277,15 @@ def _plain_parts(text: str) -> list[str]:
     """Cut plain text into parts of a few kilobytes, at line feeds where there are any."""
     parts = []
     start = 0
-    while len(text) - start > 2 * MAX_CHARS:
-        end = text.rfind("\n", start + 1, start + MAX_CHARS)
-        if end < 0:
-            parts.append(text[start : start + MAX_CHARS])
-            start += MAX_CHARS
+    while len(text) - start > MAX_CHARS or text.count("\n", start) > MAX_TEXT_LINES:
+        ahead = text[start : start + MAX_CHARS]
+        lines = ahead.split("\n", MAX_TEXT_LINES)
+        if len(lines) == 1:
+            parts.append(ahead)
+            start += len(ahead)
         else:
-            parts.append(text[start:end])
-            start = end + 1
+            part = "\n".join(lines[:-1])
+            parts.append(part)
+            start += len(part) + 1
     parts.append(text[start:])
     return parts

@@ -57,6 +57,8 @@ class BlockLayout(Protocol):
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
     ) -> None: ...
 
+    def rects(self, start: int, end: int) -> list[QRectF]: ...
+
     def position_at(self, point: QPointF) -> int: ...
 
     def link_at(self, point: QPointF) -> str: ...
@@ -82,6 +84,9 @@ class TextLayout:
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
     ) -> None:
         self._lines.paint(painter, at, selection, self._styles, clip)
+
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        return self._lines.rects(start, end)
 
     def position_at(self, point: QPointF) -> int:
         return self._lines.position_at(point)
@@ -128,6 +133,9 @@ class LiteralLayout:
         painter.setPen(QColor(self._styles.colors.ink))
         self._lines.paint(painter, at, selection, self._styles, clip)
 
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        return self._lines.rects(start, end)
+
     def position_at(self, point: QPointF) -> int:
         return self._lines.position_at(point)
 
@@ -151,6 +159,9 @@ class RuleLayout:
         y = round(at.y() + self.height / 2)
         rect = QRectF(at.x(), y, self._width, max(1.0, self._styles.px(1)))
         painter.fillRect(rect, QColor(self._styles.colors.line))
+
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        return []
 
     def position_at(self, point: QPointF) -> int:
         return 0
@@ -229,6 +240,13 @@ class SegmentLayout:
             if y < placed.rect.bottom() + placed.space_above / 2:
                 return i
         return max(0, len(self.placed) - 1)
+
+    def rects(self, block: int, start: int, end: int) -> list[QRectF]:
+        """Where a part of a block's text stands."""
+        if block >= len(self.placed):
+            return []
+        placed = self.placed[block]
+        return [r.translated(placed.rect.topLeft()) for r in placed.layout.rects(start, end)]
 
     def position_at(self, point: QPointF) -> tuple[int, int]:
         """Block index and position in its text."""
@@ -317,14 +335,10 @@ class SegmentLayout:
 
     def _code_layout(self, block: CodeBlock, width: float) -> CodeLayout:
         group = self.segment.group if self.segment.kind is SegmentKind.CODE else None
-        return CodeLayout(
-            block,
-            self._styles,
-            width,
-            self._colored(),
-            content_width=self._styles.code_width(group.longest) if group else 0.0,
-            wraps=group.is_broken if group else len(block.code) > MAX_CHARS,
-        )
+        wraps = group.is_broken if group else len(block.code) > MAX_CHARS
+        whole = self._styles.code_width(group.longest) if group and not wraps else 0.0
+        colored = self._colored()
+        return CodeLayout(block, self._styles, width, colored, content_width=whole, wraps=wraps)
 
     def _colored(self) -> list[Run] | None:
         """The colours of this part of a long code block, where the whole has been coloured."""

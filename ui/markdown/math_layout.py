@@ -71,6 +71,12 @@ class MathLayout:
         if self.sideways.limit:
             paint_bar(painter, self.sideways, self.bar_rect().translated(at), styles)
 
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        """A picture is found whole."""
+        if self._source is not None:
+            return self._source.rects(start, end)
+        return [self._picture_rect()]
+
     def position_at(self, point: QPointF) -> int:
         """A picture is selected whole: before its middle, or behind it."""
         if self._source is not None:

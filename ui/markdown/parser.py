@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ui.markdown import maths
@@ -434,12 +435,13 @@ def _styled(
 
 def _joined(spans: list[Span]) -> tuple[Span, ...]:
     out: list[Span] = []
-    for span in spans:
-        if out and not span.tex and _style_of(out[-1]) == _style_of(span):
-            out[-1] = replace(span, text=out[-1].text + span.text)
-        elif span.text:
-            out.append(span)
-    return tuple(out)
+    for style, group in groupby(spans, key=_style_of):
+        run = list(group)
+        if style[-2] or len(run) == 1:
+            out += run
+        else:
+            out.append(replace(run[0], text="".join(span.text for span in run)))
+    return tuple(span for span in out if span.text)
 
 
 def _style_of(span: Span) -> tuple[object, ...]:

@@ -24,6 +24,7 @@ from ui.markdown.blocks import Block
 MAX_CHARS = 3000
 MAX_CODE_LINES = 64
 MAX_TABLE_LINES = 18
+MAX_TEXT_LINES = 150
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$")
 _INNER_FENCE = re.compile(r"^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|>[ \t]?)*(`{3,}|~{3,})(.*)$")
@@ -39,6 +40,10 @@ _FORMING = re.compile(
     r"^ {0,3}(?:`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|#{1,6}|[-*+]|\d{1,9}[.)]?|\|[-|: \t]*"
     r"|>|-{2,}|={1,}|\*{2,3}|_{1,3}|\$\$?|\\|\\\[|\[)[ \t]*$"
 )
+
+
+# Lines inside a paragraph that can only be more of it: many are taken in one go.
+_PLAIN_RUN = re.compile(r"(?:(?:[A-Za-z]|\d+(?![\d.)]))[^\n|]{0,1000}\n){1,150}")
 
 
 class SegmentKind(StrEnum):
@@ -139,6 +144,7 @@ class Tail:
         self.emit = emit
         self.kind: SegmentKind | None = None
         self.lines: list[str] = []
+        self.n_lines = 0
         self.chars = 0
         self.blanks = 0
         self.fence = ""
@@ -162,6 +168,36 @@ class Tail:
         if self.group is not None:
             twin.group = replace(self.group, lines=list(self.group.lines))
         return twin
+
+    def feed_lines(self, text: str) -> None:
+        """Take whole lines, each with its line feed."""
+        start = 0
+        while start < len(text):
+            if self.kind is SegmentKind.PROSE and self.lines and not (self.blanks or self.fence):
+                start = self._feed_run(text, start)
+                if start == len(text):
+                    return
+            end = text.index("\n", start)
+            self.feed(text[start:end])
+            start = end + 1
+
+    def _feed_run(self, text: str, start: int) -> int:
+        """Add lines to a paragraph as long as that is all that they can be; where they end."""
+        room, rows = MAX_CHARS - self.chars, MAX_TEXT_LINES - self.n_lines
+        run = (
+            _PLAIN_RUN.match(text, start, start + MAX_CHARS + 1500) if min(room, rows) > 0 else None
+        )
+        if run is None:
+            return start
+        # The line that reaches the limit is the last one in its part, as in `feed`.
+        end = text.find("\n", start + room - 1, run.end())
+        end = end if end >= 0 else run.end() - 1
+        lines = text[start:end].split("\n", rows)[:rows]
+        taken = "\n".join(lines)
+        self.lines.append(taken)
+        self.n_lines += len(lines)
+        self.chars += len(taken) + 1
+        return start + len(taken) + 1
 
     def feed(self, line: str) -> None:
         """Take one whole line (without its line feed)."""
@@ -312,6 +348,7 @@ class Tail:
         if "|" not in line or not _DELIMITER.match(line):
             return False
         self.lines.pop()
+        self.n_lines -= 1
         self.close()
         self._begin(SegmentKind.TABLE)
         self.head = [previous, line]
@@ -358,12 +395,13 @@ class Tail:
 
     def _add(self, line: str) -> None:
         self.lines.append(line)
+        self.n_lines += 1
         self.chars += len(line) + 1
         if line.strip():
             self.blanks = 0
 
     def _cut_if_large(self) -> None:
-        if self.lines and self.chars >= MAX_CHARS:
+        if self.lines and (self.chars >= MAX_CHARS or self.n_lines >= MAX_TEXT_LINES):
             self._cut()
 
     def _cut(self) -> None:
@@ -410,7 +448,7 @@ class Tail:
         self.is_tight = self.blanks == 0
         self.kind = None
         self.lines = []
-        self.chars = 0
+        self.n_lines = self.chars = 0
         self.blanks = 0
         self.fence = self.fence_nest = ""
         self.fence_indent = 0

@@ -110,6 +110,16 @@ class TableLayout:
                 painter.setPen(QColor(self._styles.colors.ink))
                 cell.lines.paint(painter, place, part, self._styles, clip)
 
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        """Where a part of the cells' text stands."""
+        found = []
+        for cell in (cell for row in self._cells for cell in row):
+            part = _part_of((start, end), cell)
+            if part is not None:
+                moved = QPointF(cell.x - self.sideways.shift, cell.y)
+                found += [rect.translated(moved) for rect in cell.lines.rects(*part)]
+        return found
+
     def position_at(self, point: QPointF) -> int:
         point = point + QPointF(self.sideways.shift, 0)
         cell = self._cell_at(point)

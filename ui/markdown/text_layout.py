@@ -193,6 +193,22 @@ class TextLines:
                 return inlay.start + inlay.length
         return position
 
+    def rects(self, start: int, end: int) -> list[QRectF]:
+        """Where a part of the text stands, one rectangle for each line of it."""
+        found = []
+        for number in range(self._layout.lineForTextPosition(start).lineNumber(), self.line_count):
+            line = self._layout.lineAt(number)
+            first, last = line.textStart(), line.textStart() + line.textLength()
+            if first >= end:
+                break
+            x, right = _x_of(line, max(start, first)), _x_of(line, min(end, last))
+            found.append(QRectF(min(x, right), line.y(), abs(right - x), line.height()))
+        return found
+
+    @property
+    def line_count(self) -> int:
+        return self._layout.lineCount()
+
     def rect_at(self, position: int) -> QRectF:
         """A thin rectangle where a caret at this position would stand."""
         line = self._layout.lineForTextPosition(min(position, self.length))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter
 
 from ui.markdown.document import Document
 from ui.markdown.highlight import needs_group_highlight
@@ -21,6 +21,9 @@ from ui.transcript.heights import Heights
 
 KEPT_AROUND_PX = 2000
 """Layouts this far outside of the view are kept."""
+FIRST_READ_S, READ_S = 0.03, 0.01
+"""How long a text is read at once; the rest of a huge one follows in slices."""
+UNREAD_WORDS = "Reading the rest of this message…"
 
 Spot = tuple[int, int, int]
 """Segment, block, UTF-16 position."""
@@ -65,7 +68,7 @@ class Body:
     def height(self) -> float:
         if not self._is_read:
             return self._guess(self.document.source_length)
-        return self._heights.total
+        return self._heights.total + self._unread_height()
 
     @property
     def natural_width(self) -> float:
@@ -84,10 +87,15 @@ class Body:
         self._is_read = False
         self._shifts.clear()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the text was read; else `read` goes on with it."""
+        return self._is_read and not self.document.unread_chars
+
     def read(self) -> None:
         """Take over what the document says now; segments that did not change stay."""
-        changed = self.document.take_changes()
-        segments = self.document.segments
+        changed = self.document.take_changes(READ_S if self._is_read else FIRST_READ_S)
+        segments = self.document.known_segments
         if not self._is_read:
             changed = 0
             self._is_read = True
@@ -168,6 +176,8 @@ class Body:
                 place = QPointF(at.x(), at.y() + self._heights.top(i))
                 layout.paint(painter, place, parts, clip)
             i += 1
+        if self._unread_height():
+            self._paint_unread(painter, at, clip)
 
     def spot_at(self, point: QPointF) -> Spot:
         """The nearest place in the text."""
@@ -180,6 +190,15 @@ class Body:
             return i, 0, 0
         block, position = layout.position_at(point - QPointF(0, self._heights.top(i)))
         return i, block, position
+
+    def rects(self, spot: Spot, end: int) -> list[QRectF]:
+        """Where a part of a block's text stands; nothing where it is not laid out."""
+        segment, block, start = spot
+        layout = self._boxes[segment].layout if segment < len(self._boxes) else None
+        if layout is None:
+            return []
+        top = self._heights.top(segment)
+        return [rect.translated(0, top) for rect in layout.rects(block, start, end)]
 
     def link_at(self, point: QPointF) -> str:
         if not self._boxes or not 0 <= point.y() < self._heights.total:
@@ -321,6 +340,19 @@ class Body:
             and layout.natural_width + 1 < self._width
             and any(placed.is_rtl for placed in layout.placed)
         )
+
+    def _unread_height(self) -> float:
+        unread = self.document.unread_chars
+        return self._guess(unread) if unread else 0.0
+
+    def _paint_unread(self, painter: QPainter, at: QPointF, clip: QRectF) -> None:
+        """Words in the place of what is not read yet, where that is in view."""
+        styles = self._styles
+        top = max(at.y() + self._heights.total, clip.top())
+        painter.setFont(styles.small)
+        painter.setPen(QColor(styles.colors.dim))
+        box = QRectF(at.x(), top, self._width, 2 * styles.line_step)
+        painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, UNREAD_WORDS)
 
     def _guess(self, chars: int) -> float:
         per_line = max(1.0, self._width / self._styles.char_width)

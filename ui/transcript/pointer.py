@@ -280,7 +280,7 @@ class Pointer:
     def _block_text(self, place: Place) -> str:
         index, section, segment, block, _position = place
         document = self._view.rows.item(index).body(section).document
-        segments = document.segments
+        segments = document.known_segments
         if segment >= len(segments):
             return ""
         blocks = document.blocks(segments[segment])

@@ -85,9 +85,9 @@ def item_text(item: MessageItem, part: tuple[ItemSpot, ItemSpot]) -> str:
 
 def _body_text(body: Body, low: Spot, high: Spot) -> str:
     document = body.document
-    segments = document.segments
     if low == (0, 0, 0) and _is_behind_end(body, high):
         return document.source
+    segments = document.segments
     text = ""
     last: Block | None = None
     for i in range(low[0], min(high[0] + 1, len(segments))):
@@ -107,6 +107,8 @@ def _body_text(body: Body, low: Spot, high: Spot) -> str:
 
 
 def _is_behind_end(body: Body, spot: Spot) -> bool:
+    if spot[0] == _END:
+        return True
     segments = body.document.segments
     if not segments:
         return True

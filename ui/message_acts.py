@@ -72,7 +72,7 @@ class MessageActs(QObject):
             ("several_answers", "Ask for several answers", "Ctrl+D", "answers", may),
             ("compare_versions", "Compare the versions", "Ctrl+Alt+D", "compare", has),
             ("branch_off", "Branch to a new chat", "Ctrl+Shift+B", "branch_off", may),
-            ("branch_map", "Branch map", "Ctrl+Shift+M", "map", has),
+            ("branch_map", "Branch map", "Ctrl+M", "map", has),
         ):
             run = partial(self.do_here, act)
             actions.add(Action(name, title, key, run, is_enabled, GROUP))

@@ -39,10 +39,8 @@ def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
     >>> fits("cn", "New chat") is None
     True
     """
-    wanted = [letter for letter in query.casefold() if not letter.isspace()]
-    plain = text.casefold()
-    if len(plain) != len(text):  # "ß" and the like: places must stay true
-        plain = "".join(letter.casefold()[0] for letter in text)
+    wanted = [letter for letter in _plain(query) if not letter.isspace()]
+    plain = _plain(text)
     best: tuple[int, tuple[int, ...]] | None = None
     if not wanted:
         return 0, ()
@@ -52,6 +50,12 @@ def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
         if found is not None and (best is None or found[0] > best[0]):
             best = found
     return best
+
+
+def _plain(text: str) -> str:
+    """Without case, letter for letter: "ß" is one letter still, so that places stay true."""
+    plain = text.casefold()
+    return plain if len(plain) == len(text) else "".join(c.casefold()[0] for c in text)
 
 
 def _from(begin: int, wanted: Sequence[str], plain: str) -> tuple[int, tuple[int, ...]] | None:
@@ -105,9 +109,9 @@ def ranked(query: str, actions: Sequence[Row], chats: Iterable[tuple[str, Row]])
         if found is not None:
             # Of two that fit alike the action comes first, and what cannot be done now last.
             scored.append((found[0] + (4 if row.is_enabled else -20), -place, row))
-    lowered = query.casefold()
+    lowered = _plain(query)
     for place, (title, row) in enumerate(chats):
-        if place >= FUZZY_LIMIT and lowered not in title.casefold():
+        if place >= FUZZY_LIMIT and lowered not in _plain(title):
             continue
         found = fits(query, title)
         if found is not None:

@@ -19,6 +19,14 @@ from ui import fonts
 from ui.theme_sheet import stylesheet
 
 MODES = ("system", "light", "dark")
+MOTIONS = (
+    Qt.UIEffect.UI_AnimateMenu,
+    Qt.UIEffect.UI_FadeMenu,
+    Qt.UIEffect.UI_AnimateCombo,
+    Qt.UIEffect.UI_AnimateTooltip,
+    Qt.UIEffect.UI_FadeTooltip,
+    Qt.UIEffect.UI_AnimateToolBox,
+)
 ZOOM_MIN = 80
 ZOOM_MAX = 300
 
@@ -50,6 +58,8 @@ class Colors:
     on_accent: str
     selection: str
     second: str
+    found: str
+    found_now: str
     error: str
     error_tone: str
     warning: str
@@ -79,6 +89,8 @@ LIGHT = Colors(
     on_accent="#ffffff",
     selection="#bfe0e6",
     second="#c8a24a",
+    found="#ffe9a3",
+    found_now="#ffc14d",
     error="#a8231c",
     error_tone="#f9e9e6",
     warning="#7a5408",
@@ -108,6 +120,8 @@ DARK = Colors(
     on_accent="#0d1a1d",
     selection="#24525d",
     second="#c8a24a",
+    found="#3d3410",
+    found_now="#6b4a08",
     error="#f2a29b",
     error_tone="#3a2323",
     warning="#e0b968",
@@ -244,6 +258,9 @@ class Theme(QObject):
     def apply_to(self, app: QApplication) -> None:
         """Dress the whole program, now and after every change."""
         app.setStyle("Fusion")
+        # Nothing of ours moves by itself, and Qt's own shall not where somebody asked for rest.
+        for effect in MOTIONS:
+            app.setEffectEnabled(effect, False)
         self._tell_platform()
 
         def dress() -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
@@ -28,7 +29,10 @@ from app.engine.protocol import (
     Queued,
     Sampling,
     Stopped,
+    Summary,
     Temperature,
+    TextTakenBack,
+    TokenArrived,
 )
 from app.engine.slot import Reply
 from app.engine.weights import Weights
@@ -63,32 +67,45 @@ def tiny_weights(
 
 
 class Crowd:
-    """Requests that come, are held, stopped and resumed at random; checks after every step."""
+    """Requests that come, are held, stopped and resumed at random, with texts that they must not
+    say and texts that end them; checks after every step and of every reply."""
 
     def __init__(self, session: NativeSession, seed: int) -> None:
         self.session = session
         self.source = random.Random(seed)
         self.ids: list[int] = []
         self.prompts = [[self.source.randrange(20, 200) for _ in range(90)] for _ in range(3)]
+        vocabulary = session.weights.vocabulary
+        pieces = [vocabulary.shown_piece(i) for i in range(vocabulary.n_vocab)]
+        self.words = [p.decode() for p in pieces if p.isascii() and p.decode().isprintable() and p]
+        self.banned: dict[int, list[str]] = {}
 
     def run(self, requests: int) -> None:
         while len(self.ids) < requests or self.session.scheduler.open_ids:
             if len(self.ids) < requests and self.source.random() < 0.3:
                 self.arrive()
             self.interfere()
-            self.session.scheduler.step()
-            self.check_mirror()
+            if self.session.scheduler.has_work:
+                self.session.scheduler.step()
+                self.check_mirror()
+            elif self.session.scheduler.open_ids:
+                assert any(map(self.is_held, self.session.scheduler.open_ids))
         for request_id in self.ids:
-            self.session.ending(request_id)
+            self.check_reply(request_id)
 
     def arrive(self) -> None:
         base = self.source.choice(self.prompts)
         ids = [*base[: self.source.randint(1, 90)], self.source.randrange(20, 200)]
         repeatable = self.source.random() < 0.1
+        banned = self.texts(self.source.choice([0, 0, 1, 20]))
+        sampling = msgspec.structs.replace(
+            self.source.choice([GREEDY, HOT]), banned_strings=banned, seed=7
+        )
         self.ids.append(
             self.session.add(
                 ids,
-                self.source.choice([GREEDY, HOT]),
+                sampling,
+                stop=self.texts(self.source.choice([0, 0, 2])),
                 max_tokens=self.source.choice([0, 1, 3, 12]),
                 conversation=self.source.choice(["a", "b", "c", ""]),
                 hold=self.source.random() < 0.15,
@@ -97,6 +114,11 @@ class Crowd:
                 score_prompt=self.source.random() < 0.1,
             )
         )
+        self.banned[self.ids[-1]] = banned
+
+    def texts(self, count: int) -> list[str]:
+        pick = self.source.choices
+        return ["".join(pick(self.words, k=self.source.randint(1, 3))) for _ in range(count)]
 
     def interfere(self) -> None:
         scheduler = self.session.scheduler
@@ -118,6 +140,28 @@ class Crowd:
 
     def is_held(self, request_id: int) -> bool:
         return isinstance(self.session.of(request_id)[-1], Held)
+
+    def check_reply(self, request_id: int) -> None:
+        """It ended once, was streamed as the summary says it, and says nothing that was banned."""
+        ending = self.session.ending(request_id)
+        assert isinstance(ending, Finished | Stopped)
+        summary, said = ending.result, []
+        assert isinstance(summary, Summary)
+        for event in self.session.of(request_id):
+            if isinstance(event, TokenArrived):
+                assert event.token.index == len(said)
+                said.append(event.token.token_id)
+            elif isinstance(event, TextTakenBack):
+                del said[len(said) - event.n_tokens :]
+        assert said == summary.token_ids
+        assert self.session.streamed(request_id) == summary.text
+        shown = map(self.session.weights.vocabulary.shown_piece, said)
+        whole = b"".join(shown)
+        assert not [text for text in self.banned[request_id] if text.encode() in whole]
+        if summary.stop_reason == "stop_string":
+            assert summary.stop_detail not in summary.text
+        else:
+            assert summary.text == whole.decode("utf-8", "replace")
 
     def check_mirror(self) -> None:
         """Each sequence holds exactly the positions that its list says."""

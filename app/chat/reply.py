@@ -86,7 +86,8 @@ class Reply:
     stands in the engine's queue (1 is next), 0 while it is written. `unshown` is text (with its
     part) that no view has been told of yet. `is_beside`: it is one of several answers that were
     asked for at once. `changes`: settings that are its own. `traces` hold what was drawn, which
-    begins after the tokens of `beginning`.
+    begins after the tokens of `beginning`. `reasoning_at`: when the first and the last token of
+    its reasoning came.
     """
 
     message: Message
@@ -104,6 +105,7 @@ class Reply:
     asked_at: float = 0.0
     first_token_at: float | None = None
     last_token_at: float = 0.0
+    reasoning_at: tuple[float, float] | None = None
     context_used: int = 0
     figures_at: float = 0.0
 
@@ -138,6 +140,8 @@ class Reply:
         self.last_token_at = now
         if self.first_token_at is None:
             self.first_token_at = now
+        if event.part == "reasoning":
+            self.reasoning_at = (self.reasoning_at[0] if self.reasoning_at else now, now)
         self._take_text(event.text, event.part)
 
     def take_back(self, event: TextTakenBack) -> None:
@@ -168,8 +172,17 @@ class Reply:
         """The message as it stands now."""
         content, reasoning = self.texts()
         return dataclasses.replace(
-            self.message, content=content, reasoning=reasoning, token_ids=self.known_ids
+            self.message,
+            content=content,
+            reasoning=reasoning,
+            token_ids=self.known_ids,
+            counts=dataclasses.replace(self.message.counts, reasoning_s=self.reasoning_s),
         )
+
+    @property
+    def reasoning_s(self) -> float | None:
+        """How long its reasoning took, as it arrived; None without any."""
+        return self.reasoning_at[1] - self.reasoning_at[0] if self.reasoning_at else None
 
     def figures(self, context_size: int, n_threads: int) -> StatusFigures:
         """Live figures; tokens/s counts as llama-bench does, from the second token on."""
@@ -226,7 +239,7 @@ class Reply:
             seed=summary.seed,
             settings=at_end(message.settings, summary),
             rendered_prompt=summary.rendered_prompt,
-            counts=_counts(summary),
+            counts=dataclasses.replace(_counts(summary), reasoning_s=self.reasoning_s),
         )
 
 

@@ -6,10 +6,11 @@ too (arrows, Enter goes there, Delete prunes), and a deleted branch can be broug
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QBrush, QColor, QIcon, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ui.theme import Theme
 
 NODE = Qt.ItemDataRole.UserRole
+FOLDED = Qt.ItemDataRole.UserRole + 1
 SPOKEN = Qt.ItemDataRole.AccessibleTextRole
 SIZE = (460, 560)
 OPEN_LINES = 400
@@ -95,6 +97,7 @@ class BranchMap(QDialog):
         self.tree.setExpandsOnDoubleClick(False)
         self.tree.itemClicked.connect(self._go)
         self.tree.itemActivated.connect(self._go)
+        self.tree.itemExpanded.connect(self._unfold)
         self.tree.currentItemChanged.connect(self._look_what_can_be_done)
         self.tree.prune_requested.connect(self.prune)
         self.summary = QLabel(self)
@@ -156,14 +159,13 @@ class BranchMap(QDialog):
         scrolled = self.tree.verticalScrollBar().value()
         leaf_id = self._path[-1] if self._path else None
         lines = lines_of(self._nodes, leaf_id, with_deleted=self.deleted.isChecked())
-        count = sum(1 for line in lines for _ in line.walk())
+        count = sum(1 for line in lines for each in line.walk() if each.node is not None)
         self._items.clear()
         self.tree.clear()
         on_path = frozenset(self._path)
         self.tree.addTopLevelItems([self._made(line, on_path, leaf_id) for line in lines])
         if count <= OPEN_LINES:
-            self.tree.expandAll()
-            self._fold_runs()
+            self._open_all()
         else:
             self._open_path()
         wanted = kept.id if kept is not None and kept.id in self._items else leaf_id
@@ -181,7 +183,7 @@ class BranchMap(QDialog):
         top = made[0][1]
         while made:
             each, item = made.pop()
-            for inner in each.inside:
+            for inner in each.inside if each.node is not None else ():
                 child = self._item_of(inner, on_path, leaf_id)
                 item.addChild(child)
                 made.append((inner, child))
@@ -193,6 +195,8 @@ class BranchMap(QDialog):
         if node is None:
             item.setText(0, f"… {len(line.inside):,} messages")
             item.setForeground(0, QBrush(QColor(colors.dim)))
+            item.setData(0, FOLDED, line)
+            item.setChildIndicatorPolicy(QTreeWidgetItem.ChildIndicatorPolicy.ShowIndicator)
             return item
         words = " ".join(node.excerpt.split()) or "(no text)"
         speaker = _SPEAKERS[node.role]
@@ -217,14 +221,14 @@ class BranchMap(QDialog):
         item.setForeground(0, QBrush(QColor(shade)))
         item.setFont(1, self._theme.font_small())
         item.setForeground(1, QBrush(QColor(colors.accent if node.id == leaf_id else colors.dim)))
-        item.setIcon(0, icon(_ICONS.get(node.role, "note"), shade))
+        item.setIcon(0, _icon(_ICONS.get(node.role, "note"), shade))
         self._items[node.id] = item
         return item
 
-    def _fold_runs(self) -> None:
+    def _open_all(self) -> None:
+        """Everything but the folded runs."""
         for item in self._all_items():
-            if item.data(0, NODE) is None:
-                item.setExpanded(False)
+            item.setExpanded(item.data(0, NODE) is not None)
 
     def _all_items(self) -> list[QTreeWidgetItem]:
         todo = [self.tree.topLevelItem(i) for i in range(self.tree.topLevelItemCount())]
@@ -236,6 +240,13 @@ class BranchMap(QDialog):
             found.append(item)
             todo += [item.child(i) for i in range(item.childCount())]
         return found
+
+    def _unfold(self, item: QTreeWidgetItem) -> None:
+        """The lines of a folded run are made when somebody looks."""
+        line = item.data(0, FOLDED)
+        if isinstance(line, Line) and not item.childCount():
+            on_path = frozenset(self._path)
+            item.addChildren([self._item_of(inner, on_path, None) for inner in line.inside])
 
     def _open_path(self) -> None:
         for message_id in self._path:
@@ -313,3 +324,8 @@ class BranchMap(QDialog):
         corner = window.mapToGlobal(QPoint(window.width(), 0))
         margin = self._theme.px(16)
         self.move(corner.x() - self.width() - margin, corner.y() + self._theme.px(64))
+
+
+@lru_cache(maxsize=32)
+def _icon(name: str, color: str) -> QIcon:
+    return icon(name, color)

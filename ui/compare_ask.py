@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from PySide6.QtCore import Signal
@@ -9,7 +10,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QDialogButtonBox,
-    QDoubleSpinBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.replies import MAX_ANSWERS
-from app.chat.settings import MAX_SEED, Settings
+from app.chat.settings import MAX_SEED, SettingRefused, Settings, checked
 from ui.theme import Theme
 
 LEAST = 2
@@ -44,7 +44,7 @@ class AskSeveral(QDialog):
             self.count.addItem(str(number), number)
         self.count.currentIndexChanged.connect(lambda _: self._show_rows())
         self.seeds: list[QLineEdit] = []
-        self.temperatures: list[QDoubleSpinBox] = []
+        self.temperatures: list[QLineEdit] = []
         self._numbers: list[QLabel] = []
         self._grid = QGridLayout()
         self._add_head()
@@ -73,9 +73,10 @@ class AskSeveral(QDialog):
         seed = self.seeds[number].text().strip()
         # One fixed seed for all would give the same answer as often as it is asked for.
         changes["seed"] = min(int(seed), MAX_SEED) if seed.isdecimal() else None
-        temperature = round(self.temperatures[number].value(), 3)
-        if temperature != round(self._settings.temperature, 3):
-            changes["temperature"] = temperature
+        typed = self.temperatures[number].text().strip().replace(",", ".")
+        with suppress(ValueError, SettingRefused):
+            if typed:
+                changes["temperature"] = checked("temperature", float(typed))
         return changes
 
     def _add_head(self) -> None:
@@ -91,13 +92,12 @@ class AskSeveral(QDialog):
         seed.setAccessibleName(f"Seed of answer {number + 1}")
         seed.setPlaceholderText("a new one")
         seed.setMaxLength(10)
-        temperature = QDoubleSpinBox(self)
+        temperature = QLineEdit(self)
         temperature.setObjectName(f"answer_temperature_{number}")
         temperature.setAccessibleName(f"Temperature of answer {number + 1}")
-        temperature.setRange(0, 10)
-        temperature.setSingleStep(0.1)
-        temperature.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
-        temperature.setValue(self._settings.temperature)
+        temperature.setPlaceholderText(f"{self._settings.temperature:g}")
+        temperature.setMaxLength(6)
+        temperature.setFixedWidth(self._theme.px(96))
         for column, widget in enumerate((label, seed, temperature)):
             self._grid.addWidget(widget, number + 1, column)
         self._numbers.append(label)

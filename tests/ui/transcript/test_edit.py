@@ -1,0 +1,206 @@
+"""Editors inside of the transcript: where they stand, what they decide, what they keep."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from models.records import Message, Role
+from ui.theme import Theme
+from ui.transcript import TranscriptView
+from ui.transcript.edit import Choice, Editing, MessageEditor, Task
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+CONTROL = Qt.KeyboardModifier.ControlModifier
+SAVE = (Choice("save", "Save"), Choice("go_on", "Save and continue"))
+INSERT = (Choice("insert", "Insert"),)
+
+
+def conversation(count: int = 6) -> list[Message]:
+    roles = (Role.USER, Role.ASSISTANT)
+    return [Message(f"m{i}", "c", None, roles[i % 2], f"text {i}", NOW) for i in range(count)]
+
+
+class Desk:
+    """Writes down what was decided."""
+
+    def __init__(self) -> None:
+        self.decided: list[tuple[str, str]] = []
+
+    def take(self, choice: str, editor: MessageEditor) -> None:
+        self.decided.append((choice, editor.text))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def view(qtbot: Any) -> TranscriptView:
+    made = TranscriptView(Theme("light"))
+    qtbot.addWidget(made)
+    made.resize(800, 600)
+    with qtbot.waitExposed(made):
+        made.show()
+    made.activateWindow()
+    made.set_conversation(conversation())
+    return made
+
+
+def opened(view: TranscriptView, desk: Desk, index: int = 1, **fields: Any) -> Editing:
+    message = view.rows.message(index)
+    task = Task(
+        **({"name": "edit", "title": "Edit", "choices": SAVE, "text": message.content} | fields)
+    )
+    editing = Editing(view)
+    editing.open(message.id, task, desk.take)
+    assert editing.editor is not None
+    return editing
+
+
+def test_the_editor_stands_where_the_message_was(view: TranscriptView, desk: Desk):
+    below = view.item_origin(2).y()
+    editing = opened(view, desk)
+    editor = editing.editor
+    assert editor.y() == round(view.item_origin(1).y())
+    assert editor.geometry().bottom() < view.item_origin(2).y()
+    assert view.item_origin(2).y() > below
+    assert view.rows.item(1).actions(0, 1000) == []
+
+
+def test_it_grows_with_its_text_and_moves_with_the_view(view: TranscriptView, desk: Desk):
+    view.set_conversation(conversation(40))
+    view.show_message("m1")
+    editor = opened(view, desk).editor
+    height = editor.height()
+    editor.edit.setPlainText("line\n" * 12)
+    assert editor.height() > height
+    assert editor.height() <= view.viewport().height() * 0.6 + 1
+    y = editor.y()
+    view.verticalScrollBar().setValue(view.verticalScrollBar().value() + 40)
+    assert editor.y() == y - 40
+
+
+def test_control_enter_takes_the_first_choice_and_the_text(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    QTest.keyClicks(editing.editor.edit, " more")
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Return, CONTROL)
+    assert desk.decided == [("save", "text 1 more")]
+    assert editing.editor is None
+    assert view.rows.item(1).actions(0, 1000) != []
+
+
+def test_enter_breaks_the_line(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Return)
+    assert editing.editor.text == "text 1\n"
+    assert desk.decided == []
+
+
+def test_each_choice_is_a_button(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    editing.editor.buttons[1].click()
+    assert desk.decided == [("go_on", "text 1")]
+
+
+def test_escape_leaves_and_what_was_typed_is_there_again(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    QTest.keyClicks(editing.editor.edit, " typed")
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Escape)
+    assert editing.editor is None
+    assert desk.decided == []
+    assert view.rows.item(1).room == 0
+    editing.open("m1", Task("edit", "Edit", SAVE, "text 1"), desk.take)
+    assert editing.editor.text == "text 1 typed"
+
+
+def test_another_path_closes_it_without_losing_the_text(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    QTest.keyClicks(editing.editor.edit, " typed")
+    others = [Message("other", "c", None, Role.USER, "other", NOW)]
+    view.set_conversation(others)
+    assert editing.editor is None
+    view.set_conversation(conversation())
+    editing.open("m1", Task("edit", "Edit", SAVE, "text 1"), desk.take)
+    assert editing.editor.text == "text 1 typed"
+
+
+def test_a_path_that_still_has_the_message_keeps_the_editor(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    QTest.keyClicks(editing.editor.edit, " typed")
+    view.set_conversation(conversation()[:3])
+    assert editing.editor.text == "text 1 typed"
+
+
+def test_nothing_can_be_decided_without_text(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    editing.editor.edit.setPlainText("  ")
+    assert not any(button.isEnabled() for button in editing.editor.buttons)
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Return, CONTROL)
+    assert desk.decided == []
+
+
+def test_a_new_message_stands_below_and_has_a_role(view: TranscriptView, desk: Desk):
+    editing = opened(
+        view, desk, name="insert", choices=INSERT, text="", role=Role.ASSISTANT, is_below=True
+    )
+    editor = editing.editor
+    top = view.item_origin(1).y()
+    assert top < editor.y() < view.item_origin(2).y()
+    assert editor.geometry().bottom() < view.item_origin(2).y()
+    assert editor.role is Role.ASSISTANT
+    editor.roles.setCurrentIndex(0)
+    assert editor.role is Role.USER
+    assert view.rows.item(1).actions(0, 1000) != []
+
+
+def test_keeping_what_follows_is_asked_only_where_something_does(view: TranscriptView, desk: Desk):
+    assert opened(view, desk).editor.keep is None
+    editing = opened(view, desk, n_following=4)
+    assert editing.editor.keep.text() == "Keep the 4 messages below in view"
+    assert editing.editor.keeps_following
+    editing.editor.keep.setChecked(False)
+    assert not editing.editor.keeps_following
+
+
+def test_keys_of_the_transcript_do_not_act_while_something_is_written(
+    qtbot: Any, view: TranscriptView, desk: Desk
+):
+    asked: list[str] = []
+    view.act_requested.connect(lambda name, _id: asked.append(name))
+    editing = opened(view, desk)
+    for key in (Qt.Key.Key_Delete, Qt.Key.Key_E, Qt.Key.Key_R, Qt.Key.Key_F5, Qt.Key.Key_Home):
+        QTest.keyClick(editing.editor.edit, key)
+    QTest.keyClick(editing.editor.buttons[0], Qt.Key.Key_Delete)
+    assert asked == []
+
+
+def test_tab_goes_from_the_field_to_what_is_done_most(view: TranscriptView, desk: Desk):
+    editor = opened(view, desk, n_following=2).editor
+    names = []
+    widget = editor.edit
+    for _ in range(5):
+        names.append(widget.objectName())
+        widget = widget.nextInFocusChain()
+        while widget.focusPolicy() is Qt.FocusPolicy.NoFocus or not editor.isAncestorOf(widget):
+            widget = widget.nextInFocusChain()
+    assert names == [
+        "message_editor_text",
+        "message_editor_save",
+        "message_editor_go_on",
+        "message_editor_keep",
+        "message_editor_cancel",
+    ]
+
+
+@pytest.mark.parametrize("zoom", [80, 100, 300])
+def test_it_fits_at_every_zoom(view: TranscriptView, desk: Desk, zoom: int):
+    view.theme.set_zoom(zoom)
+    editor = opened(view, desk, n_following=2).editor
+    assert editor.width() == round(view.rows.width)
+    assert editor.edit.height() >= editor.edit.fontMetrics().lineSpacing()

@@ -75,5 +75,17 @@ def shown(value: object) -> str:
     """A value as a sentence may quote it: never long, never over several lines."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "a number of that size"
-    text = str(value) if isinstance(value, int | float) else repr(value)
+    return _cut(str(value) if isinstance(value, int | float) else repr(value))
+
+
+def shown_text(text: str) -> str:
+    """The same for words that get no marks, or those of the sentence.
+
+    >>> shown_text("it's\\nlong"), shown_text("x" * 99)[-3:]
+    ("it's\\\\nlong", 'xx…')
+    """
+    return _cut("".join(repr(c)[1:-1] if not c.isprintable() else c for c in text))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"

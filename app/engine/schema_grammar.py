@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from app.engine.bounds import BadSetting, shown
+from app.engine.bounds import BadSetting, shown, shown_text
 from app.engine.frames import clean_text
 from app.engine.schema_limits import contradiction, sentences, unheld, unheld_of_component
 
@@ -37,9 +37,12 @@ def convert(schema: dict[str, Any]) -> Converted:
         return Converted(str(converter.format_grammar()), tuple(sentences(converter.found.items())))
     except BadSetting:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a strange schema does to the converter
-        reason = shown(str(error) or type(error).__name__).strip("'\"")
-        raise _bad(f"cannot be turned into a grammar: {reason}") from None
+    except RecursionError:
+        raise _bad("has too many parts for one grammar") from None
+    except (AssertionError, ValueError) as error:  # the converter's own words
+        raise _bad(f"cannot be turned into a grammar: {shown_text(str(error))}") from None
+    except Exception:  # noqa: BLE001 - whatever a strange schema does to the converter
+        raise _bad("is not made as schemas are: a value in it is of the wrong kind") from None
 
 
 def _bad(words: str) -> BadSetting:
@@ -54,7 +57,7 @@ class _Parts(dict[str, Any]):
         self._schema = schema
 
     def __missing__(self, reference: object) -> dict[str, Any]:
-        words = "refers to “{}”".format(shown(reference).strip("'"))
+        words = f"refers to “{shown_text(str(reference))}”"
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             raise _bad(f"{words}, which is outside it: only references like #/$defs/x are followed")
         part: Any = self._schema

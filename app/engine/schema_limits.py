@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from app.engine.bounds import shown
+from app.engine.bounds import shown, shown_text
 
 Part = dict[str, Any]
 
@@ -176,7 +176,7 @@ def sentences(found: Iterable[tuple[str, list[str]]]) -> list[str]:
         which = f"{', '.join(first)} and {last}" if first else last
         verb = "are" if first else "is"
         said.append(
-            f"The schema's {which} at {shown(place).strip(chr(39))} {verb} not held: the grammar "
+            f"The schema's {which} at {shown_text(place)} {verb} not held: the grammar "
             "made from it leaves that out, so check the reply."
         )
     if len(said) > MAX_SENTENCES:

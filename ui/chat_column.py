@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
@@ -17,6 +18,9 @@ from ui.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX
 from ui.status import StatusLine
 from ui.theme import Theme
 from ui.transcript import TranscriptView
+
+if TYPE_CHECKING:
+    from ui.find_bar import FindBar
 
 
 class ChatColumn(QWidget):
@@ -39,11 +43,14 @@ class ChatColumn(QWidget):
         self.banners = BannerArea(theme, self)
         self.transcript = TranscriptView(theme)
         self.empty = EmptyState(theme)
+        self._text_page: QWidget | None = None
+        self._shown: QWidget = self.empty
         self.body = QStackedWidget(self)
         self.body.addWidget(self.transcript)
         self.body.addWidget(self.empty)
         self.body.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
         self.toasts = ToastArea(theme, self.body)
+        self._find_bar: FindBar | None = None
         self.composer = composer
         self.status = StatusLine(theme, self)
         self._column = QVBoxLayout(self)
@@ -77,5 +84,41 @@ class ChatColumn(QWidget):
         self.status.setContentsMargins(side, px(4), side, px(12))
         self.status.setVisible(self.height() >= px(STATUS_FROM_PX))
 
+    def open_find(self) -> None:
+        """Find in the open chat. The bar is built at first use."""
+        if len(self.transcript.rows):
+            self.find_bar().open_bar()
+
+    def find_on(self, direction: int) -> None:
+        """To the next place that was found, or the one before."""
+        if self._find_bar is not None and self._find_bar.isVisible():
+            self._find_bar.step(direction)
+        else:
+            self.open_find()
+
+    def find_bar(self) -> FindBar:
+        if self._find_bar is None:
+            from ui.find_bar import FindBar
+
+            self._find_bar = FindBar(self._theme, self.transcript)
+        return self._find_bar
+
     def show_transcript(self, is_shown: bool) -> None:
-        self.body.setCurrentWidget(self.transcript if is_shown else self.empty)
+        self._shown = self.transcript if is_shown else self.empty
+        if self._text_page is None:
+            self.body.setCurrentWidget(self._shown)
+
+    def show_text_page(self, page: QWidget | None) -> None:
+        """A document in place of transcript and composer; None: those again."""
+        self._text_page = page
+        if page is not None and self.body.indexOf(page) < 0:
+            self.body.addWidget(page)
+        self.composer.setVisible(page is None)
+        self.body.setCurrentWidget(self._shown if page is None else page)
+
+    def focus_writing(self) -> None:
+        """The keyboard goes where the next words are written."""
+        if self._text_page is None:
+            self.composer.focus()
+        else:
+            self._text_page.setFocus(Qt.FocusReason.OtherFocusReason)

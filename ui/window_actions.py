@@ -57,9 +57,18 @@ def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
         ),
         Action("stop", "Stop the reply", "Esc", desk.stop, lambda: desk.is_generating),
         Action(
-            "search_chats", "Search chats", SEARCH_KEY, window.search, other_keys=("Ctrl+Shift+F",)
+            "find",
+            "Find in this chat",
+            "Ctrl+F",
+            window.chat.open_find,
+            lambda: bool(len(window.chat.transcript.rows)),
         ),
-        Action("open_trash", "Open the trash", "Ctrl+Shift+T", window.show_trash),
+        Action("find_next", "Next place found", "F3", lambda: window.chat.find_on(1)),
+        Action(
+            "find_previous", "Previous place found", "Shift+F3", lambda: window.chat.find_on(-1)
+        ),
+        Action("search_chats", "Search chats", SEARCH_KEY, window.search),
+        Action("open_trash", "Open the trash", "Ctrl+Shift+Del", window.show_trash),
     )
 
 
@@ -114,6 +123,7 @@ def _of_the_view(window: MainWindow, lazy: LazyWindows) -> tuple[Action, ...]:
             keys[0],
             lambda: window.zoom(direction),
             group="View",
+            other_keys=keys[1:],
             binds=False,  # zoom works in every window of the program: `ui.zoom` hears it
         )
 

@@ -16,7 +16,7 @@ from ui.keys import with_key
 from ui.sidebar.grouping import tree_of
 from ui.theme import Theme
 
-SEARCH_KEY = "Ctrl+F"
+SEARCH_KEY = "Ctrl+Shift+F"
 HINT = (
     "Search titles, messages and reasoning.\n"
     "“exact words” · in:title · role:user · has:reasoning\n"

@@ -38,6 +38,7 @@ from ui.markdown.styles import Styles
 from ui.theme import Theme
 from ui.transcript.anchor import Anchor
 from ui.transcript.coloring import Coloring
+from ui.transcript.finding import Finder
 from ui.transcript.item import Look
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.offers import COPY, Offer, offers
@@ -101,6 +102,7 @@ class TranscriptView(QAbstractScrollArea):
         self._coloring = Coloring(self, self._on_colored)
         self._reading = Reading(self, self._on_colored)
         self.keyboard = Keyboard(self)
+        self.finder = Finder(self)
         self.sliding = Sliding(self)
         self.pointer = Pointer(self)
         self._news = self._news_button()
@@ -123,6 +125,7 @@ class TranscriptView(QAbstractScrollArea):
         if messages:
             self._coloring.warm_up()
         self._settle()
+        self.finder.restart(goes=False)
         self.viewport().update()
 
     def add_earlier(self, messages: Sequence[Message]) -> None:
@@ -132,18 +135,20 @@ class TranscriptView(QAbstractScrollArea):
         self._anchor.move_by(count)
         self.keyboard.move_by(count)
         self.pointer.move_by(count)
+        self.finder.move_by(count)
         if self.selection is not None:
             self.selection = self.selection.moved_by(count)
         if self._done is not None:
             self._done = (self._done[0] + count, self._done[1])
         self._settle()
+        self.viewport().update()
 
     def add_message(self, message: Message) -> None:
         """A message at the end. What the user sent is always shown."""
         if self.rows.index_of(message.id) is not None:
             self.change_message(message)
             return
-        self.rows.append(message)
+        self.finder.change(self.rows.append(message))
         self._coloring.warm_up()
         if message.role is Role.USER:
             self.scroll_to_end()
@@ -156,6 +161,7 @@ class TranscriptView(QAbstractScrollArea):
         index = self.rows.change(message)
         if index is None:
             return
+        self.finder.change(index)
         self._later()
         if message.state is not MessageState.STREAMING:
             self._grown.discard(message.id)
@@ -196,6 +202,10 @@ class TranscriptView(QAbstractScrollArea):
         index = self.rows.index_of(message_id)
         if index is not None:
             self.scroll_to(self.rows.top(index))
+
+    def leave_end(self) -> None:
+        """Something above is looked at: do not follow what comes."""
+        self._sticks = False
 
     @property
     def is_at_end(self) -> bool:
@@ -258,8 +268,10 @@ class TranscriptView(QAbstractScrollArea):
             case "version_previous" | "version_next":
                 step = 1 if action.name == "version_next" else -1
                 self.step_version(index, step)
-            case "toggle_reasoning":
-                self.rows.item(index).toggle_reasoning()
+            case "toggle_reasoning" | "toggle_raw":
+                item = self.rows.item(index)
+                (item.toggle_raw if action.name == "toggle_raw" else item.toggle_reasoning)()
+                self.clear_selection()
                 self._sticks = False
                 self.rows.measure(index)
                 self._settle()
@@ -286,7 +298,8 @@ class TranscriptView(QAbstractScrollArea):
         """What a message offers now; `LINE` between the parts."""
         if self.rows.is_bare:
             return [COPY]
-        found = offers(self.rows.message(index), is_last=index == len(self.rows) - 1)
+        is_last, is_raw = index == len(self.rows) - 1, self.rows.item(index).is_raw
+        found = offers(self.rows.message(index), is_last=is_last, is_raw=is_raw)
         return [each for each in found if each.is_lasting or not each.name or not self.is_locked]
 
     def ask_for(self, index: int, offer: Offer) -> None:
@@ -414,6 +427,7 @@ class TranscriptView(QAbstractScrollArea):
             if index is not None:
                 self.rows.item(index).read()
                 self.rows.measure(index)
+                self.finder.change(index)
         if self._grown and not self._sticks:
             self._show_news(True)
         self._grown.clear()
@@ -443,7 +457,9 @@ class TranscriptView(QAbstractScrollArea):
         painter.save()
         painter.translate(origin)
         clip = QRectF(event.rect()).translated(-origin)
-        self.rows.item(index).paint(painter, clip, self._look(index))
+        item = self.rows.item(index)
+        item.paint(painter, clip, self._look(index))
+        self.finder.paint(painter, index, item, clip)
         painter.restore()
 
     def _look(self, index: int) -> Look:

@@ -53,6 +53,7 @@ class Bridge(QObject):
     folders_changed = Signal(object)
     search_answered = Signal(object)
     message_sought = Signal(object)
+    import_previewed = Signal(object)
 
     _posted = Signal(object)
 
@@ -115,4 +116,5 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.FoldersChanged: "folders_changed",
     events.SearchAnswered: "search_answered",
     events.MessageSought: "message_sought",
+    events.ImportPreviewed: "import_previewed",
 }

@@ -101,9 +101,9 @@ def _traces(connection: Connection, conversation_row_id: int, wanted: set[str]) 
 # --- in -----------------------------------------------------------------------------------------
 
 
-def whereabouts(connection: Connection, chat: WholeConversation, *, by_text: bool) -> Whereabouts:
-    """What the store has of it. by_text: only what is written counts, not how it was made."""
-    return _placed(connection, chat, by_text)[0]
+def whereabouts(connection: Connection, chat: WholeConversation) -> Whereabouts:
+    """What the store has of it."""
+    return _placed(connection, chat)[0]
 
 
 def add_all(
@@ -111,15 +111,13 @@ def add_all(
     chats: Chats,
     folders: Sequence[Folder],
     presets: Sequence[Preset],
-    *,
-    by_text: bool,
 ) -> Imported:
     """Add what is not there; folders and presets only as far as a chat that is added needs."""
     belongings = _Belongings(connection, folders, presets)
     ids: list[str] = []
     renamed = there = 0
     for chat in chats():
-        place, placed = _placed(connection, chat, by_text)
+        place, placed = _placed(connection, chat)
         if place is Whereabouts.THERE:
             there += 1
             continue
@@ -130,12 +128,12 @@ def add_all(
 
 
 def _placed(
-    connection: Connection, chat: WholeConversation, by_text: bool
+    connection: Connection, chat: WholeConversation
 ) -> tuple[Whereabouts, WholeConversation]:
     """What the store has, and the chat under ids that are free."""
     candidate, attempt = chat, 0
     while True:
-        if _is_contained(connection, candidate, by_text):
+        if _is_contained(connection, candidate):
             return Whereabouts.THERE, candidate
         if _is_free(connection, candidate):
             return (Whereabouts.OTHER if attempt else Whereabouts.NEW), candidate
@@ -143,20 +141,20 @@ def _placed(
         candidate = _renamed(chat, attempt)
 
 
-def _is_contained(connection: Connection, chat: WholeConversation, by_text: bool) -> bool:
+def _is_contained(connection: Connection, chat: WholeConversation) -> bool:
     try:
         stored = read_whole(connection, chat.conversation.id)
     except NotFoundError:
         return False
     if stored.conversation.trashed_at is not None:
         return False
-    shape = _written if by_text else _made
+    shape = _written if chat.has_only_text else _made
     if shape(stored.conversation) != shape(chat.conversation):
         return False
     there = {message.id: shape(message) for message in stored.messages}
     if any(there.get(message.id) != shape(message) for message in chat.messages):
         return False
-    return by_text or chat.traces.items() <= stored.traces.items()
+    return chat.traces.items() <= stored.traces.items()
 
 
 def _made(record: Conversation | Message) -> Any:
@@ -213,7 +211,8 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
         )
 
     leaf_id = chat.conversation.active_leaf_id
-    return WholeConversation(
+    return replace(
+        chat,
         conversation=replace(
             chat.conversation,
             id=conversation_id,

@@ -27,25 +27,16 @@ class ExchangeDoors(Doors):
         return self._read(lambda c: exchange.read_whole(c, conversation_id), callback)
 
     def whereabouts(
-        self,
-        chat: WholeConversation,
-        *,
-        by_text: bool = False,
-        callback: Callback[Whereabouts] | None = None,
+        self, chat: WholeConversation, callback: Callback[Whereabouts] | None = None
     ) -> Future[Whereabouts]:
-        """What would become of a chat if it were imported now.
-
-        by_text: only what is written counts, as for a file that has no more.
-        """
-        return self._read(lambda c: exchange.whereabouts(c, chat, by_text=by_text), callback)
+        """What would become of a chat if it were imported now."""
+        return self._read(lambda c: exchange.whereabouts(c, chat), callback)
 
     def add_all(
         self,
         chats: Chats,
         folders: Sequence[Folder] = (),
         presets: Sequence[Preset] = (),
-        *,
-        by_text: bool = False,
         callback: Callback[Imported] | None = None,
     ) -> Future[Imported]:
         """Import all of these chats or, if one of them raises, none.
@@ -53,6 +44,4 @@ class ExchangeDoors(Doors):
         `chats` is called on the database's thread, again if the database was in trouble. What
         it raises should be a StoreError with a sentence.
         """
-        return self._write(
-            lambda c: exchange.add_all(c, chats, folders, presets, by_text=by_text), callback
-        )
+        return self._write(lambda c: exchange.add_all(c, chats, folders, presets), callback)

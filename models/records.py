@@ -270,13 +270,15 @@ class WholeConversation:
     """A conversation with its whole tree, parents before children, as it is exported.
 
     Its messages have their rendered prompts and attachments; `traces` are by message;
-    `draft_attachments` go with the draft.
+    `draft_attachments` go with the draft. `has_only_text`: of a file that does not tell how
+    the messages were made, so what it does not tell is not compared.
     """
 
     conversation: Conversation
     messages: tuple[Message, ...] = ()
     traces: dict[str, bytes] = field(default_factory=dict)
     draft_attachments: tuple[Attachment, ...] = ()
+    has_only_text: bool = False
 
 
 class Whereabouts(StrEnum):

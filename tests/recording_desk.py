@@ -50,6 +50,7 @@ class FakeBridge(QObject):
     folders_changed = Signal(object)
     search_answered = Signal(object)
     message_sought = Signal(object)
+    import_previewed = Signal(object)
 
 
 class FakeDesk:

@@ -30,6 +30,8 @@ from app.chat.events import (
     SettingsChanged,
     StoreStateChanged,
 )
+from app.chat.exchange.exchange import Exchange
+from app.chat.exchange_door import ExchangeDoor
 from app.chat.file_check import Check
 from app.chat.folders import Folders
 from app.chat.inbox import Inbox
@@ -87,7 +89,7 @@ _log = logging.getLogger(__name__)
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
 
-class Desk(SidebarDoor, SettingsDoor, WritingDoor):
+class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
@@ -150,6 +152,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
         self._meter.text_prompt = self._text.prompt
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
+        self._exchange = Exchange(self._around, self._on_imported)
         self._engine: Engine | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self._replies.show_arrived)
 
@@ -177,6 +180,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
             self._shelf.flush_draft()
             self._replies.close()
         around.is_closing = True
+        self._exchange.close()
         around.alarms.close()
         if self._engine is not None:
             self._engine.close()
@@ -308,6 +312,10 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor):
     def _end_replies(self, conversation_id: str) -> None:
         self._queue.leave_in_draft(conversation_id)
         self._replies.stop(conversation_id)
+
+    def _on_imported(self, ids: tuple[str, ...], sentence: str) -> None:
+        self._presets.read_again()
+        self._folders.take_in(ids, sentence)
 
     def undo(self, key: str) -> None:
         self._shelf.undo(key)

@@ -7,6 +7,7 @@ missed one can always read the present state from the `Desk`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from app.engine.protocol import Loaded, TokenTrace
 from models.records import (
@@ -18,6 +19,7 @@ from models.records import (
     SearchHit,
     TrashedBranch,
     TreeNode,
+    Whereabouts,
 )
 
 
@@ -327,6 +329,26 @@ class MessageSought:
     message_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChatLooked:
+    """A chat of a file that could be imported."""
+
+    title: str
+    n_messages: int
+    updated_at: datetime
+    file: str
+    whereabouts: Whereabouts
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPreviewed:
+    """What an import would bring. Answers Desk.preview_import; `refusals` are sentences about
+    files that bring nothing."""
+
+    chats: tuple[ChatLooked, ...]
+    refusals: tuple[str, ...] = ()
+
+
 Event = (
     ConversationsChanged
     | ConversationOpened
@@ -361,4 +383,5 @@ Event = (
     | FoldersChanged
     | SearchAnswered
     | MessageSought
+    | ImportPreviewed
 )

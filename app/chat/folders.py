@@ -54,6 +54,19 @@ class Folders:
 
         self._around.when_done(self._store.list_folders(), take)
 
+    def take_in(self, ids: tuple[str, ...], sentence: str) -> None:
+        """Chats were added to the store, perhaps folders too: show them, with a way back."""
+        if not ids:
+            self._around.emit(Noticed("info", sentence))
+            return
+
+        def show(conversations: tuple[Conversation, ...]) -> None:
+            self._shelf.show_list(conversations)
+            self._offer_undo(sentence, lambda: self.trash(ids))
+
+        self.read()
+        self._around.when_done(self._store.list_conversations(), show)
+
     def _tell(self) -> None:
         self._around.emit(FoldersChanged(self.folders))
 
@@ -126,15 +139,13 @@ class Folders:
         self._shelf.change_listed({member: {"folder_id": above} for member in members})
         self._tell()
 
-        def offer(contents: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
-            count = _chats(len(members))
-            kept = f" {count[0].upper()}{count[1:]} from it stayed." if members else ""
-            self._offer_undo(
-                f"The folder “{folder.name}” was deleted.{kept}",
-                lambda: self._put_back(folder, contents),
-            )
-
-        self._around.when_done(self._store.take_folder_out(folder_id), offer)
+        contents = self._store.take_folder_out(folder_id)
+        count = _chats(len(members))
+        kept = f" {count[0].upper()}{count[1:]} from it stayed." if members else ""
+        self._offer_undo(
+            f"The folder “{folder.name}” was deleted.{kept}",
+            lambda: self._around.when_done(contents, lambda each: self._put_back(folder, each)),
+        )
 
     def _put_back(self, folder: Folder, contents: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
         """Undo of `delete`: what went elsewhere meanwhile stays there."""

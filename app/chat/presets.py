@@ -63,6 +63,12 @@ class Presets:
             self._is_read = True
             self._around.when_done(self._store.list_presets(), self._take, self._fail)
 
+    def read_again(self) -> None:
+        """Others were added to the store."""
+        if self._is_read:
+            self._is_read = False
+            self.list()
+
     def _fail(self, sentence: str) -> None:
         self._is_read = False
         self._around.emit(Noticed("error", sentence))
@@ -198,7 +204,9 @@ class Presets:
         if preset is None:
             return None, False
         own = self._levels.own("chat")
-        return preset, all(own.get(name) == value for name, value in preset.value.items())
+        is_whole = all(own.get(name) == value for name, value in preset.value.items())
+        has_own_numbers = "chain" in preset.value and any(name in own for name in IN_CHAIN)
+        return preset, is_whole and not has_own_numbers
 
     # --- files ----------------------------------------------------------------------------------
 

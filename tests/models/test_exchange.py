@@ -49,12 +49,12 @@ def tables() -> Iterator[Connection]:
 @given(chat=whole_chats())
 def test_what_is_added_is_read_as_it_was(tables: Connection, chat: WholeConversation) -> None:
     with tables.begin() as transaction:
-        assert exchange.whereabouts(tables, chat, by_text=False) is Whereabouts.NEW
-        added = exchange.add_all(tables, lambda: [chat], (), (), by_text=False)
+        assert exchange.whereabouts(tables, chat) is Whereabouts.NEW
+        added = exchange.add_all(tables, lambda: [chat], (), ())
         assert added == Imported((chat.conversation.id,))
         assert exchange.read_whole(tables, chat.conversation.id) == chat
-        assert exchange.whereabouts(tables, chat, by_text=False) is Whereabouts.THERE
-        again = exchange.add_all(tables, lambda: [chat], (), (), by_text=False)
+        assert exchange.whereabouts(tables, chat) is Whereabouts.THERE
+        again = exchange.add_all(tables, lambda: [chat], (), ())
         assert again == Imported((), there=1)
         transaction.rollback()
 
@@ -131,9 +131,10 @@ def test_a_file_of_texts_is_compared_by_its_texts(store: Store) -> None:
     add(store, chat)
     bare = replace(chat, messages=tuple(replace(m, seed=7) for m in chat.messages))
     assert store.whereabouts(bare).result() is Whereabouts.OTHER
-    assert store.whereabouts(bare, by_text=True).result() is Whereabouts.THERE
+    bare = replace(bare, has_only_text=True)
+    assert store.whereabouts(bare).result() is Whereabouts.THERE
     other = replace(bare, messages=(*bare.messages[:-1], replace(bare.messages[-1], content="x")))
-    assert store.whereabouts(other, by_text=True).result() is Whereabouts.OTHER
+    assert store.whereabouts(other).result() is Whereabouts.OTHER
 
 
 def test_all_or_nothing(store: Store) -> None:

@@ -11,6 +11,7 @@ is read whole, if it is not too large for that.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import BinaryIO, Final
@@ -65,7 +66,7 @@ def write(
 
 def read(file: BinaryIO, name: str) -> tuple[JsonHead, Iterator[WholeConversation]]:
     """The file's head, and its chats as they are asked for. FileRefused, then too."""
-    first = _line(file, name)
+    first = _line(file, name).removeprefix(codecs.BOM_UTF8)
     if first.lstrip()[:1] != _MUST_BEGIN:
         raise FileRefused(f"{name} is no file of Cutaway's: choose one that it exported.")
     if first.rstrip().endswith(_OPENING):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from app.chat.exchange.refusals import FileRefused
 from models.records import (
@@ -98,7 +99,7 @@ class JsonMessage(Struct, omit_defaults=True):
     settings: dict[str, Any] = {}
     weights_name: str | None = None
     weights_hash: str | None = None
-    counts: JsonCounts = JsonCounts()
+    counts: JsonCounts | None = None
     attachments: list[JsonAttachment] = []
     token_ids: list[TokenId] | None = None
     rendered_prompt: str | None = None
@@ -217,7 +218,7 @@ def _json_message(m: Message, trace: bytes | None) -> JsonMessage:
         settings=plain(m.settings),
         weights_name=m.weights_name,
         weights_hash=m.weights_hash,
-        counts=JsonCounts(**plain(counts)),
+        counts=JsonCounts(**plain(counts)) if m.counts != MessageCounts() else None,
         attachments=[_json_attachment(each) for each in m.attachments],
         token_ids=None if m.token_ids is None else list(m.token_ids),
         rendered_prompt=m.rendered_prompt,
@@ -319,7 +320,6 @@ def _check_tree(chat: JsonChat) -> None:
 
 
 def _message(m: JsonMessage, conversation_id: str) -> Message:
-    counts = {name: getattr(m.counts, name) for name in JsonCounts.__struct_fields__}
     return Message(
         id=m.id,
         conversation_id=conversation_id,
@@ -338,7 +338,7 @@ def _message(m: JsonMessage, conversation_id: str) -> Message:
         weights_name=m.weights_name,
         weights_hash=m.weights_hash,
         rendered_prompt=m.rendered_prompt,
-        counts=MessageCounts(**counts),
+        counts=MessageCounts() if m.counts is None else MessageCounts(**asdict(m.counts)),
         attachments=tuple(_attachment(each, conversation_id, m.id) for each in m.attachments),
     )
 

@@ -1,0 +1,150 @@
+"""Export and import as use cases: one at a time, on a thread beside the owner's.
+
+An import has two steps. `preview` looks through the files and says what they would bring
+(`ImportPreviewed`); `import_previewed` adds it, all in one transaction of the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from app.chat.events import ChatLooked, ImportPreviewed, Noticed
+from app.chat.surroundings import Surroundings, now
+from models.errors import ClosedError
+from models.records import Imported, WholeConversation
+
+if TYPE_CHECKING:
+    from app.chat.exchange.importing import Preview
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S: Final = 10.0
+
+
+class Exchange:
+    """`imported` is told which chats were added; it lists them and offers the way back."""
+
+    def __init__(
+        self, around: Surroundings, imported: Callable[[tuple[str, ...], str], None]
+    ) -> None:
+        self._around = around
+        self._imported = imported
+        self._preview: Preview | None = None
+        self._is_busy = False
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def export(self, ids: Sequence[str] | None, target: str, form: str) -> None:
+        """Write chats (None: all) to a file; several as Markdown to a folder of files."""
+        store = self._around.store
+        if store is None:
+            return
+        from app.chat.exchange.exporting import Export  # not needed before the first paint
+
+        kept = None if ids is None else tuple(ids)
+        export = Export(store, kept, Path(target), now(), self._check)
+        is_one = kept is not None and len(kept) == 1
+        work = {
+            "json": export.to_json,
+            "markdown": export.to_markdown_file if is_one else export.to_markdown_folder,
+        }[form]
+        place = Path(target).name or target
+
+        def tell(count: int) -> None:
+            self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
+
+        self._begin(work, tell)
+
+    def preview(self, paths: Sequence[str]) -> None:
+        """Look through files; ImportPreviewed answers."""
+        store = self._around.store
+        if store is None:
+            return
+        from app.chat.exchange.importing import look_through
+
+        kept = tuple(paths)
+        self._preview = None
+        self._begin(lambda: look_through(store, kept, now(), self._check), self._show)
+
+    def import_previewed(self) -> None:
+        """Add what was looked at last; nothing where nothing was."""
+        preview, store = self._preview, self._around.store
+        self._preview = None
+        if preview is None or store is None or not preview.sources:
+            return
+
+        def chats() -> Iterator[WholeConversation]:
+            return preview.chats_again(self._check)
+
+        self._around.when_done(
+            store.add_all(chats, tuple(preview.folders), tuple(preview.presets)), self._tell
+        )
+
+    def forget_preview(self) -> None:
+        self._preview = None
+
+    def close(self) -> None:
+        """Give up what runs. Before the store is closed."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_TIMEOUT_S)
+
+    # --- how it is done -------------------------------------------------------------------------
+
+    def _show(self, preview: Preview) -> None:
+        self._preview = preview
+        chats = tuple(
+            ChatLooked(c.title, c.n_messages, c.updated_at, c.file, c.whereabouts)
+            for c in preview.chats
+        )
+        self._around.emit(ImportPreviewed(chats, tuple(preview.refusals)))
+
+    def _tell(self, imported: Imported) -> None:
+        sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
+        if imported.renamed:
+            sentence += f", {imported.renamed:,} of them beside another version"
+        if imported.there:
+            verb = "was" if imported.there == 1 else "were"
+            sentence += f"; {imported.there:,} {verb} there already"
+        self._imported(imported.ids, f"{sentence}.")
+
+    def _begin(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        if self._is_busy:
+            sentence = "An export or import is still at work: try again when it has ended."
+            self._around.emit(Noticed("warning", sentence))
+            return
+        self._is_busy = True
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - whoever waits is told
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        def settle(result: T) -> None:
+            self._is_busy = False
+            done(result)
+
+        def fail(sentence: str) -> None:
+            self._is_busy = False
+            self._around.emit(Noticed("error", sentence))
+
+        self._thread = threading.Thread(target=run, name="exchange", daemon=True)
+        self._thread.start()
+        self._around.when_done(future, settle, fail)
+
+    def _check(self) -> None:
+        """Called on other threads, between two chats."""
+        if self._closing.is_set():
+            raise ClosedError("Cutaway was closed before this was done.")
+
+
+def _chats(count: int) -> str:
+    return "1 chat was" if count == 1 else f"{count:,} chats were"

@@ -1,0 +1,322 @@
+"""One path of a chat as Markdown that people read, and back.
+
+Texts stand in it as they are stored, not a character changed. So that they can be told from what
+is around them, each part has a comment before it, which no renderer shows, with the number of
+characters that belong to it:
+
+    <!-- cutaway {"part":"message","role":"user","skip":2,"chars":22} -->
+    ## User
+
+    The capital of France?
+
+`skip` counts the lines to pass over. Where somebody has edited the file and the number is not
+right any more, a part ends where the next comment begins. A file without such comments is read by
+its headings (`app.chat.exchange.markdown_foreign`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import blake2b
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from app.chat.exchange.json_format import Id, Time
+from app.chat.exchange.refusals import FileRefused
+from models.records import (
+    Attachment,
+    Conversation,
+    ConversationKind,
+    Message,
+    MessageState,
+    Role,
+    WholeConversation,
+)
+
+FORMAT: Final = "cutaway-markdown"
+VERSION: Final = 1
+NAMESPACE: Final = uuid.UUID("0c1a1f0e-4a34-4b7e-9d0a-5d4fd0a4a3c1")
+
+_NAMES: Final = {
+    Role.USER: "User",
+    Role.ASSISTANT: "Assistant",
+    Role.SYSTEM: "System",
+    Role.TOOL: "Tool",
+}
+_MARKER: Final = re.compile(r"^<!-- cutaway (\{.*\}) -->\r?\n?", re.MULTILINE)
+_BEGINNING: Final = "<!-- cutaway {"
+_DETAILS_END: Final = "</details>"
+_FENCE: Final = re.compile(r"`{3,}")
+_FENCE_AT_END: Final = re.compile(r"\n`{3,}\Z")
+
+
+class Marker(Struct, omit_defaults=True):
+    """part: chat, system_prompt, message, reasoning, text, attachment."""
+
+    part: str = ""
+    format: str = ""
+    version: int = 0
+    id: Id | None = None
+    title: str = ""
+    kind: ConversationKind = ConversationKind.CHAT
+    role: Role = Role.USER
+    state: MessageState = MessageState.COMPLETE
+    weights: str | None = None
+    name: str = ""
+    created_at: Time | None = None
+    skip: Annotated[int, Meta(ge=0, le=10)] = 0
+    chars: Annotated[int, Meta(ge=0)] = 0
+
+
+@dataclass(slots=True)
+class _Part:
+    marker: Marker
+    text: str
+
+
+# --- out ----------------------------------------------------------------------------------------
+
+
+def written(chat: WholeConversation) -> str:
+    """The active path as Markdown."""
+    return "".join(_pieces(chat))
+
+
+def active_path(chat: WholeConversation) -> list[Message]:
+    """Root first; where no leaf is marked, the path to the newest message."""
+    messages = {message.id: message for message in chat.messages}
+    at = messages.get(chat.conversation.active_leaf_id or "")
+    if at is None and chat.messages:
+        at = chat.messages[-1]
+    path: list[Message] = []
+    while at is not None:
+        path.append(at)
+        at = messages.get(at.parent_id or "")
+    return path[::-1]
+
+
+def _pieces(chat: WholeConversation) -> Iterator[str]:
+    c = chat.conversation
+    yield f"# {one_line(c.title) or 'Chat'}\n\n"
+    yield _comment(
+        part="chat",
+        format=FORMAT,
+        version=VERSION,
+        id=c.id,
+        title=c.title,
+        kind=c.kind,
+        created_at=c.created_at.isoformat(),
+    )
+    yield "\n"
+    if c.system_prompt:
+        yield _part(c.system_prompt, ["## System prompt", ""], part="system_prompt")
+    for message in active_path(chat):
+        yield from _message_pieces(message)
+
+
+def _message_pieces(message: Message) -> Iterator[str]:
+    heading = f"## {_NAMES[message.role]}"
+    if message.weights_name:
+        heading += f" · {one_line(message.weights_name)}"
+    fields: dict[str, Any] = {
+        "role": message.role,
+        "id": message.id,
+        "created_at": message.created_at.isoformat(),
+    }
+    if message.state is not MessageState.COMPLETE:
+        fields["state"] = message.state
+    if message.weights_name:
+        fields["weights"] = message.weights_name
+    head = [heading, ""]
+    if not message.reasoning:
+        yield _part(message.content, head, part="message", **fields)
+    else:
+        yield _part("", head, part="message", **fields)
+        opening = ["<details><summary>Reasoning</summary>", ""]
+        yield _part(message.reasoning, opening, "\n\n</details>", part="reasoning")
+        yield _part(message.content, [], part="text")
+    for attachment in message.attachments:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", attachment.text)), default=0))
+        opening = [f"**Attached: {one_line(attachment.name)}**", "", f"{fence}text"]
+        yield _part(
+            attachment.text,
+            opening,
+            f"\n{fence}",
+            part="attachment",
+            id=attachment.id,
+            name=attachment.name,
+            created_at=attachment.created_at.isoformat(),
+        )
+
+
+def _part(text: str, opening: list[str], closing: str = "", **fields: Any) -> str:
+    comment = _comment(**fields, skip=len(opening), chars=len(text))
+    return comment + "".join(f"{line}\n" for line in opening) + text + closing + "\n\n"
+
+
+def _comment(**fields: Any) -> str:
+    inside = json.dumps(fields, ensure_ascii=False).replace("--", r"\u002d\u002d")
+    return f"<!-- cutaway {inside} -->\n"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace("\0", " ").split())
+
+
+# --- in -----------------------------------------------------------------------------------------
+
+
+def is_ours(text: str) -> bool:
+    return _first(text) is not None
+
+
+def read(text: str, name: str, now: datetime) -> WholeConversation:
+    """The chat of a file that `is_ours`; FileRefused where it cannot be read."""
+    found = _first(text)
+    assert found is not None
+    head, position = found
+    if head.version != VERSION:
+        raise FileRefused(
+            f"{name} was written by another version of Cutaway (format {head.version}): "
+            "import it with that version, or a newer one."
+        )
+    salt = blake2b(text.encode()).hexdigest()
+    conversation = Conversation(
+        id=head.id or made_id(salt, "chat"),
+        title=head.title,
+        created_at=head.created_at or now,
+        updated_at=now,
+        kind=head.kind,
+        is_titled_by_user=True,
+    )
+    return _assembled(conversation, list(_parts(text, position)), salt, name)
+
+
+def made_id(salt: str, what: str) -> str:
+    """The same file gives the same ids, so that it is known again."""
+    return str(uuid.uuid5(NAMESPACE, f"{salt} {what}"))
+
+
+def _first(text: str) -> tuple[Marker, int] | None:
+    for found in _MARKER.finditer(text):
+        marker = _marker_of(found)
+        if marker is not None and marker.part == "chat" and marker.format == FORMAT:
+            return marker, found.end()
+    return None
+
+
+def _marker_of(found: re.Match[str]) -> Marker | None:
+    try:
+        return msgspec.json.decode(found[1], type=Marker)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def _next_marker(text: str, position: int) -> tuple[Marker, int, int] | None:
+    for found in _MARKER.finditer(text, position):
+        marker = _marker_of(found)
+        if marker is not None and marker.part:
+            return marker, found.start(), found.end()
+    return None
+
+
+def _parts(text: str, position: int) -> Iterator[_Part]:
+    following = _next_marker(text, position)
+    while following is not None:
+        marker, _, start = following
+        for _ in range(marker.skip):
+            start = text.find("\n", start) + 1 or len(text)
+        end = start + marker.chars
+        is_right = end <= len(text) and _may_end(text, end)
+        following = _next_marker(text, end if is_right else start)
+        if not is_right:  # somebody has edited it
+            end = len(text) if following is None else following[1]
+        part = text[start:end]
+        yield _Part(marker, part if is_right else _without_closing(part).strip("\r\n"))
+
+
+def _may_end(text: str, position: int) -> bool:
+    """Whether nothing stands between here and the next comment but what closes a part."""
+    position = _after_space(text, position)
+    if text.startswith(_DETAILS_END, position):
+        position = _after_space(text, position + len(_DETAILS_END))
+    elif fence := _FENCE.match(text, position):
+        position = _after_space(text, fence.end())
+    return position == len(text) or text.startswith(_BEGINNING, position)
+
+
+def _after_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _without_closing(part: str) -> str:
+    part = part.rstrip()
+    return _FENCE_AT_END.sub("", part.removesuffix(_DETAILS_END))
+
+
+def _assembled(
+    conversation: Conversation, parts: list[_Part], salt: str, name: str
+) -> WholeConversation:
+    messages: list[Message] = []
+    for number, part in enumerate(parts):
+        marker, last = part.marker, messages[-1] if messages else None
+        match marker.part:
+            case "system_prompt":
+                conversation = replace(conversation, system_prompt=part.text)
+            case "message":
+                messages.append(_message(part, conversation, last, made_id(salt, f"{number}")))
+            case "reasoning" if last is not None:
+                messages[-1] = replace(last, reasoning=part.text)
+            case "text" if last is not None:
+                messages[-1] = replace(last, content=part.text)
+            case "attachment" if last is not None:
+                attached = _attachment(part, last, made_id(salt, f"{number}"))
+                messages[-1] = replace(last, attachments=(*last.attachments, attached))
+    if len({message.id for message in messages}) < len(messages):
+        raise FileRefused(f"A message stands twice in {name}: it was changed or damaged.")
+    attachments = [each.id for message in messages for each in message.attachments]
+    if len(set(attachments)) < len(attachments):
+        raise FileRefused(f"An attachment stands twice in {name}: it was changed or damaged.")
+    leaf_id = messages[-1].id if messages else None
+    latest = max((m.created_at for m in messages), default=conversation.created_at)
+    return WholeConversation(
+        replace(conversation, active_leaf_id=leaf_id, updated_at=latest),
+        tuple(messages),
+        has_only_text=True,
+    )
+
+
+def _message(part: _Part, conversation: Conversation, above: Message | None, made: str) -> Message:
+    marker = part.marker
+    return Message(
+        id=marker.id or made,
+        conversation_id=conversation.id,
+        parent_id=None if above is None else above.id,
+        role=marker.role,
+        content=part.text,
+        created_at=marker.created_at or conversation.created_at,
+        state=marker.state,
+        weights_name=marker.weights,
+    )
+
+
+def _attachment(part: _Part, message: Message, made: str) -> Attachment:
+    return Attachment(
+        id=part.marker.id or made,
+        conversation_id=message.conversation_id,
+        name=part.marker.name or "Attachment",
+        text=part.text,
+        size_bytes=len(part.text.encode()),
+        created_at=part.marker.created_at or message.created_at,
+        message_id=message.id,
+        position=len(message.attachments),
+    )

@@ -1,0 +1,174 @@
+"""Chats as Markdown: readable, the texts unchanged, and read again as they were."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, strategies as st
+from whole_chats import NOON, a_chat, whole_chats
+
+from app.chat.exchange import markdown_foreign, markdown_format
+from app.chat.exchange.markdown_format import active_path, is_ours, written
+from app.chat.exchange.refusals import FileRefused
+from models.records import Attachment, Message, Role, WholeConversation
+
+LATER = NOON.replace(year=2027)
+
+
+def read(text: str) -> WholeConversation:
+    assert is_ours(text)
+    return markdown_format.read(text, "chat.md", LATER)
+
+
+def texts_of(messages: Any) -> list[Any]:
+    return [
+        (
+            m.id,
+            m.parent_id,
+            m.role,
+            m.state,
+            m.content,
+            m.reasoning,
+            m.created_at,
+            m.weights_name or None,
+            [(a.id, a.name or "Attachment", a.text) for a in m.attachments],
+        )
+        for m in messages
+    ]
+
+
+@given(whole_chats())
+def test_every_text_of_the_path_comes_back_as_it_is_stored(chat: WholeConversation) -> None:
+    again = read(written(chat))
+    assert texts_of(again.messages) == texts_of(active_path(chat))
+    c, found = chat.conversation, again.conversation
+    assert (found.id, found.title, found.kind, found.system_prompt, found.created_at) == (
+        c.id,
+        c.title,
+        c.kind,
+        c.system_prompt,
+        c.created_at,
+    )
+
+
+HOSTILE = '<!-- cutaway {"part":"message","role":"user","skip":0,"chars":1} -->\n## User\n\nx'
+
+
+@given(st.lists(st.text(alphabet="`~#<!-> \r\n{x}\u2028\0", max_size=20), min_size=1, max_size=4))
+@example([HOSTILE, "</details>", "```", "\n\n"])
+@example(["", "", ""])
+@example([HOSTILE + "\n\n", HOSTILE, HOSTILE])
+def test_no_text_is_taken_for_what_stands_around_it(contents: list[str]) -> None:
+    chat = a_chat(n_turns=0)
+    messages: list[Message] = []
+    for number, text in enumerate(contents):
+        above = messages[-1].id if messages else None
+        message = Message(f"m{number}", "chat", above, Role.ASSISTANT, text, NOON, reasoning=text)
+        attached = Attachment(f"a{number}", "chat", text, text, 0, NOON, message.id)
+        messages.append(replace(message, attachments=(attached,)))
+    chat = replace(chat, messages=tuple(messages))
+    assert texts_of(read(written(chat)).messages) == texts_of(messages)
+
+
+def test_it_reads_well() -> None:
+    chat = a_chat(n_turns=1, title="Capitals\nof Europe", system_prompt="Be brief.")
+    question, answer = chat.messages
+    answer = replace(answer, reasoning="Easy.", weights_name="SmolLM2 135M")
+    attached = Attachment("a", "chat", "map.txt", "Paris ```x```", 5, NOON, question.id)
+    chat = replace(chat, messages=(replace(question, attachments=(attached,)), answer))
+    shown = "\n".join(
+        line for line in written(chat).split("\n") if not line.startswith("<!-- cutaway ")
+    )
+    assert shown == (
+        "# Capitals of Europe\n\n\n"
+        "## System prompt\n\nBe brief.\n\n"
+        "## User\n\nQuestion 0?\n\n"
+        "**Attached: map.txt**\n\n````text\nParis ```x```\n````\n\n"
+        "## Assistant · SmolLM2 135M\n\n\n\n"
+        "<details><summary>Reasoning</summary>\n\nEasy.\n\n</details>\n\n"
+        "**0**.\n\n"
+    )
+
+
+def test_only_the_active_path_is_written() -> None:
+    chat = a_chat()
+    other = replace(chat.messages[1], id="other", content="Another version")
+    chat = replace(chat, messages=(*chat.messages, other))
+    assert "Another version" not in written(chat)
+    flipped = replace(chat, conversation=replace(chat.conversation, active_leaf_id="other"))
+    assert [m.id for m in read(written(flipped)).messages] == ["chat-0", "other"]
+    lost = replace(chat, conversation=replace(chat.conversation, active_leaf_id="gone"))
+    assert [m.id for m in active_path(lost)] == ["chat-0", "other"]
+
+
+def test_a_text_that_was_edited_by_hand_is_taken_as_it_is_now() -> None:
+    text = written(a_chat()).replace("Question 0?", "Question nought, which is longer?")
+    again = read(text.replace("**1**.", "1"))
+    assert [m.content for m in again.messages] == [
+        "Question nought, which is longer?",
+        "**0**.",
+        "Question 1?",
+        "1",
+    ]
+    assert read(written(a_chat()).replace("\n", "\r\n")).messages[0].content == "Question 0?"
+
+
+def test_comments_do_not_end_early() -> None:
+    chat = a_chat(title="a --> b -- <!-- c")
+    assert "a --> b" not in written(chat).split("\n\n", 1)[1]
+    assert read(written(chat)).conversation.title == "a --> b -- <!-- c"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (('"version": 1', '"version": 9'), "another version of Cutaway"),
+        (('"id": "chat-1"', '"id": "chat-0"'), "stands twice"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(change: tuple[str, str], sentence: str) -> None:
+    with pytest.raises(FileRefused, match=sentence):
+        read(written(a_chat()).replace(*change))
+
+
+@given(st.text(max_size=200), st.integers(0, 2000), st.integers(0, 200))
+def test_no_damage_is_an_accident(junk: str, place: int, length: int) -> None:
+    """Whatever is cut out or put in: a chat, or a sentence."""
+    text = written(a_chat())
+    damaged = text[:place] + junk + text[place + length :]
+    read_it = markdown_format.read if is_ours(damaged) else markdown_foreign.read
+    with contextlib.suppress(FileRefused):
+        assert read_it(damaged, "x", NOON).conversation.id
+
+
+def test_other_peoples_markdown_is_read_by_its_headings() -> None:
+    text = (
+        "# About Rome\n\nExported today.\n\n## User\n\nWhat is Rome?\n\n```\n## Assistant\n```\n"
+        "\n### **Assistant** (GPT)\n\nA city.\n\n## Details\n\n- old\n\n**You:** Thanks!\n"
+        "**Assistant:** You are welcome.\n"
+    )
+    assert not is_ours(text)
+    chat = markdown_foreign.read(text, "rome.md", NOON)
+    assert chat.conversation.title == "About Rome"
+    assert [(m.role, m.content) for m in chat.messages] == [
+        (Role.USER, "What is Rome?\n\n```\n## Assistant\n```"),
+        (Role.ASSISTANT, "A city.\n\n## Details\n\n- old"),
+        (Role.USER, "Thanks!"),
+        (Role.ASSISTANT, "You are welcome."),
+    ]
+    assert [m.parent_id for m in chat.messages] == [None, *[m.id for m in chat.messages[:-1]]]
+    assert chat.conversation.active_leaf_id == chat.messages[-1].id
+    assert markdown_foreign.read(text, "rome.md", LATER).conversation.id == chat.conversation.id
+
+
+def test_without_a_title_the_file_gives_its_name() -> None:
+    assert markdown_foreign.read("## User\nHi", "my chat.md", NOON).conversation.title == "my chat"
+
+
+@pytest.mark.parametrize("text", ["", "Just words.", "## Users\n\nwho?", "```\n## User\nHi\n```"])
+def test_a_text_in_which_nobody_speaks_is_refused(text: str) -> None:
+    with pytest.raises(FileRefused, match="headings such as"):
+        markdown_foreign.read(text, "x.md", NOON)

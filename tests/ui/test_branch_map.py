@@ -131,8 +131,7 @@ def test_escape_closes_it_and_it_opens_again(map_: BranchMap):
 
 def test_ten_thousand_messages_are_shown_at_once(map_: BranchMap, bridge: FakeBridge):
     nodes = [node("0", None, Role.USER, "0")]
-    for number in range(1, 10_000):
-        nodes.append(node(str(number), str(number - 1), Role.USER, f"text {number}"))
+    nodes += [node(str(i), str(i - 1), Role.USER, f"text {i}") for i in range(1, 10_000)]
     nodes.append(node("beside", "0", Role.USER, "beside"))
     began = time.perf_counter()
     bridge.tree_read.emit(TreeRead("c0", tuple(nodes), ("0", "1")))

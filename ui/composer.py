@@ -24,6 +24,7 @@ from ui.message_edit import (
     LONG_PASTE as LONG_PASTE,
     MessageEdit as MessageEdit,
     clean_text as clean_text,
+    wrap_long_lines,
 )
 from ui.theme import Theme
 
@@ -90,14 +91,18 @@ class Composer(QWidget):
         if text == self.text():
             return
         self._is_setting = True
-        self._edit.setPlainText(clean_text(text))
+        text = clean_text(text)
+        wrap_long_lines(self._edit, text)
+        self._edit.setPlainText(text)
         self._edit.moveCursor(self._edit.textCursor().MoveOperation.End)
         self._is_setting = False
         self._update_state()
 
     def insert_text(self, text: str) -> None:
         """Put a text where the caret is, as typing does."""
-        self._edit.insertPlainText(clean_text(text))
+        text = clean_text(text)
+        wrap_long_lines(self._edit, text)
+        self._edit.insertPlainText(text)
         self._edit.ensureCursorVisible()
 
     def set_history(self, history: Callable[[], Sequence[str]]) -> None:

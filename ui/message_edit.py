@@ -11,12 +11,13 @@ import re
 from typing import Final
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QResizeEvent, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 MAX_LINES: Final = 10
 LONG_PASTE: Final = 4000
 """A paste of more characters becomes an attachment."""
+LONG_LINE: Final = 20_000
 
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -40,6 +41,16 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return _SURROGATES.sub("", text)
     return text
+
+
+def wrap_long_lines(edit: QPlainTextEdit, text: str) -> None:
+    """Break a very long line anywhere: looking for a word's end in each of its lines takes Qt
+    seconds for a hundred thousand letters without a space."""
+    is_long = len(text) > LONG_LINE and len(max(text.split("\n"), key=len)) > LONG_LINE
+    modes = QTextOption.WrapMode
+    wanted = modes.WrapAnywhere if is_long else modes.WrapAtWordBoundaryOrAnywhere
+    if edit.wordWrapMode() != wanted:
+        edit.setWordWrapMode(wanted)
 
 
 def local_files(source: QMimeData) -> list[str]:

@@ -85,6 +85,7 @@ class MainWindow(QMainWindow):
         from ui.place import WindowPlace
         from ui.sidebar.sidebar import Sidebar
         from ui.sidebar_acts import SidebarActs
+        from ui.text_mode_following import TextFollowing
         from ui.zoom import ZoomControl
 
         theme, composer = self._theme, self._frame.composer
@@ -100,6 +101,7 @@ class MainWindow(QMainWindow):
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self.composing = Composing(desk, bridge, theme, self.chat)
+        self.text_following = TextFollowing(desk, bridge, theme, self.chat)
         self.message_acts = MessageActs(desk, bridge, theme, self.chat)
         self.sidebar_acts = SidebarActs(self, desk, bridge)
         self._connect_sidebar()
@@ -107,13 +109,14 @@ class MainWindow(QMainWindow):
         self._connect_shortcuts()
         self.sidebar_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
+        self.text_following.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk()
         self._is_complete = True
         self._take_early(typed)
-        self.chat.composer.focus()
+        self.chat.focus_writing()
 
     def _on_sent_early(self, text: str) -> None:
         self._sent_early.append(text)
@@ -188,7 +191,7 @@ class MainWindow(QMainWindow):
 
     def focus_composer(self) -> None:
         self.columns.show_chat()
-        self.chat.composer.focus()
+        self.chat.focus_writing()
 
     def search(self) -> None:
         self.columns.show_sidebar()
@@ -252,6 +255,7 @@ class MainWindow(QMainWindow):
 
     def _on_generating_changed(self, is_generating: bool) -> None:
         self.action_registry.hear("stop", is_generating)
+        self.text_following.set_generating(is_generating)
 
     def zoom(self, direction: int) -> None:
         """A step larger (1) or smaller (-1), or back to 100 % (0)."""

@@ -73,6 +73,7 @@ class Shelf:
         self._draft: str | None = None
         self._typed = ""
         self.temporary_id = ""
+        self.before_flush: Callable[[], None] = lambda: None
         self.queued_text: Callable[[str], str] = lambda _conversation_id: ""
         self.open = _fresh()
 
@@ -335,6 +336,7 @@ class Shelf:
 
     def flush_draft(self) -> None:
         """Save the draft now, if it changed."""
+        self.before_flush()
         self._around.alarms.cancel("draft")
         if self._draft is None or self._around.store is None:
             return

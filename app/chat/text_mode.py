@@ -11,6 +11,7 @@ message of its own (`text_document` says how a document is a tree). What must ho
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from app.chat.loading import Loader
 from app.chat.prompts import clean_message
@@ -65,6 +66,10 @@ class TextMode:
         """The last continuation on the path: the one whose versions are flipped."""
         path = reversed(self._shelf.path)
         return next((message for message in path if message.role is Role.ASSISTANT), None)
+
+    def when_asked(self, tell: Callable[[], None]) -> None:
+        """`tell` is called before the draft is saved for good: a view may hold newer text."""
+        self._shelf.before_flush = tell
 
     # --- acts -----------------------------------------------------------------------------------
 

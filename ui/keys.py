@@ -12,9 +12,15 @@ def shown_key(sequence: str) -> str:
 
     >>> shown_key("Ctrl+Shift+F")  # on Linux
     'Ctrl Shift F'
+    >>> shown_key("Ctrl++")
+    'Ctrl +'
     """
     text = QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
-    return text if sys.platform == "darwin" else text.replace("+", " ")
+    if sys.platform == "darwin":
+        return text
+    # The last + of "Ctrl++" is the key itself.
+    held, key = (text[:-2], "+") if text.endswith("++") else (text, "")
+    return f"{held} {key}".replace("+", " ", held.count("+")).strip()
 
 
 def with_key(text: str, sequence: str) -> str:

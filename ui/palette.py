@@ -46,7 +46,7 @@ ROW_PX = 36
 HEADING_PX = 32
 MOST_ROWS = 11
 ROW_ROLE = Qt.ItemDataRole.UserRole
-NOTHING_FITS = "Nothing has such a name. Search in chats (Ctrl F) finds words in messages."
+NOTHING_FITS = "Nothing has such a name. “Search chats” finds words in messages."
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 

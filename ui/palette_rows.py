@@ -13,7 +13,7 @@ from typing import Final
 
 LIMIT: Final = 60
 FUZZY_LIMIT: Final = 3_000
-_RUN, _WORD, _FIRST = 6, 10, 8
+_RUN, _WORD, _FIRST, _WHOLE = 6, 10, 8, 15
 _SKIPPED: Final = 1
 _NOT_WORDS: Final = " -_/.,:;()[]“”\"'"
 
@@ -44,6 +44,10 @@ def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
     best: tuple[int, tuple[int, ...]] | None = None
     if not wanted:
         return 0, ()
+    whole = plain.find("".join(wanted))
+    if whole >= 0:
+        places = tuple(range(whole, whole + len(wanted)))
+        best = _score(places, plain) + _WHOLE, places
     begins = [place for place, letter in enumerate(plain) if letter == wanted[0]]
     for begin in begins[:24]:
         found = _from(begin, wanted, plain)
@@ -72,7 +76,11 @@ def _from(begin: int, wanted: Sequence[str], plain: str) -> tuple[int, tuple[int
         if place < 0:
             return None
         places.append(place)
-    score = _FIRST if begin == 0 else 0
+    return _score(places, plain), tuple(places)
+
+
+def _score(places: Sequence[int], plain: str) -> int:
+    score = _FIRST if places[0] == 0 else 0
     for before, place in zip([None, *places], places, strict=False):
         if _begins_word(plain, place):
             score += _WORD
@@ -80,7 +88,7 @@ def _from(begin: int, wanted: Sequence[str], plain: str) -> tuple[int, tuple[int
             score += _RUN
         elif before is not None:
             score -= min(place - before - 1, 8) * _SKIPPED
-    return score - min(begin, 10) + max(0, 8 - len(plain) // 8), tuple(places)
+    return score - min(places[0], 10) + max(0, 8 - len(plain) // 8)
 
 
 def _begins_word(plain: str, place: int) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFileDialog,
@@ -56,6 +56,18 @@ NAMES = {
 }
 
 
+class PresetList(QListWidget):
+    """Names; Return uses the one that is chosen, Delete deletes it."""
+
+    delete_requested = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Delete:
+            self.delete_requested.emit()
+        else:
+            super().keyPressEvent(event)
+
+
 class PresetsWindow(QWidget):
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
@@ -70,11 +82,12 @@ class PresetsWindow(QWidget):
         self.setWindowTitle("Presets")
         self.setProperty("plane", "side")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.list = QListWidget(self)
+        self.list = PresetList(self)
         self.list.setObjectName("preset_list")
         self.list.setAccessibleName("Presets")
         self.list.currentRowChanged.connect(lambda _: self._show_chosen())
         self.list.itemActivated.connect(lambda _: self._put("chat"))
+        self.list.delete_requested.connect(self._on_delete)
         self._card = QFrame(self)
         self._card.setProperty("plane", "card")
         self.name_field = QLineEdit(self)
@@ -94,8 +107,6 @@ class PresetsWindow(QWidget):
         self._build()
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
-        delete = QShortcut(QKeySequence("Del"), self.list, self._on_delete)
-        delete.setContext(Qt.ShortcutContext.WidgetShortcut)
         bridge.presets_listed.connect(self._on_listed)
         theme.changed.connect(self._fit)
         self._fit()

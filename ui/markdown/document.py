@@ -12,7 +12,7 @@ import re
 import time
 from dataclasses import replace
 
-from ui.markdown.blocks import Block
+from ui.markdown.blocks import Block, LiteralBlock
 from ui.markdown.parser import References, parse_segment, read_definitions
 from ui.markdown.segments import (
     MAX_CHARS,
@@ -32,14 +32,23 @@ _FORMING_TABLE = re.compile(r"^[ \t]*\|?[-|: \t]*$")
 class Document:
     """A text that may still grow.
 
-    is_plain: shown letter by letter (what a person wrote), without Markdown.
+    is_plain: shown letter by letter (what a person wrote), without Markdown. is_mono: that, in
+    the fixed-pitch font.
     is_open: more is coming; the end is shown only as far as it is clear what it will be.
     `parsed_segments` and `parsed_chars` count the work done, for tests.
     """
 
-    def __init__(self, source: str = "", *, is_plain: bool = False, is_open: bool = False) -> None:
+    def __init__(
+        self,
+        source: str = "",
+        *,
+        is_plain: bool = False,
+        is_mono: bool = False,
+        is_open: bool = False,
+    ) -> None:
         self._pieces = [source] if source else []
-        self._is_plain = is_plain
+        self._is_plain = is_plain or is_mono
+        self._is_mono = is_mono
         self._is_open = is_open
         self._closed: list[Segment] = []
         self._shown: list[Segment] = []
@@ -110,6 +119,9 @@ class Document:
             self.parsed_segments += 1
             self.parsed_chars += len(segment.text)
             segment.blocks = parse_segment(segment, self._references)
+            if self._is_mono:
+                blocks = (b for b in segment.blocks if isinstance(b, LiteralBlock))
+                segment.blocks = tuple(replace(block, is_mono=True) for block in blocks)
         return segment.blocks
 
     # Reading

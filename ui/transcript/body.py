@@ -111,6 +111,8 @@ class Body:
         if not self._is_read:
             self.read()
             moved = True
+        if top > self._heights.total and not self.is_whole:
+            return moved
         i = self._heights.at(top)
         while i < len(self._boxes) and self._heights.top(i) <= bottom:
             moved = self._lay_out(i) or moved

@@ -13,6 +13,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
 from models.records import Message, MessageState, Role
+from ui.figures import seconds_text
 from ui.icons import paint_icon
 from ui.markdown.document import Document
 from ui.markdown.layouts import Action
@@ -62,7 +63,7 @@ class MessageItem:
     def __init__(self, message: Message, styles: Styles, width: float) -> None:
         self.message = message
         self.progress = ""
-        self.is_reasoning_open = False
+        self.is_reasoning_open = self.is_raw = False
         self.room = self.room_below = 0.0
         self.is_bare = False
         self._styles = styles
@@ -91,6 +92,12 @@ class MessageItem:
     def has_room(self) -> bool:
         """Whether a widget stands over or below the item."""
         return bool(self.room or self.room_below)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the item knows something that its message does not say."""
+        is_changed = self.is_reasoning_open or self.is_raw or self.has_room
+        return self.is_streaming or is_changed or bool(self.progress)
 
     @property
     def content(self) -> Body:
@@ -148,6 +155,17 @@ class MessageItem:
 
     def toggle_reasoning(self) -> None:
         self.is_reasoning_open = not self.is_reasoning_open
+
+    def toggle_raw(self) -> None:
+        """Between the text as it was written, letter by letter, and as Markdown."""
+        self.is_raw = not self.is_raw
+        content, reasoning = self._content, self._reasoning
+        self._content = self._new_body(
+            content.document.source, content.styles, content.width, is_plain=self.is_quoted
+        )
+        if reasoning is not None:
+            source = reasoning.document.source
+            self._reasoning = self._new_body(source, reasoning.styles, reasoning.width)
 
     # Geometry
 
@@ -286,7 +304,9 @@ class MessageItem:
         return [(CONTENT, self._content)]
 
     def _new_body(self, text: str, styles: Styles, width: float, *, is_plain: bool = False) -> Body:
-        document = Document(text, is_plain=is_plain, is_open=self.is_streaming)
+        document = Document(
+            text, is_plain=is_plain or self.is_raw, is_mono=self.is_raw, is_open=self.is_streaming
+        )
         return Body(document, styles, width)
 
     def _set_reasoning(self, text: str) -> None:
@@ -419,9 +439,11 @@ class MessageItem:
             paint_focus(painter, row, styles)
 
     def reasoning_label(self) -> str:
-        """What the fold is called: it says when the model is still at it."""
-        is_thinking = self.is_streaming and not self._content.document.source_length
-        return "Thinking…" if is_thinking else "Reasoning"
+        """What the fold is called: how long it took, or that the model is still at it."""
+        if self.is_streaming and not self._content.document.source_length:
+            return "Thinking…"
+        seconds = self.message.counts.reasoning_s
+        return "Reasoning" if seconds is None else f"Reasoning · {seconds_text(seconds)}"
 
     def _paint_growth(self, painter: QPainter) -> None:
         """A mark where a streaming reply grows, or what it waits for."""

@@ -125,7 +125,7 @@ class Keyboard:
         offer = offer_for_key(
             view.rows.message(index), event.key(), is_shifted=is_shifted, is_last=is_last
         )
-        if offer is None or offer not in view.offers_of(index):
+        if offer is None or offer.name not in {each.name for each in view.offers_of(index)}:
             return False
         view.ask_for(index, offer)
         return True

@@ -27,6 +27,8 @@ class Offer:
 
 LINE = Offer("", "")
 COPY = Offer("copy_message", "Copy message", is_lasting=True)
+_RAW = Offer("toggle_raw", "Show as it was written", "U", is_lasting=True)
+_SHAPED = Offer("toggle_raw", "Show as Markdown", "U", is_lasting=True)
 _REPLY = (
     Offer("retry", "Try again", "R"),
     Offer("continue", "Continue", "C"),
@@ -56,10 +58,12 @@ _DELETE_WITH_REST = Offer("trash", "Delete with what follows", "Del")
 _DELETE_ALONE = Offer("trash_alone", "Delete only this message", "Shift+Del")
 
 
-def offers(message: Message, *, is_last: bool) -> list[Offer]:
+def offers(message: Message, *, is_last: bool, is_raw: bool = False) -> list[Offer]:
     """The menu of a message, `LINE` between its parts."""
     is_reply = message.role is Role.ASSISTANT
     found = [COPY]
+    if is_reply:
+        found.append(_SHAPED if is_raw else _RAW)
     if message.state is not MessageState.UNREADABLE:
         found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else _QUESTION)]
     if message.sibling_count > 1:
@@ -114,6 +118,7 @@ _KEYS = {
     (Qt.Key.Key_S, False): "swap_role",
     (Qt.Key.Key_B, False): "branch_off",
     (Qt.Key.Key_M, False): "map",
+    (Qt.Key.Key_U, False): "toggle_raw",
     (Qt.Key.Key_Delete, False): "trash",
     (Qt.Key.Key_Delete, True): "trash_alone",
 }

@@ -190,7 +190,7 @@ class Rows:
         far = sorted(self._items, key=lambda index: -abs(index - middle))
         for index in far[: len(self._items) - MAX_ITEMS // 2]:
             item = self._items[index]
-            if not (item.is_streaming or item.is_reasoning_open or item.progress or item.has_room):
+            if not item.is_kept:
                 self._messages[index] = item.message
                 del self._items[index]
 

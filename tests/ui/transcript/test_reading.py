@@ -27,9 +27,9 @@ HUGE = {
     "wide letters": "漢" * MB,
     "code without spaces": "```\n" + "x" * MB + "\n```\n",
 }
-# The longest that the window may stand still, with as much again for a busy machine.
-LONGEST_S = 0.1
-OPENING_S = 0.3
+# How long the GUI's thread may work without a look at its events. Time of its own: the machine
+# that tests run on is shared.
+USUAL_S, LONGEST_S = 0.05, 0.15
 
 
 @pytest.fixture
@@ -48,38 +48,34 @@ def reply(text: str) -> Message:
 
 @pytest.mark.parametrize("kind", HUGE)
 def test_a_huge_message_opens_at_once_and_is_whole_soon(qtbot, view, kind: str) -> None:
-    gaps, last = [], [time.perf_counter()]
+    gaps, last = [], [time.thread_time()]
 
     def beat() -> None:
-        now = time.perf_counter()
+        now = time.thread_time()
         gaps.append(now - last[0])
         last[0] = now
 
     timer = QTimer(view)
     timer.timeout.connect(beat)
     timer.start(0)
-    started = time.process_time()
     view.set_conversation([reply(HUGE[kind])])
-    assert time.process_time() - started < OPENING_S
-    last[0] = time.perf_counter()
     body = view.rows.item(0).content
     qtbot.waitUntil(
         lambda: body.is_whole and not view._reading.is_busy and len(gaps) > 5, timeout=60_000
     )
     timer.stop()
     assert view.is_at_end
-    # Nine of ten, as the machine that tests run on is shared with others.
-    assert sorted(gaps)[int(len(gaps) * 0.9)] < LONGEST_S
-    assert max(gaps) < 10 * LONGEST_S
+    assert sorted(gaps)[int(len(gaps) * 0.9)] < USUAL_S
+    assert max(gaps) < LONGEST_S
 
 
 def test_two_megabytes_of_short_lines_are_opened_in_a_sixth_of_a_second(view) -> None:
     costs = []
     for i in range(3):
-        started = time.process_time()
+        started = time.thread_time()
         view.set_conversation([reply(f"{i}\n" + HUGE["letters"])])
         view.grab()
-        costs.append(time.process_time() - started)
+        costs.append(time.thread_time() - started)
     assert min(costs) < 0.15
 
 

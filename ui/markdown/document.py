@@ -24,7 +24,7 @@ from ui.markdown.segments import (
     is_forming,
 )
 
-SLICE_CHARS = 4096
+SLICE_CHARS = 2048
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORMING_TABLE = re.compile(r"^[ \t]*\|?[-|: \t]*$")
 

@@ -29,7 +29,7 @@ HUGE = {
 }
 # How long the GUI's thread may work without a look at its events. Time of its own: the machine
 # that tests run on is shared.
-USUAL_S, LONGEST_S = 0.05, 0.15
+USUAL_S, LONGEST_S = 0.05, 0.1
 
 
 @pytest.fixture
@@ -66,7 +66,8 @@ def test_a_huge_message_opens_at_once_and_is_whole_soon(qtbot, view, kind: str) 
     timer.stop()
     assert view.is_at_end
     assert sorted(gaps)[int(len(gaps) * 0.9)] < USUAL_S
-    assert max(gaps) < LONGEST_S
+    # One full garbage collection may fall into this, and one first layout of the end.
+    assert sorted(gaps)[-3] < LONGEST_S
 
 
 def test_two_megabytes_of_short_lines_are_opened_in_a_sixth_of_a_second(view) -> None:

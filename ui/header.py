@@ -18,6 +18,8 @@ from ui.sidebar.sidebar import SIDEBAR_KEY
 from ui.theme import Theme
 
 OPEN_KEY = "Ctrl+O"
+TEMPORARY_KEY = "Ctrl+Shift+N"
+NEW_TEXT_KEY = "Ctrl+Shift+T"
 PROGRESS_STEPS = 1000
 LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
@@ -31,6 +33,8 @@ class Header(QWidget):
     unload_requested = Signal()
     cancel_load_requested = Signal()
     show_sidebar_requested = Signal()
+    temporary_requested = Signal()
+    new_text_requested = Signal()
 
     def __init__(
         self,
@@ -53,6 +57,22 @@ class Header(QWidget):
         )
         self.sidebar_button.setObjectName("show_sidebar_button")
         self.sidebar_button.hide()
+        self.text_button = IconButton(
+            theme,
+            "article",
+            "New text",
+            hint=with_key("New text: one document without a template", NEW_TEXT_KEY),
+            parent=self,
+        )
+        self.text_button.setObjectName("new_text_button")
+        self.temporary_button = IconButton(
+            theme,
+            "ghost",
+            "Temporary chat",
+            hint=with_key("Temporary chat: never written to disk", TEMPORARY_KEY),
+            parent=self,
+        )
+        self.temporary_button.setObjectName("temporary_chat_button")
         self.title = ElidedLabel("", self)
         self.title.setObjectName("chat_title")
         self.title.setProperty("kind", "title")
@@ -76,6 +96,8 @@ class Header(QWidget):
         self._row = QHBoxLayout()
         self._row.addWidget(self.sidebar_button)
         self._row.addWidget(self.title, 1)
+        self._row.addWidget(self.text_button)
+        self._row.addWidget(self.temporary_button)
         self._row.addWidget(self.cancel_button)
         self._row.addWidget(self.weights_button)
         column = QVBoxLayout(self)
@@ -88,6 +110,8 @@ class Header(QWidget):
         policy.setRetainSizeWhenHidden(True)
         self.load_progress.setSizePolicy(policy)
         self.sidebar_button.clicked.connect(self.show_sidebar_requested)
+        self.temporary_button.clicked.connect(self.temporary_requested)
+        self.text_button.clicked.connect(self.new_text_requested)
         self.cancel_button.clicked.connect(self.cancel_load_requested)
         self._theme.changed.connect(self._fit)
         self._fit()
@@ -118,6 +142,12 @@ class Header(QWidget):
 
     def set_title(self, title: str) -> None:
         self.title.set_text(" ".join(title.split()))
+
+    def set_temporary(self, is_temporary: bool) -> None:
+        """Whether the chat on screen is the one that is never written."""
+        self.temporary_button.set_lit(is_temporary)
+        spoken = "Leave the temporary chat" if is_temporary else "Temporary chat"
+        self.temporary_button.setAccessibleName(spoken)
 
     def set_sidebar_hidden(self, is_hidden: bool) -> None:
         self.sidebar_button.setVisible(is_hidden)

@@ -18,6 +18,7 @@ from app.chat.events import (
 from app.chat.text_document import document, place_of
 from models.records import ConversationKind, MessageState, Role
 from ui.actions import Action, Actions
+from ui.header import NEW_TEXT_KEY
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from ui.chat_column import ChatColumn
     from ui.text_mode import TextPage
     from ui.theme import Theme
-
-NEW_TEXT_KEY = "Ctrl+Shift+T"
 
 
 class TextFollowing(QObject):
@@ -40,6 +39,7 @@ class TextFollowing(QObject):
         self._open_id = ""
         self._is_shown = False
         self._page: TextPage | None = None
+        chat.header.new_text_requested.connect(desk.new_text)
         bridge.conversation_opened.connect(self._on_conversation_opened)
         bridge.earlier_arrived.connect(self._on_earlier_arrived)
         bridge.path_changed.connect(self._on_path_changed)

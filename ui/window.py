@@ -85,6 +85,7 @@ class MainWindow(QMainWindow):
         from ui.place import WindowPlace
         from ui.sidebar.sidebar import Sidebar
         from ui.sidebar_acts import SidebarActs
+        from ui.temporary import TemporaryChat
         from ui.text_mode_following import TextFollowing
         from ui.zoom import ZoomControl
 
@@ -101,6 +102,7 @@ class MainWindow(QMainWindow):
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self.composing = Composing(desk, bridge, theme, self.chat)
+        self.temporary = TemporaryChat(desk, bridge, self.chat)
         self.text_following = TextFollowing(desk, bridge, theme, self.chat)
         self.message_acts = MessageActs(desk, bridge, theme, self.chat)
         self.sidebar_acts = SidebarActs(self, desk, bridge)
@@ -110,6 +112,7 @@ class MainWindow(QMainWindow):
         self.sidebar_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.text_following.add_actions(self.action_registry)
+        self.temporary.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
@@ -293,7 +296,16 @@ class MainWindow(QMainWindow):
         if self._is_complete:
             self._place.note()
 
+    def quit(self) -> None:
+        """Close as the user does, who is warned of what would be lost."""
+        if not self.temporary.warn_before_close():
+            self.close()
+
     def closeEvent(self, event: QCloseEvent) -> None:
+        # A signal or the end of the session asks nobody.
+        if event.spontaneous() and self._is_complete and self.temporary.warn_before_close():
+            event.ignore()
+            return
         if self._is_complete:
             self._place.save()
         for window in (self._settings_window, self._trash_window):

@@ -36,7 +36,7 @@ def add_window_actions(
             lambda: window.show_settings("log"),
             group="Program",
         ),
-        Action("quit", "Quit", "Ctrl+Q", window.close, group="Program"),
+        Action("quit", "Quit", "Ctrl+Q", window.quit, group="Program"),
     ):
         actions.add(action)
     actions.hear("stop", False)

@@ -63,14 +63,14 @@ def test_deleting_a_folder_hands_its_chats_up_and_can_be_undone(room: Any) -> No
     ids = put(room, "a", "b")
     room.desk.move_conversations(ids, middle)
     room.desk.delete_folder(middle)
-    room.until(lambda: any("was deleted" in each for each in notices(room)))
+    assert notices(room)[-1] == "The folder “Middle” was deleted. 2 chats from it stayed."
     assert {c.folder_id for c in room.desk.conversations} == {outer}
     assert {c.folder_id for c in in_store(room).values()} == {outer}
     places = {f.id: f.parent_id for f in room.desk.folders}
     assert places == {outer: None, inner: outer}
 
     undo_last(room)
-    assert {c.folder_id for c in room.desk.conversations} == {middle}
+    room.until(lambda: {c.folder_id for c in room.desk.conversations} == {middle})
     assert {c.folder_id for c in in_store(room).values()} == {middle}
     places = {f.id: f.parent_id for f in room.store.list_folders().result()}
     assert places == {outer: None, middle: outer, inner: middle}

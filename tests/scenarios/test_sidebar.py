@@ -1,0 +1,190 @@
+"""Order among chats: folders, archive, several at once, finding again, and random keys."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMenu, QMessageBox, QWidget
+from store_records import a_conversation, a_message
+
+from models.records import Role
+
+QUICK: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "It rains in Paris."}]}
+Key = Qt.Key
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+RANDOM_S = 10
+
+
+@pytest.fixture
+def person(open_window: Any) -> Any:
+    made = open_window(QUICK)
+    made.wait_ready()
+    return made
+
+
+def store_of(person: Any) -> Any:
+    return person.app.desk._around.store
+
+
+def put(person: Any, *titles: str) -> list[str]:
+    """Chats of a former run, each with a question and an answer; their ids, newest first."""
+    store, made = store_of(person), []
+    for title in titles:
+        conversation = store.create_conversation(a_conversation(title=title)).result()
+        question = a_message(conversation, content=f"About {title}")
+        store.append_message(question).result()
+        answer = a_message(conversation, question, content="So it is.", role=Role.ASSISTANT)
+        store.append_message(answer).result()
+        made.append(conversation.id)
+    person.app.desk._shelf.show_list(store.list_conversations().result())
+    return made[::-1]
+
+
+def press(widget: QWidget, *keys: Any) -> None:
+    for key in keys:
+        pair = key if isinstance(key, tuple) else (key, Qt.KeyboardModifier.NoModifier)
+        QTest.keyClick(widget, *pair)
+
+
+def test_folders_without_the_mouse(person: Any) -> None:
+    """Make a folder, move three chats into it, delete it, take that back."""
+    desk, sidebar = person.app.desk, person.window.sidebar
+    ids = put(person, "one", "two", "three", "four")
+    press(person.window, (Key.Key_G, CONTROL | SHIFT))
+    field = person.wait(lambda: sidebar.view.findChild(QLineEdit, "rename_field"))
+    QTest.keyClicks(field, "Work")
+    press(field, Key.Key_Return)
+    person.wait(lambda: [f.name for f in desk.folders] == ["Work"])
+
+    sidebar.view.go_to(sidebar._model.index_of(ids[0]))
+    sidebar.view.setFocus()
+    press(sidebar.view, (Key.Key_Down, SHIFT), (Key.Key_Down, SHIFT))
+    press(sidebar.view, (Key.Key_M, CONTROL | SHIFT))
+    dialog = person.wait(lambda: sidebar.findChild(QDialog, "folder_dialog"))
+    press(dialog.field, Key.Key_Down, Key.Key_Return)
+    work = desk.folders[0].id
+    person.wait(lambda: sum(c.folder_id == work for c in desk.conversations) == 3)
+
+    sidebar.view.choose_only_current()
+    sidebar.view.go_to(sidebar._model.folder_index(work))
+    press(sidebar.view, Key.Key_Delete)
+    assert desk.folders == ()
+    assert {c.folder_id for c in desk.conversations} == {None}
+    assert any("was deleted" in c.notice.sentence for c in cards(person))
+    press(sidebar.view, (Key.Key_Z, CONTROL))
+    person.wait(lambda: sum(c.folder_id == work for c in desk.conversations) == 3)
+
+
+def cards(person: Any) -> list[Any]:
+    return list(person.window.chat.toasts.cards())
+
+
+def test_several_go_to_the_archive_and_one_comes_back(person: Any) -> None:
+    desk, sidebar = person.app.desk, person.window.sidebar
+    ids = put(person, "one", "two", "three")
+    sidebar.view.go_to(sidebar._model.index_of(ids[0]))
+    sidebar.view.setFocus()
+    press(sidebar.view, (Key.Key_Down, SHIFT), (Key.Key_E, CONTROL | SHIFT))
+    person.wait(lambda: sum(c.is_archived for c in desk.conversations) == 2)
+    assert [r for r in ids if sidebar._model.index_of(r).isValid()] == ids[2:]
+    press(person.window, (Key.Key_H, CONTROL | SHIFT))
+    assert sidebar.back_button.isVisible()
+    sidebar.view.go_to(sidebar._model.index_of(ids[1]))
+    press(sidebar.view, (Key.Key_E, CONTROL | SHIFT))
+    person.wait(lambda: [c.id for c in desk.conversations if c.is_archived] == ids[:1])
+
+
+def test_a_word_leads_to_the_message_on_another_branch(person: Any) -> None:
+    """Typed into the field, found, and shown with its branch, although another was on screen."""
+    store, desk, sidebar = store_of(person), person.app.desk, person.window.sidebar
+    conversation = store.create_conversation(a_conversation(title="Weather")).result()
+    root = store.append_message(a_message(conversation, content="Tell me")).result()
+    old = store.append_message(
+        a_message(conversation, root, content="It is very foggy", role=Role.ASSISTANT)
+    ).result()
+    store.append_message(
+        a_message(conversation, root, content="It is sunny", role=Role.ASSISTANT)
+    ).result()
+    desk._shelf.show_list(store.list_conversations().result())
+    desk.open_conversation(conversation.id)
+    person.wait(lambda: [m.content for m in desk.messages] == ["Tell me", "It is sunny"])
+
+    press(person.window, (Key.Key_F, CONTROL | SHIFT))
+    person.wait(sidebar.search_field.hasFocus)
+    QTest.keyClicks(sidebar.search_field, '"very fog')
+    person.wait(lambda: sidebar.results.isVisible() and sidebar.results.model().rowCount() == 1)
+    press(sidebar.search_field, Key.Key_Down, Key.Key_Return)
+    press(sidebar.results, Key.Key_Return)
+    person.wait(lambda: [m.id for m in desk.messages] == [root.id, old.id])
+    rows = person.window.chat.transcript.rows
+    person.wait(lambda: rows.index_of(old.id) is not None)
+    press(sidebar.results, Key.Key_Escape)
+    press(sidebar.search_field, Key.Key_Escape)
+    assert sidebar.view.isVisible()
+
+
+def test_many_to_the_trash_and_back_by_one_key(person: Any) -> None:
+    desk, sidebar = person.app.desk, person.window.sidebar
+    ids = put(person, "one", "two", "three")
+    sidebar.view.go_to(sidebar._model.index_of(ids[0]))
+    sidebar.view.setFocus()
+    press(sidebar.view, (Key.Key_Down, SHIFT), Key.Key_Delete)
+    person.wait(lambda: [c.id for c in desk.conversations] == ids[2:])
+    person.wait(lambda: any("2 chats" in c.notice.sentence for c in cards(person)))
+    press(sidebar.view, (Key.Key_Z, CONTROL))
+    person.wait(lambda: {c.id for c in desk.conversations} == set(ids))
+
+
+def test_random_keys_in_the_sidebar_lose_nothing(person: Any) -> None:
+    """Case F09: ten seconds of a cat on the keyboard. All that was there is there, or in the
+    trash, from where it can be brought back."""
+    desk, sidebar = person.app.desk, person.window.sidebar
+    ids = put(person, *(f"chat {number}" for number in range(30)))
+    store = store_of(person)
+    paths = [store.load_conversation(each).result()[1] for each in ids]
+    before = {message.id: message.content for path in paths for message in path}
+    folder = desk.create_folder("Work")
+    desk.move_conversations(ids[:10], folder)
+    sidebar.view.setFocus()
+    dice = random.Random(5)
+    keys = [
+        *(Key.Key_Backspace, Key.Key_Delete, Key.Key_Up, Key.Key_Down, Key.Key_Left),
+        *(Key.Key_Right, Key.Key_Space, Key.Key_Return, Key.Key_F2, Key.Key_Escape, Key.Key_Tab),
+        *(Key.Key_Home, Key.Key_End, Key.Key_A, Key.Key_PageDown, Key.Key_Z, Key.Key_E, Key.Key_M),
+    ]
+    modifiers = [Qt.KeyboardModifier.NoModifier] * 4 + [SHIFT, CONTROL]
+    ends_at = time.monotonic() + RANDOM_S
+    count = 0
+    while time.monotonic() < ends_at:
+        key, modifier = dice.choice(keys), dice.choice(modifiers)
+        # To the window, as the system does: the widget that had the focus may be gone by then.
+        QTest.keyClick(QApplication.focusWindow() or person.window.windowHandle(), key, modifier)
+        QApplication.processEvents()
+        count += 1
+        if count % 50 == 0:
+            close_what_is_open(person)
+            sidebar.view.setFocus()
+    assert count > 200
+    close_what_is_open(person)
+    kept = {c.id for c in store.list_conversations().result()}
+    trashed = {c.id for c in store.list_trash().result()}
+    assert kept | trashed >= set(ids)
+    for message_id, content in before.items():
+        assert store.load_message(message_id).result().content == content
+    desk.restore_conversations(trashed)
+    person.wait(lambda: {c.id for c in desk.conversations} >= set(ids))
+
+
+def close_what_is_open(person: Any) -> None:
+    for window in QApplication.topLevelWidgets():
+        if window is not person.window and window.isVisible():
+            window.close()
+    for kind in (QDialog, QMenu, QMessageBox):
+        for each in person.window.findChildren(kind):
+            each.close()
+    person.window.activateWindow()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -32,6 +32,8 @@ _BY_KEYBOARD = (
 _ENTERS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _SIDEWAYS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 SPOKEN_CHARS = 4000
+ANNOUNCE_MS = 1500
+"""What comes by itself is said at most so often: the last of it."""
 
 
 class Keyboard:
@@ -42,6 +44,11 @@ class Keyboard:
         self.current: int | None = None
         self.is_shown = False
         self._action: int | None = None
+        self._unsaid = ""
+        self._rest = QTimer(view)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(ANNOUNCE_MS)
+        self._rest.timeout.connect(self._say_unsaid)
 
     def reset(self) -> None:
         self.current = self._action = None
@@ -206,7 +213,14 @@ class Keyboard:
     def announce(self, index: int) -> None:
         """Say a reply once it is whole. While it grows nothing is said."""
         if QAccessible.isActive() and index == len(self._view.rows) - 1:
-            words = spoken_text(self._view.rows.message(index))[:SPOKEN_CHARS]
+            self._unsaid = spoken_text(self._view.rows.message(index))[:SPOKEN_CHARS]
+            if not self._rest.isActive():
+                self._say_unsaid()
+
+    def _say_unsaid(self) -> None:
+        words, self._unsaid = self._unsaid, ""
+        if words:
+            self._rest.start()
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self._view, words))
 
     def _say_message(self, index: int) -> None:

@@ -36,6 +36,7 @@ from ui.markdown.formulas import Formulas
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
 from ui.theme import Theme
+from ui.transcript import access
 from ui.transcript.anchor import Anchor
 from ui.transcript.coloring import Coloring
 from ui.transcript.finding import Finder
@@ -79,6 +80,7 @@ class TranscriptView(QAbstractScrollArea):
         super().__init__(parent)
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
+        access.install()
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

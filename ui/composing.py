@@ -41,6 +41,7 @@ class Composing(QObject):
         composer.attachment_opened.connect(self.open_attachment)
         composer.attachment_removed.connect(desk.remove_attachment)
         composer.attachment_wanted_as_text.connect(self._put_into_text)
+        chat.transcript.attachment_opened.connect(self.open_attachment)
         composer.queued_edit_begun.connect(desk.edit_queued)
         composer.queued_changed.connect(desk.change_queued)
         composer.queued_removed.connect(desk.remove_queued)

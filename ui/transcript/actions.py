@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from ui.icons import paint_icon
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
+from ui.transcript.chips import OPEN, paint_chip
 from ui.transcript.offers import Offer
 
 _ICONS = {
@@ -41,7 +42,9 @@ def paint_action(
     radius = styles.px(6)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    if action.name in BUTTONS:
+    if action.name == OPEN:
+        paint_chip(painter, action, styles, is_hovered=is_hovered)
+    elif action.name in BUTTONS:
         painter.setBrush(QColor(colors.hover if is_hovered else colors.card))
         painter.setPen(QPen(QColor(colors.dim if colors.is_dark else colors.line), 1))
         painter.drawRoundedRect(rect, styles.px(8), styles.px(8))

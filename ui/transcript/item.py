@@ -30,6 +30,7 @@ from ui.transcript.actions import (
     ways_out_row,
 )
 from ui.transcript.body import Body, Spot
+from ui.transcript.chips import chip_row, row_height
 from ui.transcript.offers import quick_offers, ways_out
 from ui.transcript.summary import figures_text, trouble_text, version_text
 
@@ -182,6 +183,8 @@ class MessageItem:
                 return QRectF()
             top = self._reasoning_row().bottom()
             return QRectF(px(16), top, self._reasoning_width(), self._reasoning.height)
+        if self._is_attachments_alone:
+            return QRectF()
         if self.is_quoted:
             bubble = self._bubble_rect()
             pad_x, pad_y = px(BUBBLE_PAD_X), px(BUBBLE_PAD_Y)
@@ -249,6 +252,7 @@ class MessageItem:
         found: list[Action] = []
         if self.room:
             return found
+        found += self._chips()
         if self._reasoning is not None:
             label = "Fold the reasoning" if self.is_reasoning_open else "Show the reasoning"
             found.append(Action(self._reasoning_row(), "toggle_reasoning", label, ""))
@@ -342,10 +346,23 @@ class MessageItem:
         return self._content.height
 
     def _bubble_rect(self) -> QRectF:
-        px = self._styles.px
+        px, chips = self._styles.px, self._chips()
+        if self._is_attachments_alone:
+            left = min(chip.rect.left() for chip in chips)
+            return QRectF(left, 0, self._width - left, chips[-1].rect.bottom())
         width = self._content.natural_width + 2 * px(BUBBLE_PAD_X)
         height = self._content.height + 2 * px(BUBBLE_PAD_Y)
-        return QRectF(self._width - width, 0, width, height)
+        return QRectF(self._width - width, row_height(chips, self._styles), width, height)
+
+    @property
+    def _is_attachments_alone(self) -> bool:
+        return bool(self.message.attachments) and self.is_quoted and not self.message.content
+
+    def _chips(self) -> list[Action]:
+        """What was attached, above the bubble."""
+        if not self.message.attachments or not self.is_quoted:
+            return []
+        return chip_row(self.message.attachments, self._width, self._styles)
 
     def _reasoning_row(self) -> QRectF:
         return QRectF(0, 0, self._width, self._styles.px(ROW))
@@ -418,7 +435,8 @@ class MessageItem:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self._styles.colors.bubble))
-        painter.drawRoundedRect(self._bubble_rect(), px(14), px(14))
+        if not self._is_attachments_alone:
+            painter.drawRoundedRect(self._bubble_rect(), px(14), px(14))
 
     def _paint_reasoning_row(self, painter: QPainter, look: Look) -> None:
         styles, row = self._styles, self._reasoning_row()

@@ -73,6 +73,7 @@ class TranscriptView(QAbstractScrollArea):
     new_chat_requested = Signal()
     version_step_requested = Signal(str, int)
     link_activated = Signal(str)
+    attachment_opened = Signal(str)
     copied = Signal(str)
     current_changed = Signal(str)
 
@@ -267,6 +268,8 @@ class TranscriptView(QAbstractScrollArea):
                 self.pointer.open_menu(index, self.viewport().mapToGlobal(corner.toPoint()))
             case "new_chat":
                 self.new_chat_requested.emit()
+            case "open_attachment":
+                self.attachment_opened.emit(action.payload)
             case "version_previous" | "version_next":
                 step = 1 if action.name == "version_next" else -1
                 self.step_version(index, step)

@@ -1,0 +1,86 @@
+"""What was attached to a message, above its bubble: chips that open the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter
+
+from models.records import Attachment
+from ui.figures import size_text
+from ui.icons import paint_icon
+from ui.markdown.layouts import Action
+from ui.markdown.styles import Styles
+
+OPEN = "open_attachment"
+HEIGHT = 28
+GAP = 6
+WIDEST = 340
+_SIDES = 38
+"""Of a chip's width: the icon and the room around the words."""
+
+
+def words_of(attachment: Attachment) -> str:
+    """What a chip says.
+
+    >>> from datetime import datetime
+    >>> words_of(Attachment("a", "c", "notes.txt", "text", 4, datetime(2026, 1, 1), tokens=2))
+    'notes.txt · 4 B · 2 tokens'
+    """
+    words = f"{attachment.name} · {size_text(attachment.size_bytes)}"
+    if attachment.tokens is None:
+        return words
+    return f"{words} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"
+
+
+def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Action]:
+    """The chips from the right edge on, in lines; their rectangles begin at height 0."""
+    px, metrics = styles.px, QFontMetricsF(styles.small)
+    found: list[Action] = []
+    line: list[tuple[Attachment, float]] = []
+    y = 0.0
+
+    def end_line() -> None:
+        x = width - sum(w for _, w in line) - px(GAP) * (len(line) - 1)
+        for attachment, chip_width in line:
+            rect = QRectF(x, y, chip_width, px(HEIGHT))
+            label = f"Open {words_of(attachment)}"
+            found.append(Action(rect, OPEN, label, attachment.id))
+            x += chip_width + px(GAP)
+
+    for attachment in attachments:
+        wanted = metrics.horizontalAdvance(words_of(attachment)) + px(_SIDES) + 1
+        chip_width = min(wanted, px(WIDEST), width)
+        taken = sum(w + px(GAP) for _, w in line)
+        if line and taken + chip_width > width:
+            end_line()
+            line, y = [], y + px(HEIGHT + GAP)
+        line.append((attachment, chip_width))
+    if line:
+        end_line()
+    return found
+
+
+def row_height(chips: Sequence[Action], styles: Styles) -> float:
+    """With the gap to what follows; nothing without chips."""
+    return chips[-1].rect.bottom() + styles.px(GAP) if chips else 0.0
+
+
+def paint_chip(painter: QPainter, chip: Action, styles: Styles, *, is_hovered: bool) -> None:
+    colors, px, rect = styles.colors, styles.px, chip.rect
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(colors.hover if is_hovered else colors.bubble))
+    painter.drawRoundedRect(rect, px(8), px(8))
+    side = px(14)
+    box = QRectF(rect.left() + px(9), rect.center().y() - side / 2, side, side)
+    paint_icon(painter, box, "file-text", QColor(colors.dim))
+    room = rect.adjusted(px(28), 0, -px(9), 0)
+    words = chip.label.removeprefix("Open ")
+    shown = QFontMetricsF(styles.small).elidedText(
+        words, Qt.TextElideMode.ElideMiddle, room.width()
+    )
+    painter.setFont(styles.small)
+    painter.setPen(QColor(colors.ink))
+    painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)

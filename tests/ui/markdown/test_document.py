@@ -53,16 +53,42 @@ a
 b
 $$
 
-Last line, \\(x\\), costs $5.
+Last line, \\(x\\), $y^2$ costs $5, or $24000 of $\\$0.60$[^1] and[^two].
+
+Then \\[ a_1
++ b \\] follows.
+
+- step
+  $$
+  x = 1
+  $$
+
+[^1]: A note
+    of two lines.
+[^two]: Another.
 
 [ref]: https://ref.test
 
 ```
 unclosed"""
 
-MARKS = "``` |``` x|~~~|- |1. |> |# |**|*|`|_|[a](|)|![|]|<b>|&lt;|$$|\\(|\\[|===|---"
+MARKS = "``` |``` x|~~~|- |1. |> |# |**|*|`|_|[a](|)|![|]|<b>|&lt;|$|$$|\\(|\\)|\\[|\\]|===|---"
+NOTES = "[^1]|[^1]: |[ ] |[x] |x^2|$x$|www.a.b|https://a.b/("
 PIECES = st.sampled_from(
-    [*MARKS.split("|"), "|", "|---|", "\n", "\n\n", "    ", "\t", "word ", "é漢", "😀", "\r\n"]
+    [
+        *MARKS.split("|"),
+        *NOTES.split("|"),
+        "|",
+        "|---|",
+        "\n",
+        "\n\n",
+        "    ",
+        "\t",
+        "word ",
+        "é漢",
+        "😀",
+        "\r\n",
+    ]
 )
 ODD = ("\x00", "\u2028", "[r]: http://x", "\ud800")
 
@@ -102,6 +128,20 @@ def test_any_text_in_any_pieces(pieces: list[str], sizes: list[int]) -> None:
     document = grown(source, sizes)
     assert document.source == source
     assert blocks(document) == blocks(Document(source))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a\n", "12\n", "a | b\n", "- a\n", "\n", "b" * 700 + "\n"]), max_size=9
+    )
+)
+@settings(max_examples=40)
+def test_many_short_lines_are_cut_alike_however_they_come(lines: list[str]) -> None:
+    """Lines of a paragraph are taken many at a time where many are there."""
+    source = "".join(line * 80 for line in lines)
+    at_once, grew = Document(source), grown(source, [501, 7])
+    assert [(s.kind, s.text) for s in at_once.segments] == [(s.kind, s.text) for s in grew.segments]
+    assert all(s.text.count("\n") < 160 for s in at_once.segments if s.kind == "prose")
 
 
 def test_forming_fence_never_shows_as_text() -> None:

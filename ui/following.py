@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 
+NO_TEMPLATE = "This file has no chat template"
+"""The engine's note begins so; the banner says it, with what to choose."""
 NOT_RUNNING = "The engine is not running. It starts again with your next message."
 TRASHED = "trash "
 """The undo key of a chat in the trash begins so; its id follows."""
@@ -277,6 +279,8 @@ class Following(QObject):
         """Whether these words stand somewhere already: no news then."""
         state = self._desk.engine_state
         if self._chat.banners.card("engine") is not None and state.sentence == sentence:
+            return True
+        if self._chat.banners.card("template") is not None and sentence.startswith(NO_TEMPLATE):
             return True
         if state.loaded is not None and sentence in state.loaded.notes:
             return True  # the weights' own notes stand with them, in tooltip and settings

@@ -80,11 +80,13 @@ class MainWindow(QMainWindow):
         from ui.chat_column import ChatColumn
         from ui.columns import Columns
         from ui.composing import Composing
+        from ui.exchange_acts import ExchangeActs
         from ui.following import Following
         from ui.message_acts import MessageActs
         from ui.place import WindowPlace
         from ui.sidebar.sidebar import Sidebar
         from ui.sidebar_acts import SidebarActs
+        from ui.template_banner import TemplateBanner
         from ui.temporary import TemporaryChat
         from ui.text_mode_following import TextFollowing
         from ui.zoom import ZoomControl
@@ -105,11 +107,15 @@ class MainWindow(QMainWindow):
         self.temporary = TemporaryChat(desk, bridge, self.chat)
         self.text_following = TextFollowing(desk, bridge, theme, self.chat)
         self.message_acts = MessageActs(desk, bridge, theme, self.chat)
+        self._template_banner = TemplateBanner(desk, bridge, self.chat)
         self.sidebar_acts = SidebarActs(self, desk, bridge)
+        self.exchange_acts = ExchangeActs(self, desk, bridge, theme)
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
         self.sidebar_acts.add_actions(self.action_registry)
+        self.sidebar.export_requested.connect(self.exchange_acts.export)
+        self.exchange_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.chat.attached_text import with_attachments
+from app.chat.formats import template_of
 from app.chat.settings import Settings
 from app.engine.protocol import ChatMessage, ChatPrompt, Generate, clean_text
 from models.records import Conversation, Message, MessageState, Role
@@ -43,7 +44,11 @@ def chat_prompt(
         messages.append(ChatMessage(role="user", content=draft))
     if beginning is not None:
         messages.append(beginning)
-    return ChatPrompt(messages=messages, continue_last=beginning is not None)
+    return ChatPrompt(
+        messages=messages,
+        template=template_of(settings.chat_format),
+        continue_last=beginning is not None,
+    )
 
 
 def generate_request(

@@ -53,6 +53,7 @@ SHAPING: Final = (
     "grammar",
     "json_schema",
     "repeatable",
+    "chat_format",
 )
 """What shapes a reply and can be set at every level."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
+from app.chat import formats
 from app.engine.protocol import (
     Dist,
     FilterStage,
@@ -84,6 +85,7 @@ class Settings:
     min_tokens: int = 0
     ban_end_token: bool = False
     repeatable: bool = False
+    chat_format: str = ""
     system_prompt: str = SYSTEM_PROMPT
     font_text: str = ""
     font_reading: str = ""
@@ -313,6 +315,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "min_tokens": _whole("The minimum of tokens", 0, 10_000_000),
     "ban_end_token": _flag("Going on past the end"),
     "repeatable": _flag("Repeatable"),
+    "chat_format": _one_of("The chat format", *formats.NAMES),
     "system_prompt": _text("The system prompt", MAX_SYSTEM_PROMPT_LENGTH),
     "font_text": _text("The interface font", 200),
     "font_reading": _text("The reading font", 200),

@@ -61,6 +61,10 @@ MESSAGE_COLUMNS = (
 )
 """What a message is read from; the rendered prompt, which may be large, only on its own."""
 
+_shared = dict[int, int]().setdefault
+"""Equal token IDs are one object: 10,000 messages hold a million of them, and a number of its
+own costs four times as much as its place in a tuple. No vocabulary is large enough to matter."""
+
 T = TypeVar("T")
 
 # --- records to rows --------------------------------------------------------------------------
@@ -320,7 +324,7 @@ def _ids_from(value: Any) -> tuple[int, ...] | None:
     numbers = array("i", value)
     if sys.byteorder == "big":
         numbers.byteswap()
-    return tuple(numbers)
+    return tuple([_shared(number, number) for number in numbers])
 
 
 def _prompt_from(value: Any) -> str | None:

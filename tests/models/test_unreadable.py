@@ -118,3 +118,15 @@ def allow_nulls(database: Path, table: str) -> None:
         raw.execute(
             "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '') WHERE name = ?", (table,)
         )
+
+
+def test_equal_token_ids_of_messages_are_one_object(store: Store) -> None:
+    """Ten thousand messages hold a million of them: numbers of their own would be 30 MB."""
+    conversation = a_conversation()
+    store.create_conversation(conversation)
+    first = store.append_message(a_message(conversation, token_ids=(70_001, 70_002))).result()
+    store.append_message(a_message(conversation, first, token_ids=(70_002, 70_001)))
+    one, two = store.load_conversation(conversation.id).result()[1]
+    assert one.token_ids == (70_001, 70_002)
+    assert two.token_ids == (70_002, 70_001)
+    assert one.token_ids[0] is two.token_ids[1]

@@ -28,9 +28,9 @@ SETTINGS = {"temperature": 0.3, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "cont
 N_IDS = 100
 
 
-def make_chat(data_dir: Path, length: int, title: str = "A long chat") -> str:
+def make_chat(data_dir: Path, length: int, title: str = "A long chat", n_ctx: int = 0) -> str:
     """A stored conversation of `length` messages, every second one a reply with its token IDs,
-    figures and settings; its id."""
+    figures and settings; its id. `n_ctx`: the window of the weights that are loaded with it."""
     data_dir.mkdir(parents=True, exist_ok=True)
     chat_id = str(uuid.uuid4())
     now = datetime.now(UTC)
@@ -40,6 +40,7 @@ def make_chat(data_dir: Path, length: int, title: str = "A long chat") -> str:
             Conversation(chat_id, title, now, now, active_leaf_id=f"{chat_id}-{length}")
         ).result(60)
         store.set_setting("last_conversation_id", chat_id).result(60)
+        store.set_setting("n_ctx", n_ctx).result(60)
     finally:
         store.close()
     with closing(sqlite3.connect(data_dir / "db" / "cutaway.sqlite3")) as raw, raw:
@@ -99,7 +100,8 @@ def technical_reply(n_bytes: int) -> str:
         "```python\ndef part_{0}(values: list[float]) -> float:\n"
         '    """The sum of squares."""\n    total = 0.0\n    for value in values:\n'
         "        total += value ** 2\n    return total / {0}\n```\n\n"
-        "| name | value | share |\n|:---|---:|---:|\n| first | {0} | 12 % |\n| second | 7 | 3 % |\n\n"
+        "| name | value | share |\n|:---|---:|---:|\n| first | {0} | 12 % |\n"
+        "| second | 7 | 3 % |\n\n"
         "- one thing\n- another, with `code`\n\n"
     )
     parts: list[str] = []

@@ -64,9 +64,9 @@ class Finder(QObject):
         self._pattern = self._word = None
         if words:
             self._pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
-            runs = re.findall(r"[^\W_]+", text)
+            runs: list[str] = re.findall(r"[^\W_]+", text)
             if runs:
-                letters = map(re.escape, max(runs, key=len))
+                letters = [re.escape(letter) for letter in max(runs, key=len)]
                 self._word = re.compile(_MARKUP.join(letters), re.IGNORECASE)
         self.restart()
 

@@ -1,0 +1,126 @@
+"""Export and import in the whole window, by keys and clicks, with the file dialog's own field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QRadioButton
+
+SCRIPT: dict[str, Any] = {"replies": [{"text": "It is **Paris**."}]}
+CTRL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+
+
+def dialog(person: Any, name: str) -> Any:
+    return person.wait(
+        lambda: next((d for d in person.window.findChildren(QDialog, name) if d.isVisible()), None)
+    )
+
+
+def press_return(person: Any, widget: Any) -> None:
+    person.qtbot.keyClick(widget, Qt.Key.Key_Return)
+
+
+def name_file(person: Any, name: str, path: Path) -> None:
+    """Put a path into the file dialog's field, and confirm."""
+    files = dialog(person, name)
+    field = files.findChild(QLineEdit, "fileNameEdit")
+    field.setText(str(path))  # typed, the list of completions would take Return
+    press_return(person, field)
+    person.wait(lambda: not files.isVisible())
+    person.window.activateWindow()  # offscreen there is no window manager to do it
+    person.wait(person.window.isActiveWindow)
+
+
+def toast(person: Any, words: str) -> str:
+    return str(
+        person.wait(
+            lambda: next(
+                (
+                    label.text()
+                    for label in person.window.chat.toasts.findChildren(QLabel)
+                    if words in label.text()
+                ),
+                "",
+            )
+        )
+    )
+
+
+def test_a_chat_is_exported_deleted_and_imported_again_by_keyboard(
+    open_window: Any, tmp_path: Path
+) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.send("What is the capital of France?")
+    person.wait_ended()
+    desk = person.app.desk
+    title = desk.conversation.title
+    target = tmp_path / "chat.json"
+
+    person.press(Qt.Key.Key_S, CTRL_SHIFT)
+    press_return(person, dialog(person, "export_dialog"))
+    name_file(person, "export_file_dialog", target)
+    assert "1 chat was exported to “chat.json”." in toast(person, "exported")
+    assert len(json.loads(target.read_bytes())["conversations"][0]["messages"]) == 2
+
+    desk.trash_conversation(desk.conversation.id)
+    person.wait(lambda: not desk.conversations)
+    person.press(Qt.Key.Key_O, CTRL_SHIFT)
+    name_file(person, "import_file_dialog", target)
+    preview = dialog(person, "import_dialog")
+    assert preview.list.topLevelItem(0).text(0) == title
+    assert preview.list.topLevelItem(0).text(2) == "is added beside the one there"
+    press_return(person, preview)
+    toast(person, "imported")
+    person.wait(lambda: [c.title for c in desk.conversations] == [title])
+    desk.open_conversation(desk.conversations[0].id)
+    person.wait(lambda: person.reply() and person.reply().content == "It is **Paris**.")
+
+
+def test_several_chats_are_exported_as_markdown_files(open_window: Any, tmp_path: Path) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    for question in ("First question", "Second question"):
+        person.send(question)
+        person.wait_ended()
+        person.window.new_chat()
+    person.press(Qt.Key.Key_S, CTRL_SHIFT)
+    export = dialog(person, "export_dialog")
+    assert export.findChild(QRadioButton, "export_this") is None
+    export.findChild(QRadioButton, "export_markdown").click()
+    press_return(person, export)
+    name_file(person, "export_file_dialog", tmp_path)
+    toast(person, "2 chats were exported")
+    texts = [path.read_text() for path in tmp_path.glob("*.md")]
+    assert len(texts) == 2
+    assert any("## User\n\nFirst question\n" in text for text in texts)
+
+
+def test_a_file_that_is_no_chat_says_so(open_window: Any, tmp_path: Path) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    notes = tmp_path / "notes.md"
+    notes.write_text("Buy milk.")
+    person.press(Qt.Key.Key_O, CTRL_SHIFT)
+    name_file(person, "import_file_dialog", notes)
+    preview = dialog(person, "import_dialog")
+    words = [label.text() for label in preview.findChildren(QLabel)]
+    assert any("needs headings such as" in each for each in words)
+    person.qtbot.keyClick(preview, Qt.Key.Key_Escape)
+    person.wait(lambda: not preview.isVisible())
+    assert not person.app.desk.conversations
+
+
+def test_the_list_exports_what_is_chosen_in_it(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.send("A question")
+    person.wait_ended()
+    ids = [c.id for c in person.app.desk.conversations]
+    person.window.sidebar.export_requested.emit(ids)
+    export = dialog(person, "export_dialog")
+    assert export.findChild(QRadioButton, "export_this").isChecked()
+    export.reject()

@@ -1,0 +1,121 @@
+"""Prompts that are too long: what is said, and the two ways to room (row C01)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.chat import events
+from app.chat.window_size import FOR_THE_REPLY, larger_window, room_of
+from app.engine.protocol import Failed
+from models.records import Message, MessageState
+
+ANSWER: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Here I am."}]}
+LONG = "word " * 120
+
+
+def failed(room: Any) -> Message:
+    return room.until(lambda: (r := room.ended_reply()) and r.state is MessageState.FAILED and r)
+
+
+@pytest.fixture
+def room(make_room: Any) -> Any:
+    """A window of 64 tokens, with weights that were made for 8,192."""
+    made = make_room(ANSWER)
+    made.start()
+    made.desk.set_setting("n_ctx", 64)
+    made.desk.set_setting("system_prompt", "")
+    made.until(lambda: made.desk.engine_state.state == "ready")
+    if made.desk.engine_state.loaded.n_ctx != 64:
+        made.desk.load_weights(str(made._script))
+    made.until(lambda: (now := made.desk.engine_state.loaded) and now.n_ctx == 64)
+    return made
+
+
+def test_the_next_size_holds_the_prompt_and_a_reply():
+    assert larger_window(1, 8192) == 2048
+    assert larger_window(3072, 8192) == 4096
+    assert larger_window(3073, 8192) == 8192
+    assert larger_window(8191, 8192) == 8192
+    assert larger_window(8192, 8192) is None
+    for needed in range(1, 8192, 7):
+        size = larger_window(needed, 8192)
+        assert size == 8192 or size >= needed + FOR_THE_REPLY
+
+
+def test_what_helps_is_read_from_the_failure():
+    known = room_of(Failed(1, "prompt_too_long", "…", "70/64"), None, "stop")
+    assert known == {"tokens": 70, "size": 64, "can_enlarge": False, "can_trim": True}
+    assert room_of(Failed(1, "prompt_too_long", "…", "no numbers"), None, "stop") == {}
+
+
+def test_a_larger_window_is_loaded_and_the_message_answered(room: Any):
+    room.desk.send(LONG)
+    reply = failed(room)
+    assert "64" in reply.error
+    assert reply.settings["room"]["can_enlarge"] is True
+    assert reply.settings["room"]["can_trim"] is False  # it is done already
+
+    room.desk.make_room(reply.id, "enlarge")
+    answered = room.until(lambda: (r := room.ended_reply()) and r.id != reply.id and r)
+    assert answered.content == "Here I am."
+    assert room.desk.engine_state.loaded.n_ctx >= reply.settings["room"]["tokens"] + FOR_THE_REPLY
+    assert room.desk.settings.n_ctx == room.desk.engine_state.loaded.n_ctx
+    assert answered.sibling_count == 2
+    room.ask("And now?")
+
+
+def test_the_oldest_turns_are_left_out_and_the_message_answered(room: Any):
+    room.desk.set_setting("context_policy", "stop")
+    for _ in range(4):
+        room.desk.send("one two three four five six seven")
+        last = room.until(room.ended_reply)
+        if last.state is MessageState.FAILED:
+            break
+    assert last.state is MessageState.FAILED
+    assert last.settings["room"]["can_trim"] is True
+    assert room.desk.messages[-1].id == last.id
+
+    room.desk.make_room(last.id, "trim")
+    answered = room.until(lambda: (r := room.ended_reply()) and r.id != last.id and r)
+    assert answered.content == "Here I am."
+    assert answered.settings["cut"]["n_messages"] > 0
+    assert room.desk.settings.context_policy == "drop_oldest"
+    room.ask("one two three four five six seven")
+
+
+def test_weights_without_a_larger_window_say_so(room: Any):
+    room.desk.send("word " * 9000)
+    reply = failed(room)
+    assert reply.settings["room"]["can_enlarge"] is False
+    room.desk.make_room(reply.id, "enlarge")
+    notice = room.of(events.Noticed)[-1]
+    assert notice.sentence.startswith("These weights were made for no larger window.")
+    assert room.desk.messages[-1].id == reply.id
+    room.desk.new_conversation()
+    room.ask("Hello")
+
+
+def test_a_larger_window_that_cannot_be_had_leaves_the_message_as_it_is(make_room: Any):
+    script = {
+        **ANSWER,
+        "load": {
+            "ms": 10,
+            "above_n_ctx": 64,
+            "fail": {"kind": "out_of_memory", "sentence": "There is not enough memory."},
+        },
+    }
+    room = make_room(script, gguf=None).start()
+    room.desk.set_setting("n_ctx", 64)
+    room.desk.set_setting("system_prompt", "")
+    room.desk.load_weights(str(room._script))
+    room.until(lambda: (now := room.desk.engine_state.loaded) and now.n_ctx == 64)
+    room.desk.send(LONG)
+    reply = failed(room)
+    room.desk.make_room(reply.id, "enlarge")
+    room.until(lambda: any("not enough memory" in n.sentence for n in room.of(events.Noticed)))
+    room.until(lambda: (now := room.desk.engine_state.loaded) and now.n_ctx == 64)
+    assert [m.id for m in room.desk.messages][-1] == reply.id
+    room.desk.new_conversation()
+    room.ask("Hello")

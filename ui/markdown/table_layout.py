@@ -18,6 +18,8 @@ PAD_X = 10
 PAD_Y = 5
 COMFORT = 150
 """Text in cells wraps down to this width, no further: then the table is moved sideways."""
+NEARLY = 1.15
+"""A table that would be so much wider than its column is rather squeezed into it."""
 BAR_ROOM = 12
 
 _ALIGNS = {
@@ -65,11 +67,16 @@ class TableLayout:
         self._has_header = not block.is_continuation
         self.waits = False
         self.text = plain_text(block)
+        # A right-to-left table begins at the right.
+        self._is_rtl = bool(is_right_to_left(plain_text(model)))
+        self._left = max(0.0, width - self._width) if self._is_rtl else 0.0
         self._rows_height = self.height = self._place(rows)
         self._has_bar = is_last and self.sideways.limit > 0
         if self._has_bar:
             self.height += styles.px(BAR_ROOM)
         self.natural_width = min(self._width, width)
+        if self._is_rtl:
+            self.sideways.set(self.sideways.limit)
 
     def paint(
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
@@ -103,7 +110,7 @@ class TableLayout:
             if at.y() + bottom < clip.top() or at.y() + top > clip.bottom():
                 continue
             y = round(at.y() + bottom)
-            painter.fillRect(QRectF(at.x(), y - thick, self._width, thick), line)
+            painter.fillRect(QRectF(at.x() + self._left, y - thick, self._width, thick), line)
             for cell in row:
                 part = _part_of(selection, cell)
                 place = QPointF(at.x() + cell.x, at.y() + cell.y)
@@ -144,7 +151,10 @@ class TableLayout:
             cells = []
             for column, spans in enumerate(row[: len(self._widths)]):
                 cell = self._cell(spans, column, is_head=i == 0 and self._has_header)
-                cell.x, cell.y, cell.start = lefts[column] + pad_x, y + pad_y, start
+                left = lefts[column]
+                if self._is_rtl:
+                    left = self._left + self._width - left - self._widths[column]
+                cell.x, cell.y, cell.start = left + pad_x, y + pad_y, start
                 start += cell.lines.length + 1
                 cells.append(cell)
             self._tops.append(y)
@@ -173,12 +183,10 @@ class TableLayout:
         if not self._cells:
             return None
         row = max((i for i, top in enumerate(self._tops) if top <= point.y()), default=0)
-        left = 0.0
-        for cell, width in zip(self._cells[row], self._widths, strict=False):
-            left += width
-            if point.x() < left:
-                return cell
-        return self._cells[row][-1] if self._cells[row] else None
+        pad = self._styles.px(PAD_X)
+        cells = sorted(self._cells[row], key=lambda cell: cell.x)
+        begun = [cell for cell in cells if cell.x - pad <= point.x()]
+        return begun[-1] if begun else next(iter(cells), None)
 
 
 def _cell_lines(
@@ -218,9 +226,10 @@ def column_widths(
     if sum(wanted) <= width:
         return wanted
     comfort = min(styles.px(COMFORT), width)
-    least = [max(a, min(b, comfort)) for a, b in zip(least, wanted, strict=True)]
-    if sum(least) >= width:
-        return least
+    narrow = [max(a, min(b, comfort)) for a, b in zip(least, wanted, strict=True)]
+    if sum(narrow) >= width * NEARLY or (sum(narrow) >= width and sum(least) >= width):
+        return narrow
+    least = narrow if sum(narrow) < width else least
     return _levelled(wanted, least, width)
 
 

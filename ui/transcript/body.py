@@ -309,9 +309,9 @@ class Body:
         if not self._shifts or box.layout is None:
             return
         for j, placed in enumerate(box.layout.placed):
-            view = sideways_of(placed.layout)
-            if view is not None:
-                view.set(self._shifts.get((i - box.segment.part, j), 0.0))
+            view, place = sideways_of(placed.layout), (i - box.segment.part, j)
+            if view is not None and place in self._shifts:
+                view.set(self._shifts[place])
 
     # Inside
 

@@ -274,6 +274,29 @@ def test_table_positions_and_links(styles: Styles) -> None:
     assert layout.position_at(QPointF(0, placed.rect.height() - 12)) == (0, 4)
 
 
+def test_a_table_from_right_to_left_begins_at_the_right(styles: Styles) -> None:
+    layout = laid_out("| א | ב |\n|---|---|\n| ג | word |", styles)
+    table = layout.placed[0].layout
+    assert isinstance(table, TableLayout)
+    first, second = (cell.x for cell in table._cells[0])
+    assert first > second > WIDTH / 2
+    left, right = ink_columns(painted(layout, styles), styles)
+    assert left > WIDTH / 2
+    assert right == WIDTH - 1
+    assert layout.position_at(QPointF(WIDTH - 5, 10)) == (0, 0)
+    assert layout.position_at(QPointF(0, 10))[1] >= 2
+
+
+def test_a_table_that_nearly_fits_is_squeezed(styles: Styles) -> None:
+    cell = "some words that go on for a while"
+    two, four = (
+        laid_out("|" + f" {cell} |" * n + "\n|" + "---|" * n, styles, width=styles.px(288))
+        for n in (2, 4)
+    )
+    assert two.placed[0].layout.sideways.limit == 0
+    assert four.placed[0].layout.sideways.limit > 200
+
+
 def test_parts_of_a_table_share_their_columns(styles: Styles) -> None:
     rows = "\n".join(f"| {i} | {'wide ' * (i % 7)} |" for i in range(60))
     document = Document(f"| n | v |\n|---|---|\n{rows}")

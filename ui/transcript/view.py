@@ -97,6 +97,7 @@ class TranscriptView(QAbstractScrollArea):
         self._is_settling = False
         self._grown: set[str] = set()
         self._done: tuple[int, Action] | None = None
+        self._marked_id = ""
         self.is_locked = False
         self._empty_text = ("Nothing here yet", "Write a message below to begin.")
         self.repaints = 0
@@ -201,10 +202,14 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().update()
 
     def show_message(self, message_id: str) -> None:
-        """Scroll so that a message begins at the top."""
+        """Scroll so that a message begins at the top, and mark it until something is clicked."""
         index = self.rows.index_of(message_id)
         if index is not None:
+            self.leave_end()
+            self._marked_id = message_id
+            self.keyboard.current = index
             self.scroll_to(self.rows.top(index))
+            self.viewport().update()
 
     def leave_end(self) -> None:
         """Something above is looked at: do not follow what comes."""
@@ -469,13 +474,14 @@ class TranscriptView(QAbstractScrollArea):
 
     def _look(self, index: int) -> Look:
         hovered = self.pointer.hovered
-        is_current = self.keyboard.is_shown and self.keyboard.current == index
+        has_keyboard = self.keyboard.is_shown and self.keyboard.current == index
+        is_current = has_keyboard or self.rows.message(index).id == self._marked_id
         is_last = index == len(self.rows) - 1
         return Look(
             is_lit=is_last or is_current or self.pointer.index == index,
             is_current=is_current,
             hovered=hovered if self.pointer.index == index else None,
-            focused=self.keyboard.action() if is_current else None,
+            focused=self.keyboard.action() if has_keyboard else None,
             done=self._done[1] if self._done and self._done[0] == index else None,
             selection=self.selection.part_of(index) if self.selection else None,
         )
@@ -566,6 +572,8 @@ class TranscriptView(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._marked_id = ""
+        self.viewport().update()
         self.pointer.press(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

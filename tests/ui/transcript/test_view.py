@@ -645,3 +645,14 @@ def test_every_state_paints(qtbot, mode: str, zoom: int) -> None:
     view.set_conversation(messages)
     view.viewport().repaint()
     assert view.repaints > 0
+
+
+def test_a_message_that_was_sought_is_marked_until_a_click(view: TranscriptView) -> None:
+    messages = conversation(60)
+    view.set_conversation(messages)
+    view.show_message(messages[30].id)
+    assert not view.is_at_end
+    assert 0 <= view.item_origin(30).y() < 60
+    assert [view._look(index).is_current for index in (29, 30, 31)] == [False, True, False]
+    QTest.mouseClick(view.viewport(), LEFT, pos=QPoint(5, 5))
+    assert not view._look(30).is_current

@@ -35,6 +35,7 @@ from app.chat.exchange_door import ExchangeDoor
 from app.chat.file_check import Check
 from app.chat.folders import Folders
 from app.chat.inbox import Inbox
+from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.levels import Levels
 from app.chat.loading import Loader
 from app.chat.presets import Presets
@@ -153,6 +154,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._exchange = Exchange(self._around, self._on_imported)
+        self._last_chat = LastChat(data_dir, self._around.alarms)
         self._engine: Engine | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self._replies.show_arrived)
 
@@ -179,6 +181,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         if around.store is not None and around.can_write:
             self._shelf.flush_draft()
             self._replies.close()
+        self._last_chat.close()
         around.is_closing = True
         self._exchange.close()
         around.alarms.close()
@@ -214,8 +217,12 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._shelf.show_list(conversations)
         last = self._around.settings.last_conversation_id
         has_begun = bool(self._shelf.path)  # the user was faster than the database
-        if not has_begun and self._shelf.is_stored(last):
+        if has_begun or not self._shelf.is_stored(last):
+            return
+        if not self._around.can_write or self._last_chat.may_open(last):
             self._shelf.open_stored(last, with_typed_text=True)
+        else:
+            self._around.emit(Noticed("warning", LEFT_CLOSED_SENTENCE))
 
     def _take_stored_settings(self, stored: dict[str, Any]) -> None:
         before = self._around.settings
@@ -519,6 +526,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         return self._replies.live_path(conversation_id, messages)
 
     def _on_opened_path(self) -> None:
+        self._last_chat.on_shown()
         open_id = self._shelf.open.id
         if open_id != self._read_draft_of:
             self._read_draft_of = open_id

@@ -1,0 +1,60 @@
+"""One chat never locks anybody out: what hung the window is not opened again by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.chat import events, last_chat
+from app.chat.last_chat import LEFT_CLOSED_SENTENCE
+
+MARK = "opening-chat"
+
+
+def sentences(room) -> list[str]:
+    return [event.sentence for event in room.of(events.Noticed)]
+
+
+@pytest.fixture
+def last_id(make_room) -> str:
+    """A stored chat that was open last; the program ended in an orderly way."""
+    room = make_room().start_ready()
+    room.ask("Hello")
+    conversation_id = room.desk.conversation.id
+    room.close()
+    return conversation_id
+
+
+def test_chat_that_ended_the_program_is_left_closed_once(make_room, data_dir, last_id):
+    room = make_room().start()
+    room.until(lambda: room.desk.messages)
+    mark = (data_dir / MARK).read_text()
+    assert mark == last_id
+    room.close()
+    assert not (data_dir / MARK).exists(), "an orderly end did no harm"
+
+    (data_dir / MARK).write_text(mark)  # as the kill of a hanging window leaves it
+    again = make_room().start()
+    again.until(lambda: LEFT_CLOSED_SENTENCE in sentences(again))
+    assert again.desk.messages == ()
+    assert last_id in [each.id for each in again.desk.conversations]
+    again.desk.open_conversation(last_id)
+    again.until(lambda: again.desk.messages)
+    again.close()
+
+    third = make_room().start()
+    third.until(lambda: third.desk.messages)
+    assert LEFT_CLOSED_SENTENCE not in sentences(third)
+
+
+def test_chat_that_was_shown_for_a_moment_did_no_harm(make_room, data_dir, last_id, monkeypatch):
+    monkeypatch.setattr(last_chat, "HARMLESS_AFTER_S", 0.01)
+    room = make_room().start()
+    room.until(lambda: room.desk.messages)
+    room.until(lambda: not (data_dir / MARK).exists())
+
+
+def test_mark_of_another_chat_or_nonsense_is_no_reason(make_room, data_dir, last_id):
+    (data_dir / MARK).write_bytes(b"\xff\x00" * 4000)
+    room = make_room().start()
+    room.until(lambda: room.desk.messages)
+    assert LEFT_CLOSED_SENTENCE not in sentences(room)

@@ -1,0 +1,81 @@
+"""Versions on the included weights: several answers in one batch, and going on with a reply."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.chat.events import TokenRecorded
+from ui.compare import Comparison
+
+pytestmark = pytest.mark.weights
+
+
+@pytest.fixture
+def person(open_window: Any) -> Any:
+    """One thread, and a first reply of a few tokens."""
+    made = open_window()
+    desk = made.app.desk
+    desk.set_setting("n_threads", 1)
+    desk.set_setting("max_tokens", 8)
+    desk.set_setting("seed", 5)
+    made.send("Tell me a story about a fox.")
+    made.qtbot.waitUntil(
+        lambda: not desk.is_generating and made.reply() is not None, timeout=90_000
+    )
+    return made
+
+
+def test_several_answers_are_written_in_one_batch(person: Any):
+    desk, prompt = person.app.desk, person.reply().counts.prompt_tokens
+    desk.set_setting("max_tokens", 24)
+    order: list[str] = []
+    person.app.bridge.token_recorded.connect(lambda event: note(order, event))
+    desk.ask_several(person.reply().id, [{"seed": 1, "temperature": 1.0}, {"seed": 2}])
+    shown = person.wait(lambda: comparison(person))
+    person.qtbot.waitUntil(lambda: not desk.is_generating, timeout=90_000)
+    left, right = (column.message for column in shown.columns)
+    assert left.content
+    assert right.content
+    assert (left.seed, right.seed) == (1, 2)
+    changes = sum(1 for one, other in pairwise(order) if one != other)
+    assert changes > 10, f"they took turns only {changes} times: {order}"
+    for message in (left, right):
+        assert message.counts.reused >= prompt - 1, "the prompt is not read again"
+
+
+def test_a_reply_goes_on_from_its_own_tokens(person: Any):
+    desk, old = person.app.desk, person.reply()
+    desk.continue_reply(old.id)
+    person.qtbot.waitUntil(
+        lambda: not desk.is_generating and person.reply().id != old.id, timeout=90_000
+    )
+    new = person.reply()
+    assert new.content.startswith(old.content)
+    assert len(new.content) > len(old.content)
+    assert new.token_ids[: len(old.token_ids)] == old.token_ids
+    assert new.counts.generated == 8
+    assert new.counts.evaluated <= 2, "only what is new is read"
+
+
+def test_a_reply_begins_with_what_was_written(person: Any):
+    desk, old = person.app.desk, person.reply()
+    desk.begin_reply(old.id, "In a dark wood there lived")
+    person.qtbot.waitUntil(
+        lambda: not desk.is_generating and person.reply().id != old.id, timeout=90_000
+    )
+    new = person.reply()
+    assert new.content.startswith("In a dark wood there lived ")
+    assert new.token_ids is None
+    assert new.rendered_prompt.endswith("In a dark wood there lived")
+
+
+def note(order: list[str], event: TokenRecorded) -> None:
+    order.append(event.message_id)
+
+
+def comparison(person: Any) -> Any:
+    shown = person.window.chat.body.currentWidget()
+    return shown if isinstance(shown, Comparison) else None

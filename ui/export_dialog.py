@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QDialog,
     QDialogButtonBox,
     QLabel,
+    QPushButton,
     QRadioButton,
     QVBoxLayout,
     QWidget,
@@ -79,19 +81,23 @@ class ExportDialog(QDialog):
         self._hint("What is in the trash is left out.")
         self._column.addStretch()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.export_button = buttons.addButton("Export…", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.export_button = QPushButton("Export…", self)
         self.export_button.setObjectName("export_button")
         self.export_button.setProperty("kind", "primary")
+        buttons.addButton(self.export_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self.export_button.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self._column.addWidget(buttons)
         theme.changed.connect(self._fit)
-        self._fit()
         checked = self._whats.checkedButton() or self._whats.buttons()[0]
         checked.setChecked(True)
         self._forms.buttons()[0].setChecked(True)
         checked.setFocus()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._fit()  # only now are fonts and margins those of the theme
 
     def accept(self) -> None:
         ids = self._ids[self._whats.checkedId()]
@@ -132,7 +138,8 @@ class ExportDialog(QDialog):
         px = self._theme.px
         self._column.setContentsMargins(px(20), px(16), px(20), px(16))
         self._column.setSpacing(px(8))
-        self.setMinimumWidth(px(420))
+        wide = px(440)
+        self.setMinimumSize(wide, self._column.totalHeightForWidth(wide))
         self.adjustSize()
 
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QLabel,
+    QPushButton,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -25,7 +26,7 @@ MOST_ROWS = 1000
 SIZE_PX = (560, 440)
 _HAPPENS = {
     Whereabouts.NEW: "is added",
-    Whereabouts.OTHER: "is added beside the one there",
+    Whereabouts.OTHER: "is added beside yours",
     Whereabouts.THERE: "is there already",
 }
 
@@ -66,11 +67,10 @@ class ImportDialog(QDialog):
         if len(preview.refusals) > 5:
             self._label(f"… and {len(preview.refusals) - 5:,} more files bring nothing.", "error")
         buttons = QDialogButtonBox(self)
-        self.import_button = buttons.addButton(
-            _verb(n_added), QDialogButtonBox.ButtonRole.AcceptRole
-        )
+        self.import_button = QPushButton(_verb(n_added), self)
         self.import_button.setObjectName("import_button")
         self.import_button.setProperty("kind", "primary")
+        buttons.addButton(self.import_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self.import_button.setVisible(n_added > 0)
         close = QDialogButtonBox.StandardButton
         last = buttons.addButton(close.Cancel if n_added else close.Close)
@@ -101,11 +101,13 @@ class ImportDialog(QDialog):
         table.setRootIsDecorated(False)
         table.setUniformRowHeights(True)
         table.setHeaderLabels(["Chat", "Messages", "What happens"])
+        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        table.headerItem().setTextAlignment(1, right)
         for chat in chats[:MOST_ROWS]:
             title = " ".join(chat.title.split()) or "Chat"
             happens = _HAPPENS[chat.whereabouts]
             item = QTreeWidgetItem(table, [title, f"{chat.n_messages:,}", happens])
-            item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            item.setTextAlignment(1, right)
             when = chat.updated_at.astimezone()
             item.setToolTip(0, f"{title}\n{when:%Y-%m-%d %H:%M}, from {chat.file}")
             if chat.whereabouts is Whereabouts.THERE:
@@ -115,8 +117,6 @@ class ImportDialog(QDialog):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         for column in (1, 2):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
-        if chats:
-            table.setCurrentItem(table.topLevelItem(0))
         return table
 
     def _fit(self) -> None:

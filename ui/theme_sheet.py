@@ -118,7 +118,10 @@ def _views(theme: Theme) -> str:
     }}
     QAbstractItemView::item:hover {{ background: {c.hover}; }}
     QAbstractItemView::item:selected {{ background: {c.accent_tone}; color: {c.ink}; }}
-    QHeaderView::section {{ background: {c.side}; color: {c.dim}; border: none; }}
+    QHeaderView::section {{
+        background: {c.side}; color: {c.dim}; border: none;
+        padding: {theme.px(2)}px {theme.px(8)}px;
+    }}
     QScrollArea {{ background: transparent; border: none; }}
     QScrollBar:vertical {{ background: transparent; width: {theme.px(10)}px; margin: 0; }}
     QScrollBar:horizontal {{ background: transparent; height: {theme.px(10)}px; margin: 0; }}
@@ -159,6 +162,16 @@ def _choices(theme: Theme) -> str:
     return f"""
     QCheckBox, QRadioButton {{ color: {c.ink}; spacing: {theme.px(8)}px; }}
     QCheckBox:disabled, QRadioButton:disabled {{ color: {c.dim}; }}
+    QRadioButton:focus {{ color: {c.accent}; }}
+    QRadioButton::indicator {{
+        width: {theme.px(12)}px; height: {theme.px(12)}px;
+        border: {theme.px(2)}px solid {c.dim}; border-radius: {theme.px(8)}px;
+        background: transparent;
+    }}
+    QRadioButton::indicator:checked {{
+        width: {theme.px(6)}px; height: {theme.px(6)}px;
+        border: {theme.px(5)}px solid {c.accent}; background: {c.on_accent};
+    }}
     QSlider::groove:horizontal {{
         background: {c.line}; height: {theme.px(4)}px; border-radius: {theme.px(2)}px;
     }}

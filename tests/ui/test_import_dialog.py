@@ -56,7 +56,7 @@ def test_each_chat_says_what_happens_to_it(make: Callable[..., ImportDialog]) ->
     assert dialog.summary.text() == "3 chats, 1 of them there already"
     assert rows(dialog) == [
         ["Chat 0", "0", "is added"],
-        ["Chat 1", "10", "is added beside the one there"],
+        ["Chat 1", "10", "is added beside yours"],
         ["Chat 2", "20", "is there already"],
     ]
     assert dialog.import_button.text() == "Import 2 chats"

@@ -157,7 +157,7 @@ class Page(QScrollArea):
     def add_card(self, *widgets: QWidget) -> None:
         card = QFrame(self._body)
         card.setProperty("plane", "card")
-        card.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        card.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         column = QVBoxLayout(card)
         for widget in widgets:
             column.addWidget(widget)

@@ -22,7 +22,10 @@ MAX_INLINE = 1000
 _PAIRS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
 _MONEY = re.compile(r"[\d\s.,:;%€£¥+\-–/()kKmMbB]*")
 # A command, a script, a relation: what prose between two dollar signs hardly has.
-_FORMULA = re.compile(r"\\[A-Za-z]|\\[,;!{}|]|[\^_=<>+*|≤≥≠≈∈×·∞√∑∫]|[A-Za-z)]\s*[-/]\s*[A-Za-z(]")
+_FORMULA = re.compile(
+    r"\\[A-Za-z]|\\[,;!{}|]|[\^_=<>+*|≤≥≠≈∈×·∞√∑∫]|[A-Za-z)]\s*[-/]\s*[A-Za-z(]"
+    r"|(?:\b[A-Za-z]|\))\s*[-/]\s*\d"
+)
 _SYMBOL = re.compile(r"-?(?:\d*[A-Za-zα-ωΑ-Ω]'{0,3}|[A-Za-z]\([A-Za-z0-9, ]+\))")
 # Brackets that were only escaped: "\\[several words\\]".
 _PROSE = re.compile(r"\s*[A-Za-z][a-z]{2,}(?: [A-Za-z][a-z]*)+[.,!?]?\s*")
@@ -33,8 +36,8 @@ _STRONG = re.compile(r"\\[A-Za-z]|[\^_=]")
 def looks_like_formula(tex: str) -> bool:
     """Whether what stands between dollar signs is mathematics and not money or prose.
 
-    >>> [looks_like_formula(t) for t in ("x", "n + 1", "5", "20-30", "and got", "\\\\$0.60")]
-    [True, True, False, False, False, False]
+    >>> [looks_like_formula(t) for t in ("x", "n + 1", "n/2", "5", "20-30", "and got", "\\\\$0.60")]
+    [True, True, True, False, False, False, False]
     """
     if "\\$" in tex or "`" in tex or _MONEY.fullmatch(tex):
         return False

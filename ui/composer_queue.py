@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -182,6 +183,7 @@ class QueueList(QWidget):
         self._theme = theme
         self.setObjectName("message_queue")
         self.setAccessibleName("Queued messages")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._words = QLabel(self)
         self._words.setObjectName("queue_words")
         self._words.setProperty("kind", "small")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import pytest
-from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QTextOption
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from ui.composer import Composer, MessageEdit, clean_text
 from ui.theme import Theme
@@ -126,21 +129,135 @@ def test_held_enter_sends_once(composer: Composer, sent: list[str]) -> None:
     assert sent == ["once"]
 
 
-def test_send_becomes_stop(qtbot, composer: Composer, sent: list[str]) -> None:
-    send = composer.findChild(QPushButton, "send_button")
-    stop = composer.findChild(QPushButton, "stop_button")
+def test_send_becomes_stop_and_what_is_written_is_queued(
+    qtbot, composer: Composer, sent: list[str]
+) -> None:
+    queued: list[str] = []
+    composer.queue_requested.connect(queued.append)
+    send, stop, queue = (
+        composer.findChild(QPushButton, name)
+        for name in ("send_button", "stop_button", "queue_button")
+    )
     assert (send.isVisible(), stop.isVisible()) == (True, False)
-    composer.set_text("next")
     composer.set_generating(True)
-    assert (send.isVisible(), stop.isVisible()) == (False, True)
+    assert (send.isVisible(), stop.isVisible(), queue.isVisible()) == (False, True, False)
     press(composer, Qt.Key.Key_Return)
-    assert sent == []
-    assert composer.text() == "next", "the text is kept"
+    assert queued == []
+    composer.set_text("next")
+    assert queue.isVisible()
+    press(composer, Qt.Key.Key_Return)
+    assert (sent, queued, composer.text()) == ([], ["next"], "")
+    composer.set_text("and one")
+    QTest.mouseClick(queue, Qt.MouseButton.LeftButton)
+    assert queued == ["next", "and one"]
     with qtbot.waitSignal(composer.stop_requested):
         QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
     composer.set_generating(False)
+    composer.set_text("now")
     QTest.mouseClick(send, Qt.MouseButton.LeftButton)
-    assert sent == ["next"]
+    assert sent == ["now"]
+
+
+def paste(composer: Composer, text: str = "", files: Sequence[str] = ()) -> None:
+    mime = QMimeData()
+    if text:
+        mime.setText(text)
+    if files:
+        mime.setUrls([QUrl.fromLocalFile(file) for file in files])
+    edit_of(composer).insertFromMimeData(mime)
+
+
+def test_a_huge_paste_is_handed_on_and_a_short_one_is_not(composer: Composer) -> None:
+    pasted: list[str] = []
+    composer.long_pasted.connect(pasted.append)
+    paste(composer, "a" * 4000)
+    assert (composer.text(), pasted) == ("a" * 4000, [])
+    composer.set_text("")
+    paste(composer, "b" * 4001)
+    assert (composer.text(), pasted) == ("", ["b" * 4001])
+
+
+def test_files_are_handed_on_and_addresses_stay_text(composer: Composer) -> None:
+    given: list[list[str]] = []
+    composer.files_given.connect(given.append)
+    paste(composer, "file:///tmp/a.txt", ["/tmp/a.txt", "/tmp/ä b.txt"])
+    assert (composer.text(), given) == ("", [["/tmp/a.txt", "/tmp/ä b.txt"]])
+    mime = QMimeData()
+    mime.setUrls([QUrl("https://example.org/")])
+    mime.setText("https://example.org/")
+    edit_of(composer).insertFromMimeData(mime)
+    assert composer.text() == "https://example.org/"
+
+
+def test_up_brings_back_what_was_sent(composer: Composer) -> None:
+    composer.set_history(lambda: ["first", "second\nwith two lines"])
+    drafts: list[str] = []
+    composer.draft_changed.connect(drafts.append)
+    for key, text in (
+        (Qt.Key.Key_Down, ""),
+        (Qt.Key.Key_Up, "second\nwith two lines"),
+        (Qt.Key.Key_Up, "first"),
+        (Qt.Key.Key_Up, "first"),
+        (Qt.Key.Key_Down, "second\nwith two lines"),
+        (Qt.Key.Key_Down, ""),
+    ):
+        press(composer, key)
+        assert composer.text() == text
+    assert drafts[-1] == ""
+    assert "first" in drafts, "what is recalled is a draft"
+
+
+def test_up_moves_the_caret_in_a_text_that_is_written(composer: Composer) -> None:
+    composer.set_history(lambda: ["sent"])
+    composer.set_text("one\ntwo")
+    press(composer, Qt.Key.Key_Up)
+    type_text(composer, "X")
+    assert composer.text() == "oneX\ntwo"
+    composer.set_text("")
+    press(composer, Qt.Key.Key_Up)
+    type_text(composer, "!")
+    press(composer, Qt.Key.Key_Up)
+    assert composer.text() == "sent!", "changed, it is a text of one's own"
+
+
+def test_up_during_preedit_recalls_nothing(composer: Composer) -> None:
+    composer.set_history(lambda: ["sent"])
+    compose(composer, "に")
+    press(composer, Qt.Key.Key_Up)
+    compose(composer, "")
+    assert composer.text() == ""
+
+
+def test_the_cost_of_the_prompt_is_shown(composer: Composer) -> None:
+    count = composer.findChild(QLabel, "composer_count")
+    assert not count.isVisible()
+    composer.set_context(1234, 4096)
+    assert count.isVisible()
+    assert count.text() == "1,234 tokens · 2,862 left"
+    composer.set_context(5000, 4096, 2)
+    assert count.text() == "904 tokens too many"
+    assert count.property("over")
+    assert "2 older messages are left out" in count.toolTip()
+    composer.set_generating(True)
+    assert not count.isVisible()
+
+
+def test_a_chat_that_is_not_kept_says_so_in_the_field(composer: Composer) -> None:
+    composer.set_temporary(True)
+    assert "not kept" in edit_of(composer).placeholderText()
+    assert "dashed" in composer.styleSheet()
+    composer.set_temporary(False)
+    assert "dashed" not in composer.styleSheet()
+
+
+def test_a_very_long_word_is_no_wait(composer: Composer) -> None:
+    began = time.perf_counter()
+    composer.set_text("word" * 25_000)
+    QApplication.processEvents()
+    assert time.perf_counter() - began < 1.0
+    composer.set_text("short again")
+    wraps = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
+    assert edit_of(composer).wordWrapMode() == wraps
 
 
 def test_escape_stops_only_while_generating(qtbot, composer: Composer) -> None:
@@ -232,10 +349,11 @@ def test_tab_leaves_the_field(composer: Composer) -> None:
 
 
 def test_right_to_left_per_paragraph(composer: Composer) -> None:
-    composer.set_text("مرحبا\nhello")
+    composer.set_text("مرحبا\nhello\n🙂 שלום, abc 12")
     first = edit_of(composer).document().firstBlock()
     assert first.textDirection() == Qt.LayoutDirection.RightToLeft
     assert first.next().textDirection() == Qt.LayoutDirection.LeftToRight
+    assert first.next().next().textDirection() == Qt.LayoutDirection.RightToLeft
 
 
 def test_names(composer: Composer) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QKeyCombination, Qt, QTimer
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 
 from ui.markdown.layouts import Action
 from ui.transcript.offers import offer_for_key
+from ui.transcript.selection import RAW
 from ui.transcript.summary import spoken_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ _BY_KEYBOARD = (
 )
 _ENTERS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _SIDEWAYS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+COPY_RAW = QKeyCombination(
+    Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier, Qt.Key.Key_C
+)
 SPOKEN_CHARS = 4000
 ANNOUNCE_MS = 1500
 """What comes by itself is said at most so often: the last of it."""
@@ -108,6 +112,8 @@ class Keyboard:
         view = self._view
         if event.matches(QKeySequence.StandardKey.Copy):
             view.copy()
+        elif event.keyCombination() == COPY_RAW:
+            view.copy(RAW)
         elif event.matches(QKeySequence.StandardKey.SelectAll):
             view.select_all()
         elif event.key() in _ENTERS and (action := self.action()) and self.current is not None:

@@ -13,7 +13,7 @@ from ui.actions import native
 from ui.markdown.blocks import plain_text
 from ui.markdown.layouts import Action
 from ui.transcript.offers import LINE, Offer
-from ui.transcript.selection import Place, Selection
+from ui.transcript.selection import MIXED, RAW, SHOWN, Place, Selection
 
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
@@ -154,8 +154,15 @@ class Pointer:
         menu = QMenu(view)
         menu.setObjectName("message_menu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        copy = menu.addAction("Copy selected text", view.copy)
-        copy.setEnabled(bool(view.selection))
+        for label, form in (
+            ("Copy selected text\tCtrl+C", MIXED),
+            ("Copy as Markdown\tCtrl+Shift+C", RAW),
+            ("Copy as it is read", SHOWN),
+        ):
+            entry = menu.addAction(label)
+            entry.setObjectName(f"copy_{form}")
+            entry.triggered.connect(lambda _=False, form=form: view.copy(form))
+            entry.setEnabled(bool(view.selection))
         if link:
             menu.addAction("Copy link address", lambda: view.copy_text(link))
         if index is not None:

@@ -1,14 +1,17 @@
 """What is selected in a transcript, and the text that copying it gives.
 
 A message that is selected whole is copied as it was written (its Markdown); a part of one as
-it is read.
+it is read. Who wants the other gets it: `RAW` is the source of every message that the selection
+touches, `SHOWN` all of it as it is read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.records import Message, Role
 from ui.markdown.blocks import Block, CodeBlock, plain_text
+from ui.markdown.document import Document
 from ui.markdown.text_layout import slice_utf16
 from ui.transcript.body import Body, Spot
 from ui.transcript.item import CONTENT, REASONING, ItemSpot, MessageItem
@@ -17,6 +20,7 @@ from ui.transcript.rows import Rows
 Place = tuple[int, int, int, int, int]
 """Message index, section, segment, block, UTF-16 position."""
 
+MIXED, RAW, SHOWN = "mixed", "raw", "shown"
 _END = 1 << 30
 
 
@@ -38,6 +42,8 @@ class Selection:
     def moved_by(self, count: int) -> Selection:
         """The same after so many messages came before all others."""
         first, second = self.anchor, self.focus
+        if first == (0, 0, 0, 0, 0) and second[1] == _END:  # everything: what came, too
+            return Selection(first, (second[0] + count, *second[1:]))
         return Selection((first[0] + count, *first[1:]), (second[0] + count, *second[1:]))
 
     def part_of(self, index: int) -> tuple[ItemSpot, ItemSpot] | None:
@@ -55,7 +61,7 @@ def whole(count: int) -> Selection:
     return Selection((0, 0, 0, 0, 0), (count - 1, _END, _END, _END, _END))
 
 
-def selected_text(rows: Rows, selection: Selection) -> str:
+def selected_text(rows: Rows, selection: Selection, form: str = MIXED) -> str:
     """The text to copy."""
     start, end = selection.ordered
     texts = []
@@ -63,30 +69,47 @@ def selected_text(rows: Rows, selection: Selection) -> str:
         part = selection.part_of(index)
         if part is None:
             continue
-        inner = start[0] < index < end[0]
-        text = rows.message(index).content if inner else item_text(rows.item(index), part)
+        is_inner = start[0] < index < end[0]
+        if form == SHOWN:
+            text = _inner_text(rows.message(index)) if is_inner else ""
+            text = text or item_text(rows.item(index), part, form)
+        elif form == RAW and rows.has_item(index):
+            text = rows.item(index).content.document.source
+        elif form == RAW or is_inner:
+            text = rows.message(index).content
+        else:
+            text = item_text(rows.item(index), part)
         if text:
             texts.append(text)
     return "\n\n".join(texts)
 
 
-def item_text(item: MessageItem, part: tuple[ItemSpot, ItemSpot]) -> str:
+def _inner_text(message: Message) -> str:
+    """A whole message as it is read, without an item made for it."""
+    document = Document(message.content, is_plain=message.role is not Role.ASSISTANT)
+    return _shown_text(document, (0, 0, 0), (_END, _END, _END))
+
+
+def item_text(item: MessageItem, part: tuple[ItemSpot, ItemSpot], form: str = MIXED) -> str:
     """The selected text of one message."""
     texts = []
     if item.reasoning is not None and item.is_reasoning_open and part[0][0] == REASONING:
         high = part[1][1:] if part[1][0] == REASONING else (_END, _END, _END)
-        texts.append(_body_text(item.reasoning, part[0][1:], high))
+        texts.append(_body_text(item.reasoning, part[0][1:], high, form))
     if part[1][0] >= CONTENT:
         low = part[0][1:] if part[0][0] == CONTENT else (0, 0, 0)
         high = part[1][1:] if part[1][0] == CONTENT else (_END, _END, _END)
-        texts.append(_body_text(item.content, low, high))
+        texts.append(_body_text(item.content, low, high, form))
     return "\n\n".join(text for text in texts if text)
 
 
-def _body_text(body: Body, low: Spot, high: Spot) -> str:
-    document = body.document
-    if low == (0, 0, 0) and _is_behind_end(body, high):
-        return document.source
+def _body_text(body: Body, low: Spot, high: Spot, form: str) -> str:
+    if form == MIXED and low == (0, 0, 0) and _is_behind_end(body, high):
+        return body.document.source
+    return _shown_text(body.document, low, high)
+
+
+def _shown_text(document: Document, low: Spot, high: Spot) -> str:
     segments = document.segments
     text = ""
     last: Block | None = None

@@ -46,7 +46,7 @@ from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pointer import Pointer
 from ui.transcript.reading import Reading
 from ui.transcript.rows import Rows
-from ui.transcript.selection import Selection, selected_text, whole
+from ui.transcript.selection import MIXED, Selection, selected_text, whole
 from ui.transcript.sliding import Sliding
 
 SIDE_PX = 24
@@ -77,7 +77,9 @@ class TranscriptView(QAbstractScrollArea):
     copied = Signal(str)
     current_changed = Signal(str)
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, theme: Theme, parent: QWidget | None = None, *, formulas: Formulas | None = None
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
@@ -87,7 +89,7 @@ class TranscriptView(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
         self._theme = theme
-        self._formulas = Formulas(self)
+        self._formulas = formulas or Formulas(self)
         self._formulas.arrived.connect(self._on_formulas_arrived)
         self._styles = Styles(theme, self._formulas)
         self.rows = Rows(self._styles, self._column_width())
@@ -232,8 +234,8 @@ class TranscriptView(QAbstractScrollArea):
     def styles(self) -> Styles:
         return self._styles
 
-    def selected_text(self) -> str:
-        return selected_text(self.rows, self.selection) if self.selection else ""
+    def selected_text(self, form: str = MIXED) -> str:
+        return selected_text(self.rows, self.selection, form) if self.selection else ""
 
     def select_all(self) -> None:
         if len(self.rows):
@@ -244,9 +246,9 @@ class TranscriptView(QAbstractScrollArea):
         self.selection = None
         self.viewport().update()
 
-    def copy(self) -> None:
+    def copy(self, form: str = MIXED) -> None:
         """Copy the selection, or the message that the keyboard is on."""
-        text = self.selected_text()
+        text = self.selected_text(form)
         if not text and (index := self.keyboard.current) is not None:
             text = self.rows.item(index).content.document.source
         if text:

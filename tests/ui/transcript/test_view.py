@@ -656,3 +656,59 @@ def test_a_message_that_was_sought_is_marked_until_a_click(view: TranscriptView)
     assert [view._look(index).is_current for index in (29, 30, 31)] == [False, True, False]
     QTest.mouseClick(view.viewport(), LEFT, pos=QPoint(5, 5))
     assert not view._look(30).is_current
+
+
+# Copying, raw or as it is read
+
+
+def three_replies(view: TranscriptView) -> None:
+    view.set_conversation(
+        [
+            reply(1, "A **bold** start."),
+            reply(2, "Some `code`:\n\n```python\nx = 1\n```\n"),
+            said(3, "literally **this**"),
+            reply(4, "An *end* here."),
+        ]
+    )
+    view.selection = Selection((0, 1, 0, 0, 2), (3, 1, 0, 0, 6))
+
+
+def test_copy_of_parts_is_what_is_read_and_of_whole_messages_what_was_written(
+    view: TranscriptView,
+) -> None:
+    three_replies(view)
+    view.setFocus()
+    press(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert clipboard() == (
+        "bold start.\n\nSome `code`:\n\n```python\nx = 1\n```\n\n\nliterally **this**\n\nAn end"
+    )
+
+
+def test_copy_as_markdown_takes_the_touched_messages_as_they_were_written(
+    view: TranscriptView,
+) -> None:
+    three_replies(view)
+    view.setFocus()
+    both = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    press(view, Qt.Key.Key_C, both)
+    assert clipboard() == (
+        "A **bold** start.\n\nSome `code`:\n\n```python\nx = 1\n```\n\n\n"
+        "literally **this**\n\nAn *end* here."
+    )
+
+
+def test_copy_as_it_is_read_has_no_markup(qtbot, view: TranscriptView) -> None:
+    three_replies(view)
+    menu = view.pointer.open_menu(1, view.mapToGlobal(QPoint(10, 10)))
+    entry = next(one for one in menu.actions() if one.objectName() == "copy_shown")
+    entry.trigger()
+    menu.close()
+    assert clipboard() == "bold start.\n\nSome code:\n\nx = 1\n\nliterally **this**\n\nAn end"
+
+
+def test_everything_selected_stays_everything_when_more_comes_above(view: TranscriptView) -> None:
+    messages = conversation(300)
+    view.set_conversation(messages[200:])
+    view.select_all()
+    view.add_earlier(messages[:200])
+    assert view.selected_text() == "\n\n".join(m.content for m in messages)

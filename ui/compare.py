@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from models.records import Message, MessageState
 from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
+from ui.markdown.formulas import Formulas
 from ui.sizes import SIDE_PX
 from ui.theme import Theme
 from ui.transcript import TranscriptView
@@ -36,7 +37,7 @@ class AnswerColumn(QFrame):
     picked = Signal(str)
     stop_requested = Signal(str)
 
-    def __init__(self, theme: Theme, message: Message, number: int) -> None:
+    def __init__(self, theme: Theme, message: Message, number: int, formulas: Formulas) -> None:
         super().__init__()
         self._theme = theme
         self.message = message
@@ -46,7 +47,7 @@ class AnswerColumn(QFrame):
         self.title.setProperty("kind", "title")
         self.facts = ElidedLabel("")
         self.facts.setProperty("kind", "small")
-        self.view = TranscriptView(theme)
+        self.view = TranscriptView(theme, formulas=formulas)
         self.view.setObjectName("answer_text")
         self.view.setAccessibleName(f"Answer {number}")
         self.view.rows.is_bare = True
@@ -127,8 +128,10 @@ class Comparison(QWidget):
         self.back = IconButton(theme, "x", "Back to the chat (Esc)")
         self.back.setObjectName("leave_comparison_button")
         self.back.clicked.connect(self.left)
+        formulas = Formulas(self)
         self.columns = [
-            AnswerColumn(theme, message, message.sibling_index + 1) for message in messages
+            AnswerColumn(theme, message, message.sibling_index + 1, formulas)
+            for message in messages
         ]
         for column in self.columns:
             column.picked.connect(self.picked)

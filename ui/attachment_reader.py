@@ -22,7 +22,7 @@ from ui.theme import Theme
 
 SIZE_PX = (640, 520)
 MAX_SHOWN: Final = 500_000
-MAX_LINE: Final = 2000
+MAX_LINE: Final = 10_000
 """Qt lays a paragraph out whole: one of a million letters takes seconds."""
 
 

@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QInputDialog, QLineEdit, QWidget
 
+from app.chat.resolved import LOADING, SHAPING
 from app.engine.protocol import Greedy
 from ui.presets_window import PresetsWindow
 from ui.settings.chain_field import ChainField, stage_of
@@ -83,6 +84,11 @@ def test_view_says_whence_each_value_comes_and_changes_it_there(person: Any) -> 
     QTest.mouseClick(reset, Qt.MouseButton.LeftButton)
     assert hint(window, "temperature") == "App: 0.3"
     assert not reset.isVisible()
+
+
+def test_every_setting_of_a_reply_has_a_row(person: Any) -> None:
+    window = levels_of(person)
+    assert {each.name for each in window.findChildren(SettingRow)} == {*SHAPING, *LOADING}
 
 
 def test_what_does_not_fit_is_refused_in_words_and_changes_nothing(person: Any) -> None:

@@ -166,6 +166,26 @@ class SwitchField(ChoiceField):
         return value == "on"
 
 
+class ListField(Combo):
+    """One of many choices, in a list that opens."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(
+        self, theme: Theme, choices: Sequence[tuple[str, str]], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(theme, parent)
+        for value, text in choices:
+            self.addItem(text, value)
+        self.activated.connect(lambda _: self.changed_by_user.emit(self.value()))
+
+    def show_value(self, value: object) -> None:
+        self.setCurrentIndex(self.findData(value))
+
+    def value(self) -> object:
+        return self.currentData()
+
+
 class FontField(Combo):
     """A family of type, or the system's own (an empty name). Families are listed when it is
     first opened or shown a value."""
@@ -292,4 +312,4 @@ def _number_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-Field = NumberField | ChoiceField | FontField | TextField
+Field = NumberField | ChoiceField | ListField | FontField | TextField

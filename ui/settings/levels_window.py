@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.formats import FORMATS
 from app.chat.recorded import settings_of
 from app.chat.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings import SettingRefused, as_stored, checked
@@ -33,6 +34,7 @@ from ui.settings.fields import (
     ChoiceField,
     Field,
     LinesField,
+    ListField,
     NumberField,
     SwitchField,
     TextField,
@@ -180,7 +182,11 @@ class LevelsWindow(QWidget):
     def _build_page(self) -> Page:
         page = Page(self._theme, "levels", self)
         whole = NumberField
-        page.add_card(self._row("system_prompt", "System prompt", TextField("None")))
+        formats = [("", "The file's own"), *((each.name, each.title) for each in FORMATS)]
+        page.add_card(
+            self._row("system_prompt", "System prompt", TextField("None")),
+            self._row("chat_format", "Chat format", ListField(self._theme, formats, self)),
+        )
         page.add_card(
             self._row("temperature", "Temperature", whole(is_whole=False, step=0.1)),
             self._row("top_k", "Top-k", whole(is_whole=True, step=5)),
@@ -397,6 +403,8 @@ def _words(name: str, value: Any) -> str:
         return "no limit" if name == "max_tokens" else "automatic"
     if name == "n_gpu_layers" and value == -1:
         return "automatic"
+    if name == "chat_format":
+        return next((each.title for each in FORMATS if each.name == value), "the file's own")
     if name == "context_policy":
         return "leave out the oldest" if value == "drop_oldest" else "stop"
     text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())

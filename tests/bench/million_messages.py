@@ -1,8 +1,9 @@
 """A database of a million messages to search in, made anew in a folder.
 
-The words follow Zipf's law, as those of people do: the most frequent stands in nearly every
-message, most stand in a handful. One message in thirty is Chinese. What a bench types at it
-(`QUESTIONS`) is taken from the same words, so each question's kind is what its name says.
+The words follow Zipf's law, as those of people do: the most frequent stand in every other
+message, most in a handful. Frequent English words come first, because a long frequent word is
+another thing for an index than a short one; the rest is made of syllables. One message in
+thirty is Chinese.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import itertools
 import random
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,15 +20,24 @@ from models.migrations.migrating import create_tables
 SEED = 20
 PER_CONVERSATION = 50
 CHINESE_EVERY = 30
+_ENGLISH = (
+    "the of and to in is that for it with as this are on be have from which there would about"
+    " their other could should because between something without"
+)
+FREQUENT = _ENGLISH.split()
 START_US = 1_700_000_000_000_000
-_SYLLABLES = (
+_PARTS = (
     "ba be bi bo bu da de di do du fa fe ga ge go ka ke ki ko la le li lo lu ma me mi mo mu na ne "
     "ni no pa pe pi po ra re ri ro ru sa se si so su ta te ti to tu va ve vi wa we ya zo"
-).split()
+)
+_SYLLABLES = _PARTS.split()
 
 
 def word(rank: int) -> str:
     """The word of that rank; frequent ones are short."""
+    if rank < len(FREQUENT):
+        return FREQUENT[rank]
+    rank -= len(FREQUENT)
     count = len(_SYLLABLES)
     syllables = [_SYLLABLES[rank % count]]
     while rank >= count:
@@ -43,8 +52,8 @@ class Words:
     def __init__(self, seed: int = SEED, n_words: int = 60_000) -> None:
         self._dice = random.Random(seed)
         self._words = [word(rank) for rank in range(n_words)]
+        self.signs = [chr(0x4E00 + number * 7) for number in range(2_000)]
         self._weights = list(itertools.accumulate(1 / (rank + 3) for rank in range(n_words)))
-        self._signs = [chr(0x4E00 + number * 7) for number in range(2_000)]
         self._sign_weights = list(itertools.accumulate(1 / (n + 8) for n in range(2_000)))
 
     def sentence(self) -> str:
@@ -53,7 +62,7 @@ class Words:
 
     def chinese(self) -> str:
         count = self._dice.randint(10, 60)
-        return "".join(self._dice.choices(self._signs, cum_weights=self._sign_weights, k=count))
+        return "".join(self._dice.choices(self.signs, cum_weights=self._sign_weights, k=count))
 
     def message(self, number: int) -> str:
         if number % CHINESE_EVERY == 0:
@@ -124,11 +133,3 @@ def _messages(words: Words, first: int, last: int) -> Iterator[tuple[object, ...
         chat = number // PER_CONVERSATION + 1
         time_us = START_US + number * 1_000_000
         yield row, f"m{row}", chat, parent, role, time_us, words.message(number)
-
-
-if __name__ == "__main__":
-    import sys
-
-    begun = time.monotonic()
-    build(Path(sys.argv[1]), int(sys.argv[2]))
-    print(f"{time.monotonic() - begun:.0f} s")

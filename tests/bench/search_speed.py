@@ -1,0 +1,186 @@
+"""How long a search takes, from the key to the painted rows, in the real window.
+
+`python tests/bench/search_speed.py [FOLDER]` builds a million messages (in a temporary folder,
+which it removes; in FOLDER, it is kept and used again) and prints a table: for each kind of
+question of the speed budget the median and the 95th percentile. Each sample types the last key
+of another text and waits for the paint that follows its answer.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+N_MESSAGES = 1_000_000
+SAMPLES = 40
+BUDGET_MS = 50.0
+LONGEST_S = 20.0
+SIZE = (1440, 900)
+SEED = 7
+
+
+class Figures(NamedTuple):
+    """Milliseconds from the key to the painted rows, and how many rows there were at most."""
+
+    median_ms: float
+    p95_ms: float
+    most_ms: float
+    most_rows: int
+
+
+def questions(count: int) -> dict[str, list[str]]:
+    """So many texts of each kind, made of the words that the database is made of."""
+    from million_messages import FREQUENT, Words, word
+
+    words, dice = Words(), random.Random(SEED)  # whose first sentences are titles there
+    frequent = [*FREQUENT, *(word(rank) for rank in range(len(FREQUENT), 60))]
+    sentences = [words.sentence().rstrip(".").split() for _ in range(count)]
+    starts = [dice.randrange(len(sentence) - 1) for sentence in sentences]
+    pairs = zip(sentences, starts, strict=True)
+    return {
+        "frequent word": [frequent[number % 60] for number in range(count)],
+        "two-letter prefix": [dice.choice(frequent)[:2] for _ in range(count)],
+        "phrase": [f'"{" ".join(sentence[at : at + 2])}"' for sentence, at in pairs],
+        "two Chinese characters": [
+            "".join(dice.choices(words.signs[:12], k=2)) for _ in range(count)
+        ],
+        "no hit": [f"xq{dice.choice(frequent)}" for _ in range(count)],
+    }
+
+
+class Watched:
+    """The window on the big database, and the way to measure one search in it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        from PySide6.QtCore import QEvent, QObject
+
+        import main
+
+        script = data_dir / "script.json"
+        script.write_text('{"loop": true, "replies": [{"text": "Yes."}]}')
+        self.app = main.build(["--data-dir", str(data_dir), "--offline", "--scripted", str(script)])
+        self.window = self.app.window
+        self.window.resize(*SIZE)
+        self.desk = self.app.desk
+        self.wait(lambda: bool(self.desk.conversations))
+        self.sidebar = self.window.sidebar
+        watched = self
+
+        class Paints(QObject):
+            def eventFilter(self, _widget: QObject, event: QEvent) -> bool:
+                if event.type() == QEvent.Type.Paint:
+                    watched.painted()
+                return False
+
+        self._answered = ""
+        self._painted_at: float | None = None
+        self._paints = Paints()
+        self.sidebar.results.viewport().installEventFilter(self._paints)
+        self.app.bridge.search_answered.connect(self._on_answered)
+
+    def _on_answered(self, event: object) -> None:
+        if getattr(event, "is_first", False):
+            self._answered = getattr(event, "typed", "")
+
+    def painted(self) -> None:
+        """Called before the paint; its end is taken by the next turn of the event loop."""
+        if self._answered == self.sidebar.search_field.text():
+            self._painted_at = self._painted_at or -1.0
+
+    def wait(self, condition: object) -> None:
+        ends_at = time.monotonic() + LONGEST_S
+        while not condition():  # type: ignore[operator]
+            self.app.application.processEvents()
+            if time.monotonic() > ends_at:
+                raise SystemExit("The window did not answer in time. Is the machine busy?")
+
+    def measure(self, text: str) -> tuple[float, int]:
+        """Milliseconds from the last key of a text to its painted rows, and how many rows."""
+        from PySide6.QtGui import QInputMethodEvent
+        from PySide6.QtWidgets import QApplication
+
+        field = self.sidebar.search_field
+        field.setText(text[:-1])
+        self._settle(text[:-1])
+        self._painted_at = None
+        event = QInputMethodEvent()
+        event.setCommitString(text[-1])
+        begun = time.perf_counter()
+        QApplication.sendEvent(field, event)
+        self.wait(lambda: self._painted_at is not None)
+        taken = (time.perf_counter() - begun) * 1e3
+        assert field.text() == text
+        return taken, self.sidebar.results.model().rowCount()
+
+    def _settle(self, text: str) -> None:
+        """Wait for the answer to what stands there before the last key."""
+        if text.strip():
+            self.wait(lambda: self._answered == text)
+        quiet = time.monotonic() + 0.03
+        self.wait(lambda: time.monotonic() > quiet)
+
+    def close(self) -> None:
+        self.app.close()
+
+
+def figures(samples: list[tuple[float, int]]) -> Figures:
+    times = sorted(taken for taken, _rows in samples)
+    p95 = times[min(len(times) - 1, round(0.95 * len(times)))]
+    return Figures(statistics.median(times), p95, times[-1], max(rows for _taken, rows in samples))
+
+
+def measure(data_dir: Path, samples: int = SAMPLES) -> dict[str, Figures]:
+    """Each kind's figures. The first question of a kind is asked once beforehand."""
+    watched = Watched(data_dir)
+    try:
+        return {
+            kind: figures(list(_asked(watched, texts)))
+            for kind, texts in questions(samples).items()
+        }
+    finally:
+        watched.close()
+
+
+def _asked(watched: Watched, texts: list[str]) -> Iterator[tuple[float, int]]:
+    watched.measure(texts[0])
+    for text in texts:
+        yield watched.measure(text)
+
+
+def database_in(data_dir: Path, count: int = N_MESSAGES) -> None:
+    """Build it, where it is not there yet."""
+    from million_messages import build
+
+    path = data_dir / "db" / "cutaway.sqlite3"
+    if not path.exists():
+        path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        build(path, count)
+
+
+def main() -> int:
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    with tempfile.TemporaryDirectory() as temporary:
+        data_dir = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
+        print(f"A database of {N_MESSAGES:,} messages takes some minutes to build.", flush=True)
+        database_in(data_dir)
+        found = measure(data_dir)
+    print(f"{'kind':24} {'median':>8} {'p95':>8} {'most':>8}  rows")
+    for kind, each in found.items():
+        print(
+            f"{kind:24} {each.median_ms:6.1f}ms {each.p95_ms:6.1f}ms {each.most_ms:6.1f}ms"
+            f"  {each.most_rows}"
+        )
+    return 0 if all(each.p95_ms < BUDGET_MS for each in found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+    raise SystemExit(main())

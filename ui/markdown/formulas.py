@@ -117,6 +117,10 @@ class Formulas(QObject):
     def close(self) -> None:
         """End the child; nothing is asked any more."""
         self._is_closed = True
+        self.rest()
+
+    def rest(self) -> None:
+        """Nobody looks: the child ends, and what it was asked is forgotten."""
         self._waiting.clear()
         for timer in (self._deadline, self._idle, self._gather):
             timer.stop()

@@ -59,6 +59,17 @@ def test_a_streaming_reply_asks_only_for_formulas_that_are_whole(
     assert set(view._formulas._found) == {("x^2 + 1", False), ("y", False)}
 
 
+def test_while_nobody_looks_no_child_runs(qtbot, view: TranscriptView) -> None:
+    view.set_conversation([replace(REPLY, content=TALL)])
+    assert view._formulas.is_running
+    view.hide()
+    assert not view._formulas.is_running
+    before = view.rows.height(0)
+    view.show()
+    wait_for_formulas(qtbot, view)
+    assert view.rows.height(0) > before + 10
+
+
 def test_no_child_outlives_the_view(qtbot) -> None:
     """The guard around every test finds a child that is left."""
     view = TranscriptView(Theme("light"))

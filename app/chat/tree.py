@@ -36,6 +36,10 @@ from models.store import Store
 BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
 EMPTY_SENTENCE: Final = "A message without text is not kept. Delete the message instead."
 PRUNED_SENTENCE: Final = "The branch is in the trash."
+TEMPORARY_SENTENCE: Final = (
+    "A temporary chat is never written, so it cannot become a chat of its own. Edit the message "
+    "instead: both versions stay."
+)
 BRANCH_MARK: Final = " (branch)"
 OTHER_ROLE: Final = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
 
@@ -215,6 +219,9 @@ class Tree:
         """A new conversation with a copy of the path down to this message; it is opened."""
         old = self._shelf.open
         if self._shelf.message(message_id) is None or not self._may_change():
+            return
+        if old.id == self._shelf.temporary_id:
+            self._around.emit(Noticed("info", TEMPORARY_SENTENCE))
             return
         title = f"{old.title[: MAX_TITLE_LENGTH - len(BRANCH_MARK)]}{BRANCH_MARK}"
         branch = dataclasses.replace(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.chat.tree import BUSY_SENTENCE, EMPTY_SENTENCE
+from app.chat.tree import BUSY_SENTENCE, EMPTY_SENTENCE, TEMPORARY_SENTENCE
 from app.engine.protocol import Queued
 from models.records import Message, MessageState, Role
 
@@ -220,6 +220,20 @@ def test_what_a_continued_reply_began_with_survives_the_death_of_the_engine(make
     assert reply.state is MessageState.INTERRUPTED
     assert reply.content == "Once upon a a a a a"
     assert room.stored()[-1].content == reply.content
+
+
+def test_a_chosen_format_is_kept_for_the_weights_and_used(make_room):
+    """A01."""
+    script = {**FOUR, "load": {"ms": 10, "loaded": {"has_template": False}}}
+    room = make_room(script).start_ready()
+    assert room.desk.engine_state.loaded.has_template is False
+    room.desk.set_at_level("weights", "chat_format", "chatml")
+    reply = room.ask("One?")
+    assert reply.settings["chat_format"] == "chatml"
+    assert reply.settings["levels"]["chat_format"] == "weights"
+    room.close()
+    again = make_room(script, gguf=room._script).start_ready()
+    again.until(lambda: again.desk.resolved_settings().settings.chat_format == "chatml")
 
 
 # --- several answers ----------------------------------------------------------------------------
@@ -439,6 +453,24 @@ def test_a_window_that_may_not_write_changes_nothing(make_room, data_dir):
         act()
     assert [n.sentence for n in second.of(events.Noticed)][-4:] == ["Another window writes."] * 4
     assert texts(second) == texts(room)
+
+
+def test_a_temporary_chat_is_changed_like_any_other_and_never_becomes_one(make_room):
+    room = make_room(FOUR).start_ready()
+    room.desk.open_temporary()
+    for text in ("One?", "Two?"):
+        room.ask(text)
+    old = room.desk.messages
+    room.desk.branch_off(old[1].id)
+    assert room.of(events.Noticed)[-1].sentence == TEMPORARY_SENTENCE
+    room.desk.edit_message(old[1].id, "Edited.")
+    wait_for_texts(room, "One?", "Edited.", *TURNS[2:4])
+    room.desk.trash_message(room.desk.messages[0].id, only_this=True)
+    wait_for_texts(room, "Edited.", *TURNS[2:4])
+    notice = room.until(lambda: [n for n in room.of(events.Noticed) if n.undo])[-1]
+    room.desk.undo(notice.undo)
+    wait_for_texts(room, "One?", "Edited.", *TURNS[2:4])
+    assert room.desk.conversations == ()
 
 
 # --- weights that are gone ----------------------------------------------------------------------

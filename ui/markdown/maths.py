@@ -26,11 +26,15 @@ _FORMULA = re.compile(
     r"\\[A-Za-z]|\\[,;!{}|]|[\^_=<>+*|≤≥≠≈∈×·∞√∑∫]|[A-Za-z)]\s*[-/]\s*[A-Za-z(]"
     r"|(?:\b[A-Za-z]|\))\s*[-/]\s*\d"
 )
-_SYMBOL = re.compile(r"-?(?:\d*[A-Za-zα-ωΑ-Ω]'{0,3}|[A-Za-z]\([A-Za-z0-9, ]+\))")
+# What is a formula without any sign of one: x, 2x, f(x), AB, a, b, c, [0, 1], n!
+_SYMBOL = re.compile(
+    r"-?(?:\d*[A-Za-zα-ωΑ-Ω]'{0,3}!?|[A-Za-z]{2}|[A-Z]{3}|[A-Za-z]\([A-Za-z0-9, ]+\)"
+    r"|[A-Za-z](?:, ?[A-Za-z])+|[\[(] ?[-\w.]+(?:, ?[-\w.]+)+ ?[\])])"
+)
 # Brackets that were only escaped: "\\[several words\\]".
 _PROSE = re.compile(r"\s*[A-Za-z][a-z]{2,}(?: [A-Za-z][a-z]*)+[.,!?]?\s*")
 _STARTS_WITH_NUMBER = re.compile(r"\s*[\d.]")
-_STRONG = re.compile(r"\\[A-Za-z]|[\^_=]")
+_STRONG = re.compile(r"\\[A-Za-z%]|[\^_=]")
 
 
 def looks_like_formula(tex: str) -> bool:

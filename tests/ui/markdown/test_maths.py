@@ -37,6 +37,10 @@ def formulas(source: str) -> list[str]:
         "I paid $$ and got $$ back",
         "$5$ and $1,000.50$",
         "$ x^2 $ has spaces",
+        "$HOME$ and $USER$ and $PWD:$x",
+        "about $20 (or $30), $40/$50 and $60k$70k",
+        "$1$ $-1$ $24000$ $0.60$",
+        "$10 million - $20 million = a loss",
         "$x^2\n+ 1$ goes over a line",
         "unclosed $x^2 and \\( y and \\[ z",
         "\\\\(x\\\\)",
@@ -67,6 +71,10 @@ def test_not_mathematics(source: str) -> None:
         ("**$x_1$** and _$y_2$_", ["x_1", "y_2"]),
         ("\\(a * b * c\\) and \\(d_1 _e_\\)", ["a * b * c", "d_1 _e_"]),
         ("# About $n^2$", ["n^2"]),
+        ("$AB$, $xy$, $ABC$, $n!$", ["AB", "xy", "ABC", "n!"]),
+        ("$a, b, c$ in $[0, 1]$ or $(x, y)$", ["a, b, c", "[0, 1]", "(x, y)"]),
+        ("$50\\%$ of $O(n \\log n)$", ["50\\%", "O(n \\log n)"]),
+        ("$p/q$, $x - y$ and $a < b$", ["p/q", "x - y", "a < b"]),
     ],
 )
 def test_mathematics(source: str, tex: list[str]) -> None:

@@ -310,12 +310,20 @@ class App:
 
     def _start(self) -> None:
         """The frame is painted and takes keys, and the rest is imported: now it may begin."""
-        from ui.life import warm_up
+        from PySide6.QtCore import QTimer
+
+        from ui.life import WARM_UP_AFTER_MS
 
         self._complete()
         self._collector.begin()
-        self._warming = warm_up()
+        QTimer.singleShot(WARM_UP_AFTER_MS, self.window, self._warm_up)
         self.desk.start()
+
+    def _warm_up(self) -> None:
+        from ui.life import warm_up
+
+        if not self._is_closed:
+            self._warming = warm_up()
 
     def run(self) -> int:
         """Run the event loop until the window is closed or a signal asks for the end."""

@@ -17,6 +17,8 @@ from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 LATEST_START_MS: Final = 3000
+WARM_UP_AFTER_MS: Final = 1500
+"""The last chat shall be readable first."""
 COLLECT_EVERY_MS: Final = 10_000
 COLLECTIONS_DUE, COLLECTIONS_OVERDUE = 30, 1000
 """How many collections of the middle generation make a full one due."""

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
     QFocusEvent,
     QGuiApplication,
     QHelpEvent,
+    QHideEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -27,11 +28,10 @@ from PySide6.QtGui import (
     QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QPushButton, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from models.records import Message, MessageState, Role
 from ui.composer import MAX_WIDTH
-from ui.icons import icon
 from ui.markdown.formulas import Formulas
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
@@ -42,6 +42,7 @@ from ui.transcript.coloring import Coloring
 from ui.transcript.finding import Finder
 from ui.transcript.item import Look
 from ui.transcript.keyboard import Keyboard
+from ui.transcript.news import NewsButton
 from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pointer import Pointer
 from ui.transcript.reading import Reading
@@ -111,7 +112,8 @@ class TranscriptView(QAbstractScrollArea):
         self.finder = Finder(self)
         self.sliding = Sliding(self)
         self.pointer = Pointer(self)
-        self._news = self._news_button()
+        self._news = NewsButton(theme, self)
+        self._news.clicked.connect(self.scroll_to_end)
         theme.changed.connect(self._on_theme_changed)
 
     # What the window uses
@@ -423,7 +425,12 @@ class TranscriptView(QAbstractScrollArea):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._settle()
+        self._on_formulas_arrived()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        if self._formulas.parent() is self:
+            self._formulas.rest()
 
     # Growing
 
@@ -503,41 +510,12 @@ class TranscriptView(QAbstractScrollArea):
         box = middle.adjusted(0, half + theme.px(4), 0, 0)
         painter.drawText(box, flags | Qt.AlignmentFlag.AlignTop, sentence)
 
-    # The way back to the end
-
-    def _news_button(self) -> QPushButton:
-        button = QPushButton("New text", self)
-        button.setObjectName("new_text_button")
-        button.setAccessibleName("Go to the new text")
-        button.setProperty("kind", "chip")
-        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        button.clicked.connect(self.scroll_to_end)
-        button.hide()
-        return button
-
     def _show_news(self, is_shown: bool) -> None:
-        if is_shown and self._news.isHidden():
-            self._news.setIcon(icon("arrow-down", self._styles.colors.accent))
-            self._news.setText("New text")
-            self._news.show()
-            self._place_news()
-        elif not is_shown:
-            self._news.hide()
+        self._news.offer(is_shown)
+        self._place_news()
 
     def _place_news(self) -> None:
-        if self._news.isHidden():
-            return
-        px = self._theme.px
-        # A radius of more than half the height would be no radius to Qt.
-        self._news.setStyleSheet(
-            f"QPushButton {{ border-radius: {px(30) // 2 - 1}px; padding: 0 {px(12)}px; }}"
-        )
-        self._news.setFixedHeight(px(30))
-        self._news.adjustSize()
-        area = self.viewport().geometry()
-        x = round(self.column_x + self.rows.width / 2) - self._news.width() // 2
-        self._news.move(x, area.bottom() - self._news.height() - self._theme.px(12))
-        self._news.raise_()
+        self._news.place(self.viewport().geometry(), self.column_x + self.rows.width / 2)
 
     # Small things
 

@@ -62,6 +62,8 @@ class AnswerColumn(QFrame):
         self.pick.clicked.connect(lambda: self.picked.emit(self.message.id))
         self.stop.clicked.connect(lambda: self.stop_requested.emit(self.message.id))
         self._arrange()
+        self._is_at_start = message.state is MessageState.STREAMING
+        self.view.settled.connect(self._go_to_start)
         self.view.set_conversation([_alone(message)])
         self._follow()
 
@@ -69,6 +71,12 @@ class AnswerColumn(QFrame):
         self.message = message
         self.view.change_message(_alone(message))
         self._follow()
+
+    def _go_to_start(self) -> None:
+        """A text that is whole is read from its beginning, one that grows is followed."""
+        if not self._is_at_start and self.view.isVisible():
+            self._is_at_start = True
+            self.view.verticalScrollBar().setValue(0)
 
     def _follow(self) -> None:
         is_growing = self.message.state is MessageState.STREAMING

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QTextCursor
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SEND_KEY = "Ctrl+Return"
 LEAST_LINES = 3
-MOST_SHARE = 0.6
+MOST_SHARE = 0.8
 GAP_PX = 8
 
 
@@ -154,18 +154,45 @@ class MessageEditor(QFrame):
         self._head.addWidget(self.title, 1)
         if self.roles is not None:
             self._head.addWidget(self.roles)
-        self._row = QHBoxLayout()
-        if self.keep is not None:
-            self._row.addWidget(self.keep)
+        self._upper_row, self._row = QHBoxLayout(), QHBoxLayout()
         self._row.addStretch(1)
         self._row.addWidget(self.cancel)
         for button in reversed(self.buttons):
             self._row.addWidget(button)
         self._column.addLayout(self._head)
         self._column.addWidget(self.edit, 1)
+        self._column.addLayout(self._upper_row)
         self._column.addLayout(self._row)
+        self._share_rows(0)
         for first, second in zip(self._stops(), self._stops()[1:], strict=False):
             QWidget.setTabOrder(first, second)
+
+    def _share_rows(self, width: int) -> None:
+        """All in one row where there is room, else what is not a choice in a row above."""
+        space = self._theme.px(8)
+        kept = [self.keep] if self.keep is not None else []
+        room = width - self._theme.px(24)
+        choices = sum(button.sizeHint().width() + space for button in self.buttons)
+        cancel = self.cancel.sizeHint().width() + space
+        keep = sum(box.sizeHint().width() + 2 * space for box in kept)
+        for widget in (*kept, self.cancel):
+            self._row.removeWidget(widget)
+            self._upper_row.removeWidget(widget)
+        if room >= choices + cancel:
+            self._row.insertWidget(1, self.cancel)
+        else:
+            self._upper_row.addWidget(self.cancel, 0, Qt.AlignmentFlag.AlignRight)
+        for box in kept:
+            if room >= choices + cancel + keep:
+                self._row.insertWidget(0, box)
+            else:
+                self._upper_row.insertWidget(0, box, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._share_rows(event.size().width())
+            self.grown.emit()
 
     def _stops(self) -> list[QWidget]:
         """In the order of Tab: from the field to what is done most."""
@@ -178,6 +205,8 @@ class MessageEditor(QFrame):
         self._column.setSpacing(px(6))
         self._head.setSpacing(px(8))
         self._row.setSpacing(px(8))
+        self._upper_row.setSpacing(px(8))
+        self._share_rows(self.width())
         self.edit.setFont(self._theme.font_reply())
         self.setStyleSheet(
             f"#message_editor {{ background: {colors.card}; border: 1px solid {colors.accent};"
@@ -281,6 +310,7 @@ class Editing(QObject):
             self.close()
             return
         self._is_placing = True
+        editor.resize(round(view.rows.width), editor.height())
         most = round(view.viewport().height() * MOST_SHARE)
         height = editor.wanted_height(most)
         gap = view.theme.px(GAP_PX)

@@ -193,7 +193,7 @@ def _has_any(connection: Connection, table: Any, ids: Sequence[str]) -> bool:
 
 
 def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
-    salt = blake2b(f"{attempt} {chat!r}".encode("utf-8", "replace")).hexdigest()
+    salt = _digest_of(chat, attempt)
 
     def new(old: str) -> str:
         return str(uuid.uuid5(_NAMESPACE, f"{salt} {old}"))
@@ -232,6 +232,14 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
         traces={names[message_id]: blob for message_id, blob in chat.traces.items()},
         draft_attachments=tuple(map(attached, chat.draft_attachments)),
     )
+
+
+def _digest_of(chat: WholeConversation, attempt: int) -> str:
+    """Part by part: the text of a whole long chat would stop everybody else for a while."""
+    digest = blake2b(f"{attempt} {chat.conversation!r}".encode("utf-8", "replace"))
+    for part in (*chat.messages, *chat.traces.items(), *chat.draft_attachments):
+        digest.update(repr(part).encode("utf-8", "replace"))
+    return digest.hexdigest()
 
 
 def _with_new_cut(settings: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from app.chat.text_files import shown_name
 from models.records import Folder, Preset, Whereabouts, WholeConversation
 from models.store import Store
 
-MAX_MARKDOWN_BYTES: Final = 64 * 1024 * 1024
+MAX_MARKDOWN_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 1000
 
 Stamp = tuple[int, int, int]

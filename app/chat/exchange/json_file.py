@@ -1,12 +1,17 @@
-"""Cutaway's JSON file: written and read chat by chat, so that its size does not matter.
+"""Cutaway's JSON file: written and read message by message, so that its size does not matter.
 
-    {"format":"cutaway-chats","version":1,"exported_at":"…","folders":[],"presets":[],"conversations":[
-    {"id":"…","title":"…","messages":[…]},
-    {"id":"…","title":"…","messages":[…]}
+    {"format":"cutaway-chats","version":1,"exported_at":"…",…,"conversations":[
+    {"id":"…","title":"…",…,"messages":[
+    {"id":"…","role":"user","content":"…",…},
+    {"id":"…","role":"assistant","content":"…",…}
+    ]},
+    {"id":"…","title":"…",…,"messages":[
+    ]}
     ]}
 
-It is plain JSON for everybody else. A file whose lines another program has laid out differently
-is read whole, if it is not too large for that.
+It is plain JSON for everybody else. Each line is decoded alone: a decoder holds the interpreter's
+lock, and one of 100 MB would stop the window for a second. A file whose lines another program has
+laid out differently is read whole, if it is not too large for that.
 """
 
 from __future__ import annotations
@@ -22,10 +27,12 @@ from app.chat.exchange.json_format import (
     JsonChat,
     JsonFile,
     JsonHead,
+    JsonMessage,
     decoded,
     encoded,
     json_chat,
     json_folder,
+    json_message,
     json_preset,
     records_of,
 )
@@ -33,9 +40,10 @@ from app.chat.exchange.refusals import FileRefused
 from models.records import Folder, Preset, WholeConversation
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Of a file that has to be read whole, and of a single chat."""
+"""Of a file that has to be read whole, and of a single line."""
 
-_OPENING: Final = b',"conversations":['
+_CHATS: Final = b',"conversations":['
+_MESSAGES: Final = b',"messages":['
 _END: Final = b"]}"
 _MUST_BEGIN: Final = b"{"
 
@@ -55,10 +63,14 @@ def write(
         list(map(json_folder, folders)),
         list(map(json_preset, presets)),
     )
-    file.write(encoded(head)[:-1] + _OPENING)
+    file.write(encoded(head)[:-1] + _CHATS)
     count = 0
     for chat in chats:
-        file.write((b",\n" if count else b"\n") + encoded(json_chat(chat)))
+        file.write((b",\n" if count else b"\n") + encoded(json_chat(chat))[:-1] + _MESSAGES)
+        for number, message in enumerate(chat.messages):
+            line = encoded(json_message(message, chat.traces.get(message.id)))
+            file.write((b",\n" if number else b"\n") + line)
+        file.write(b"\n" + _END)
         count += 1
     file.write(b"\n" + _END + b"\n")
     return count
@@ -69,8 +81,8 @@ def read(file: BinaryIO, name: str) -> tuple[JsonHead, Iterator[WholeConversatio
     first = _line(file, name).removeprefix(codecs.BOM_UTF8)
     if first.lstrip()[:1] != _MUST_BEGIN:
         raise FileRefused(f"{name} is no file of Cutaway's: choose one that it exported.")
-    if first.rstrip().endswith(_OPENING):
-        head = decoded(first.rstrip()[: -len(_OPENING)] + b"}", JsonHead, name)
+    if first.rstrip().endswith(_CHATS):
+        head = decoded(first.rstrip()[: -len(_CHATS)] + b"}", JsonHead, name)
         _check(head, name)
         return head, _chats_by_line(file, name)
     rest = file.read(MAX_BYTES + 1 - len(first))
@@ -93,15 +105,23 @@ def _check(head: JsonHead, name: str) -> None:
 
 
 def _chats_by_line(file: BinaryIO, name: str) -> Iterator[WholeConversation]:
-    while True:
-        line = _line(file, name).strip()
-        if not line:
-            raise FileRefused(f"{name} ends too early: it is damaged, or was not copied whole.")
-        if line == _END:
-            break
-        yield records_of(decoded(line.removesuffix(b","), JsonChat, name))
+    while (line := _filled_line(file, name)) != _END:
+        if not line.endswith(_MESSAGES):  # a chat on one line
+            yield records_of(decoded(line.removesuffix(b","), JsonChat, name))
+            continue
+        chat = decoded(line[: -len(_MESSAGES)] + b"}", JsonChat, name)
+        while (line := _filled_line(file, name)).removesuffix(b",") != _END:
+            chat.messages.append(decoded(line.removesuffix(b","), JsonMessage, name))
+        yield records_of(chat)
     if file.read(1024).strip():
         raise FileRefused(f"{name} goes on after its end: it is damaged, or another file.")
+
+
+def _filled_line(file: BinaryIO, name: str) -> bytes:
+    line = _line(file, name).strip()
+    if not line:
+        raise FileRefused(f"{name} ends too early: it is damaged, or was not copied whole.")
+    return line
 
 
 def _line(file: BinaryIO, name: str) -> bytes:

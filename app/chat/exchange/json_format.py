@@ -178,6 +178,7 @@ def json_preset(preset: Preset) -> JsonPreset:
 
 
 def json_chat(chat: WholeConversation) -> JsonChat:
+    """The chat without its messages."""
     c = chat.conversation
     return JsonChat(
         id=c.id,
@@ -197,11 +198,10 @@ def json_chat(chat: WholeConversation) -> JsonChat:
         settings=plain(c.settings),
         copied_from=c.copied_from or None,
         draft_attachments=[_json_attachment(each) for each in chat.draft_attachments],
-        messages=[_json_message(each, chat.traces.get(each.id)) for each in chat.messages],
     )
 
 
-def _json_message(m: Message, trace: bytes | None) -> JsonMessage:
+def json_message(m: Message, trace: bytes | None) -> JsonMessage:
     counts = {name: getattr(m.counts, name) for name in JsonCounts.__struct_fields__}
     return JsonMessage(
         id=m.id,

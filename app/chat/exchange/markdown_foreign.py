@@ -36,6 +36,9 @@ _SPEAKER: Final = re.compile(
     rf"\*\*({_WORDS})(?::\*\*|\*\*:)(.*))\s*\Z",
     re.IGNORECASE,
 )
+_SIGNS: Final = frozenset("#*`~ ")
+"""What a line begins with that may begin something."""
+
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TITLE: Final = re.compile(r"#[ \t]+(.+)")
 
@@ -84,6 +87,9 @@ def _spoken(text: str) -> Iterator[tuple[Role | None, str]]:
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
+        if line[:1] not in _SIGNS:
+            lines.append(line)
+            continue
         opened = _FENCE.match(line)
         if opened and not fence:
             fence = opened[1]

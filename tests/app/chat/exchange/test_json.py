@@ -44,9 +44,9 @@ def test_nothing_is_lost(chats: list[WholeConversation]) -> None:
     assert (folders_of(head), presets_of(head), head.exported_at) == (FOLDERS, PRESETS, NOON)
 
 
-def test_each_chat_is_one_line_of_a_document_that_others_can_read() -> None:
+def test_each_message_is_one_line_of_a_document_that_others_can_read() -> None:
     raw = written(a_chat("one"), a_chat("two"))
-    assert raw.count(b"\n") == 4
+    assert raw.count(b"\n") == 2 + 2 * (4 + 2)
     document = json.loads(raw)
     assert [c["title"] for c in document["conversations"]] == ["One", "Two"]
     assert document["conversations"][0]["messages"][1] == {
@@ -56,6 +56,13 @@ def test_each_chat_is_one_line_of_a_document_that_others_can_read() -> None:
         "created_at": "2026-05-03T12:00:00.123456Z",
         "parent_id": "one-0",
     }
+
+
+def test_a_chat_on_one_line_is_read_too() -> None:
+    raw = written(a_chat("one"), a_chat("two"))
+    lines = raw.split(b"\n")
+    joined = b"\n".join([lines[0], b"".join(lines[1:7]), b"".join(lines[7:13]), *lines[13:]])
+    assert read(joined) == [a_chat("one"), a_chat("two")]
 
 
 def test_chats_are_read_as_they_are_asked_for() -> None:
@@ -71,7 +78,7 @@ def test_chats_are_read_as_they_are_asked_for() -> None:
     lines = Lines(written(*(a_chat(f"chat{n}") for n in range(100))))
     _, chats = json_file.read(lines, "chats.json")
     next(chats)
-    assert lines.n_read == 2
+    assert lines.n_read == 1 + 1 + 4 + 1
 
 
 def test_what_json_cannot_hold_is_left_out() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from app.chat.events import (
     AnswersBegan,
@@ -44,6 +44,8 @@ BEGIN = (Choice("begin", "Let it go on", "A new version that begins with this"),
 
 
 class MessageActs(QObject):
+    settings_requested = Signal(str)
+
     def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
         super().__init__(chat)
         self._desk = desk
@@ -102,6 +104,10 @@ class MessageActs(QObject):
                 desk.retry(message_id)
             case "continue":
                 desk.continue_reply(message_id)
+            case "run_again":
+                desk.run_again(message_id)
+            case "settings":
+                self.settings_requested.emit(message_id)
             case "swap_role":
                 desk.swap_role(message_id)
             case "branch_off":

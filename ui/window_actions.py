@@ -23,6 +23,7 @@ def add_window_actions(
 ) -> LazyWindows:
     """Chat, settings, view, weights and program, in the order in which they are listed."""
     lazy = LazyWindows(window, desk, bridge, theme, actions)
+    window.message_acts.settings_requested.connect(lazy.show_reply)
     for action in (
         *_of_chats(window, desk),
         *_of_settings(window, desk, lazy),

@@ -251,3 +251,20 @@ def test_windows_close_with_the_main_window(person: Any) -> None:
     assert not levels.isVisible()
     assert not presets.isVisible()
     assert QApplication.activeModalWidget() is None
+
+
+def test_message_under_the_keyboard_shows_its_settings_and_runs_again(person: Any) -> None:
+    person.send("Hello")
+    first = person.wait_ended()
+    transcript = person.window.chat.transcript
+    transcript.setFocus()
+    QTest.keyClick(transcript, Key.Key_End)
+    QTest.keyClick(transcript, Key.Key_G)
+    window = person.find(LevelsWindow, "levels_window")
+    assert window.windowTitle() == "What this reply was made with"
+    window.close()
+    transcript.setFocus()
+    QTest.keyClick(transcript, Key.Key_End)
+    QTest.keyClick(transcript, Key.Key_X)
+    second = person.wait(lambda: (r := person.wait_ended()) and r.id != first.id and r)
+    assert second.settings["again"]["of"] == first.id

@@ -34,6 +34,8 @@ _REPLY = (
     Offer("continue", "Continue", "C"),
     Offer("answers", "Ask for several answers…", "A"),
     Offer("begin", "Write the beginning and let it go on…", "W"),
+    Offer("run_again", "Run again, exactly", "X"),
+    Offer("settings", "What it was made with…", "G", is_lasting=True),
 )
 _QUESTION = (
     Offer("retry", "Answer again", "R"),
@@ -119,6 +121,8 @@ _KEYS = {
     (Qt.Key.Key_B, False): "branch_off",
     (Qt.Key.Key_M, False): "map",
     (Qt.Key.Key_U, False): "toggle_raw",
+    (Qt.Key.Key_X, False): "run_again",
+    (Qt.Key.Key_G, False): "settings",
     (Qt.Key.Key_Delete, False): "trash",
     (Qt.Key.Key_Delete, True): "trash_alone",
 }

@@ -246,7 +246,26 @@ class SegmentLayout:
         if block >= len(self.placed):
             return []
         placed = self.placed[block]
-        return [r.translated(placed.rect.topLeft()) for r in placed.layout.rects(start, end)]
+        found = [r.translated(placed.rect.topLeft()) for r in placed.layout.rects(start, end)]
+        view = sideways_of(placed.layout)
+        if view is None or not view.limit:
+            return found
+        seen = (rect.intersected(placed.rect) for rect in found)
+        return [rect for rect in seen if not rect.isEmpty()]
+
+    def step_to(self, block: int, start: int, end: int) -> float:
+        """How far a block must be moved sideways to have a part of its text in view."""
+        if block >= len(self.placed):
+            return 0.0
+        placed = self.placed[block]
+        view, rects = sideways_of(placed.layout), placed.layout.rects(start, end)
+        if view is None or not view.limit or not rects:
+            return 0.0
+        margin = min(self._styles.px(32), view.room / 4)
+        left, right = margin, placed.rect.width() - margin
+        if rects[0].left() < left:
+            return rects[0].left() - left
+        return min(max(0.0, rects[0].right() - right), max(0.0, rects[0].left() - left))
 
     def position_at(self, point: QPointF) -> tuple[int, int]:
         """Block index and position in its text."""

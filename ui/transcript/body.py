@@ -288,6 +288,13 @@ class Body:
             self._shift(j)
         return True
 
+    def reveal(self, spot: Spot, end: int) -> None:
+        """Move code or a table sideways so that a part of its text is in view."""
+        segment, block, start = spot
+        layout = self._boxes[segment].layout if segment < len(self._boxes) else None
+        if layout is not None:
+            self.move_sideways((segment, block), layout.step_to(block, start, end))
+
     def drag_sideways(self, place: BlockPlace, track: QRectF, dx: float) -> bool:
         """Move what a bar belongs to as its handle is dragged by so many pixels."""
         layout = self._boxes[place[0]].layout if place[0] < len(self._boxes) else None

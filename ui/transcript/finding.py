@@ -212,12 +212,12 @@ class Finder(QObject):
         found: list[Hit] = []
         view = self._view
         message = view.rows.message(index)
-        is_open, content = False, message.content
+        is_open, is_raw, content = False, False, message.content
         if view.rows.has_item(index):
             item = view.rows.item(index)
-            is_open, content = item.is_streaming, item.content.document.source
-        is_plain = message.role is not Role.ASSISTANT
-        texts = ((REASONING, message.reasoning, False), (CONTENT, content, is_plain))
+            is_open, is_raw, content = item.is_streaming, item.is_raw, item.content.document.source
+        is_plain = is_raw or message.role is not Role.ASSISTANT
+        texts = ((REASONING, message.reasoning, is_raw), (CONTENT, content, is_plain))
         for section, text, plain in texts:
             if not text or not self._may_hold(text):
                 continue
@@ -292,6 +292,7 @@ class Finder(QObject):
             body, room = item.body(section), item.section_rect(section)
             body.ensure(body.top_of(segment), body.top_of(segment) + height)
             view.rows.measure(index)
+            body.reveal(hit[1:4], hit[4])
             rects = rects_of(item, hit)
             y = rects[0].top() if rects else room.top() + body.top_of(segment)
             at = view.rows.top(index) + y - view.scroll_top

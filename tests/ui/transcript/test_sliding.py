@@ -106,3 +106,32 @@ def test_arrow_keys_move_code_that_the_keyboard_is_on(view: TranscriptView) -> N
     QTest.keyClick(view, Qt.Key.Key_Right)
     QTest.keyClick(view, Qt.Key.Key_Left)
     assert shift(view) == 48
+
+
+def found(qtbot, view: TranscriptView, text: str) -> None:
+    view.finder.search(text)
+    qtbot.waitUntil(lambda: not view.finder.is_busy and view.finder.count > 0)
+
+
+def test_what_is_found_in_wide_code_is_moved_into_view(qtbot, view: TranscriptView) -> None:
+    source = f"```py\nstart = '{'word ' * 60}needle'\n```"
+    view.set_conversation([Message("n", "c", None, Role.ASSISTANT, source, datetime.now(UTC))])
+    found(qtbot, view, "needle")
+    body = view.rows.item(0).content
+    (rect,) = body.rects((0, 0, source.index("needle") - 6), source.index("needle"))
+    assert body.move_sideways((0, 0), -1)
+    assert rect.width() > 20
+    assert 0 < rect.left() < rect.right() < body.width
+    found(qtbot, view, "start")
+    layout = body._boxes[0].layout.placed[0].layout
+    assert sideways_of(layout).shift == 0
+    assert body.rects((0, 0, source.index("needle") - 6), source.index("needle")) == []
+
+
+def test_what_is_found_in_the_raw_text_is_where_it_is_written(qtbot, view: TranscriptView) -> None:
+    source = "# A\n\n**bold** and\n\n- *here*"
+    view.set_conversation([Message("n", "c", None, Role.ASSISTANT, source, datetime.now(UTC))])
+    view.rows.item(0).toggle_raw()
+    found(qtbot, view, "here")
+    ((_section, segment, block, start, end),) = view.finder._hits[0]
+    assert (segment, block, source[start:end]) == (0, 0, "here")

@@ -287,6 +287,7 @@ class TranscriptView(QAbstractScrollArea):
                 (item.toggle_raw if action.name == "toggle_raw" else item.toggle_reasoning)()
                 self.clear_selection()
                 self._sticks = False
+                self.finder.change(index)
                 self.rows.measure(index)
                 self._settle()
             case "open_link":

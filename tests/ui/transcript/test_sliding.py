@@ -131,7 +131,8 @@ def test_what_is_found_in_wide_code_is_moved_into_view(qtbot, view: TranscriptVi
 def test_what_is_found_in_the_raw_text_is_where_it_is_written(qtbot, view: TranscriptView) -> None:
     source = "# A\n\n**bold** and\n\n- *here*"
     view.set_conversation([Message("n", "c", None, Role.ASSISTANT, source, datetime.now(UTC))])
-    view.rows.item(0).toggle_raw()
     found(qtbot, view, "here")
+    view.ask_for(0, next(each for each in view.offers_of(0) if each.name == "toggle_raw"))
+    qtbot.waitUntil(lambda: not view.finder.is_busy)
     ((_section, segment, block, start, end),) = view.finder._hits[0]
     assert (segment, block, source[start:end]) == (0, 0, "here")

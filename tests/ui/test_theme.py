@@ -6,9 +6,11 @@ from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QPushButton
+from pytestqt.qtbot import QtBot
 
+from app.chat.settings import Settings
 from ui.theme import DARK, LIGHT, Colors, Theme, stylesheet
 
 TEXTS = ("ink", "dim", "accent", "error", "warning")
@@ -143,3 +145,38 @@ def test_style_sheet_parses_and_dresses(qtbot, qapp: QApplication, mode: str, zo
     button.resize(button.sizeHint())
     edge = button.grab().toImage().pixelColor(button.width() // 2, theme.px(4))
     assert edge == QColor(theme.colors.accent)
+
+
+def test_chosen_fonts_and_sizes_count_at_once_and_keep_their_proportions(
+    qapp: QApplication, qtbot: QtBot
+) -> None:
+    theme = Theme("light")
+    family = QFontDatabase.families()[0]
+    small, heading = theme.font_small().pixelSize(), theme.font_heading(1).pixelSize()
+    with qtbot.waitSignal(theme.changed):
+        theme.set_fonts(Settings(font_text=family, text_px=28, reading_px=30))
+    assert theme.font_text().family() == theme.font_reply().family() == family
+    assert (theme.font_text().pixelSize(), theme.font_reply().pixelSize()) == (28, 30)
+    assert theme.font_small().pixelSize() == 2 * small
+    assert theme.font_heading(1).pixelSize() == 2 * heading
+    assert f"font-size: {2 * small}px" in stylesheet(theme)
+    theme.set_fonts(Settings(font_text=family, font_reading="Other", font_mono="Third"))
+    assert theme.font_reply().family() == "Other"
+    assert theme.font_mono().family() == "Third"
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        {"text_px": "large", "reading_px": 15},
+        {"text_px": True, "reading_px": 15},
+        {"text_px": 10_000, "reading_px": 15},
+        {"font_text": 5, "font_mono": ["x"]},
+    ],
+)
+def test_remembered_fonts_that_cannot_be_are_as_usual(
+    qapp: QApplication, look: dict[str, object]
+) -> None:
+    theme, usual = Theme.remembered(look), Theme()
+    assert theme.font_text() == usual.font_text()
+    assert theme.font_mono() == usual.font_mono()

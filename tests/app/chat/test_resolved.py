@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, strategies as st
 
+from app.chat.events import Noticed, SettingsChanged
 from app.chat.resolved import APP, IN_CHAIN, LEVELS, SHAPING, resolve, shown_value
 from app.chat.settings import Settings
 from app.engine.protocol import Dist, Greedy, MinP, Temperature, TopK
@@ -104,3 +107,33 @@ def test_shown_number_is_the_last_one_set(
         said = [v[name] for v in values[(chain_at or 0) :] if name in v]
         if said:
             assert shown_value(found.settings, name) == said[-1]
+
+
+def test_number_of_the_app_goes_into_the_apps_own_chain(make_room: Any) -> None:
+    room = make_room().start()
+    room.desk.set_setting("chain", CHAIN)
+    room.desk.set_setting("temperature", 0.2)
+    assert room.desk.settings.stages() == (MinP(p=0.1), Temperature(t=0.2), Dist())
+    changed = room.of(SettingsChanged)[-1].names
+    assert changed == {"temperature", "chain"}
+    stored = room.desk._around.store.all_settings().result(20)
+    assert stored["chain"][1] == {"stage": "temperature", "t": 0.2}
+
+
+def test_system_prompt_of_a_chat_can_be_none_at_all(make_room: Any) -> None:
+    """Which is another thing than saying nothing about it."""
+    room = make_room().start_ready()
+    room.desk.set_at_level("chat", "system_prompt", "Mine.")
+    assert room.desk.conversation.system_prompt == "Mine."
+    room.desk.set_at_level("chat", "system_prompt", "")
+    found = room.desk.resolved_settings()
+    assert (found.settings.system_prompt, found.level_of("system_prompt")) == ("", "chat")
+    room.desk.reset_at_level("chat", "system_prompt")
+    assert room.desk.resolved_settings().settings.system_prompt == Settings().system_prompt
+
+
+def test_weights_that_are_not_known_take_no_settings(make_room: Any) -> None:
+    room = make_room(remember_weights=False).start_ready()
+    room.desk.set_at_level("weights", "top_k", 3)
+    assert "Load weights" in room.of(Noticed)[-1].sentence
+    assert room.desk.resolved_settings().settings.top_k == Settings().top_k

@@ -12,7 +12,9 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged, LogLineArrived
 from app.chat.settings import Settings
-from ui.settings.fields import ChoiceField, NumberField, TextField
+from app.engine.protocol import Device, Greedy, TopK
+from ui.settings.chain_field import ChainField
+from ui.settings.fields import ChoiceField, FontField, NumberField, SwitchField, TextField
 from ui.settings.settings_window import SettingsWindow
 from ui.theme import Theme
 
@@ -227,3 +229,53 @@ def test_nothing_is_cut_sideways_at_any_zoom(
         area = window._pages.currentWidget()
         body = area.widget()  # type: ignore[attr-defined]
         qtbot.waitUntil(lambda body=body, area=area: body.width() <= area.viewport().width())
+
+
+def test_fonts_are_chosen_from_what_is_installed(window: SettingsWindow, desk: FakeDesk) -> None:
+    field = window.findChild(FontField, "setting_font_reading")
+    assert field is not None
+    assert field.value() == ""
+    field.setFocus()
+    assert field.count() > 1
+    QTest.keyClick(field, Key.Key_Down)
+    assert desk.settings.font_reading == field.itemData(1)
+    desk.set_setting("font_reading", "A font from elsewhere")
+    assert field.currentText() == "A font from elsewhere (not installed)"
+
+
+def test_switch_is_a_flag(window: SettingsWindow, desk: FakeDesk) -> None:
+    field = window.findChild(SwitchField, "setting_repeatable")
+    assert field is not None
+    on = field.findChild(QPushButton, "choice_on")
+    assert on is not None
+    window.show_page("sampling")
+    QTest.mouseClick(on, Qt.MouseButton.LeftButton)
+    assert desk.settings.repeatable is True
+    assert field.value() is True
+
+
+def test_devices_are_named(window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge) -> None:
+    desk.devices = (Device("CUDA0", "NVIDIA H100", "gpu", 60_000_000_000, 80_000_000_000),)
+    bridge.engine_state_changed.emit(EngineStateChanged("ready", loaded=loaded()))
+    assert window.devices_label.text() == "CUDA0: NVIDIA H100, 60.0 of 80.0 GB free"
+
+
+def test_offline_by_argument_cannot_be_switched_off(
+    qtbot: QtBot, desk: FakeDesk, bridge: FakeBridge, theme: Theme
+) -> None:
+    desk.offline = True
+    made = SettingsWindow(desk, bridge, theme)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    assert not made.offline_field.isEnabled()
+
+
+def test_chain_is_written_one_stage_a_line(window: SettingsWindow, desk: FakeDesk) -> None:
+    field = window.findChild(ChainField, "setting_chain")
+    assert field is not None
+    field.setPlainText("top_k k=7\ngreedy")
+    field._tell()
+    assert desk.settings.stages() == (TopK(k=7), Greedy())
+    field.setPlainText("greedy\ntop_k k=7")
+    field._tell()
+    assert "last stage" in refusal(window, "chain").text()
+    assert desk.settings.stages() == (TopK(k=7), Greedy())

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QListWidgetItem,
+    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -62,9 +63,10 @@ class FolderDialog(QDialog):
         self.list.setObjectName("folder_list")
         self.list.setAccessibleName("Folders")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.move_button = buttons.addButton("Move", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.move_button = QPushButton("Move", self)
         self.move_button.setProperty("kind", "primary")
         self.move_button.setDefault(True)
+        buttons.addButton(self.move_button, QDialogButtonBox.ButtonRole.AcceptRole)
         column = QVBoxLayout(self)
         px = theme.px
         column.setContentsMargins(px(16), px(16), px(16), px(16))

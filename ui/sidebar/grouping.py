@@ -73,7 +73,8 @@ class Arrangement:
         """The archive has no folders: only what was put away, by time."""
         shown = [c for c in conversations if c.is_archived == archived]
         if archived:
-            return self._by_time(shown, now)
+            newest_first = sorted(shown, key=lambda c: c.updated_at, reverse=True)
+            return self._by_time(newest_first, now)
         known = {folder.id for folder in folders}
         pinned = [c for c in shown if c.is_pinned]
         others = [c for c in shown if not c.is_pinned]

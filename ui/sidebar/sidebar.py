@@ -434,6 +434,8 @@ class Sidebar(QWidget):
 
     def _on_search_changed(self, text: str) -> None:
         if not text.strip():
+            if self.results.hasFocus():
+                self.search_field.setFocus(Qt.FocusReason.OtherFocusReason)
             self._found.clear()
             self._lists.setCurrentWidget(self.view)
             self._tell()

@@ -99,8 +99,9 @@ def test_a_closed_folder_hides_what_is_in_it_and_counts_it() -> None:
 
 
 def test_the_archive_has_only_what_was_put_there() -> None:
-    rows = Arrangement().rows(CHATS, FOLDERS, frozenset(), NOON, archived=True)
-    assert shown(rows) == ["# Today", "away"]
+    pinned = conversation(7, "once pinned", 3, is_archived=True, is_pinned=True)
+    rows = Arrangement().rows([pinned, *CHATS], FOLDERS, frozenset(), NOON, archived=True)
+    assert shown(rows) == ["# Today", "away", "# Last 7 days", "once pinned"]
 
 
 def test_rows_of_unchanged_chats_are_kept() -> None:

@@ -240,6 +240,9 @@ def test_keys_walk_through_what_was_found(sidebar: Sidebar, asked: Asked) -> Non
     QTest.keyClick(sidebar.results, Key.Key_Up)
     QTest.keyClick(sidebar.results, Key.Key_Up)
     assert sidebar.search_field.hasFocus()
+    sidebar.results.enter()
+    sidebar.search_field.clear()
+    assert sidebar.search_field.hasFocus()
 
 
 def test_more_is_asked_for_at_the_end_of_what_was_found(sidebar: Sidebar, qtbot: QtBot) -> None:

@@ -53,6 +53,7 @@ class MessageActs(QObject):
         self._theme = theme
         self._chat = chat
         self._wanted_id = ""
+        self._wants_end = False
         self._comparison: Comparison | None = None
         self._map: BranchMap | None = None
         self.editing = Editing(chat.transcript)
@@ -78,6 +79,18 @@ class MessageActs(QObject):
         ):
             run = partial(self.do_here, act)
             actions.add(Action(name, title, key, run, is_enabled, GROUP))
+        for name, title, key, act in (
+            ("begin_reply", "Write the beginning of a reply", "W", "begin"),
+            ("insert_below", "Insert a message below", "I", "insert_below"),
+            ("insert_above", "Insert a message above", "Shift+I", "insert_above"),
+            ("swap_role", "Swap who said it", "S", "swap_role"),
+            ("delete_message", "Delete the message and what follows", "Del", "trash"),
+            ("delete_message_alone", "Delete only the message", "Shift+Del", "trash_alone"),
+        ):
+            run, may_here = partial(self.do_on_current, act), self._may_change_current
+            actions.add(
+                Action(name, title, key, run, may_here, GROUP, place="On a message", binds=False)
+            )
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -92,6 +105,12 @@ class MessageActs(QObject):
         fitting = [m for m in messages if _fits(name, m)]
         if fitting:
             self.do(name, fitting[-1].id)
+
+    def do_on_current(self, name: str) -> None:
+        """On the message that the keyboard is, or was last, on; on no other."""
+        transcript = self._chat.transcript
+        if self._may_change_current() and transcript.keyboard.current is not None:
+            self.do(name, transcript.rows.message(transcript.keyboard.current).id)
 
     def do(self, name: str, message_id: str) -> None:
         """What a message offers, by its name (`ui.transcript.offers`)."""
@@ -147,9 +166,10 @@ class MessageActs(QObject):
     def _edited(self, choice: str, message: Message, editor: MessageEditor) -> None:
         match choice:
             case "send":
+                self._wants_end = True
                 self._desk.edit_and_send(message.id, editor.text)
             case "go_on":
-                self._desk.begin_reply(message.id, editor.text)
+                self._begin_reply(message.id, editor.text)
             case _ if editor.text != message.content:
                 self._desk.edit_message(
                     message.id, editor.text, keep_following=editor.keeps_following
@@ -161,8 +181,12 @@ class MessageActs(QObject):
         text = message.content if is_reply else ""
         task = Task("begin", "The reply begins with", BEGIN, text, is_below=not is_reply)
         self.editing.open(
-            message.id, task, lambda _, done: self._desk.begin_reply(message.id, done.text)
+            message.id, task, lambda _, done: self._begin_reply(message.id, done.text)
         )
+
+    def _begin_reply(self, message_id: str, text: str) -> None:
+        self._wants_end = True
+        self._desk.begin_reply(message_id, text)
 
     def insert(self, message_id: str, *, is_above: bool) -> None:
         messages = self._desk.messages
@@ -259,6 +283,9 @@ class MessageActs(QObject):
         self.leave_comparison()
 
     def _on_path_changed(self, event: PathChanged) -> None:
+        wants_end, self._wants_end = self._wants_end, False
+        if wants_end:  # what is written now is what the user waits for
+            self._chat.transcript.scroll_to_end()
         wanted, self._wanted_id = self._wanted_id, ""
         if wanted and any(message.id == wanted for message in event.messages):
             self._chat.transcript.show_message(wanted)
@@ -272,6 +299,10 @@ class MessageActs(QObject):
 
     def _has_messages(self) -> bool:
         return bool(self._desk.messages)
+
+    def _may_change_current(self) -> bool:
+        current, rows = self._chat.transcript.keyboard.current, self._chat.transcript.rows
+        return self._may_change() and current is not None and current < len(rows)
 
     def _may_change(self) -> bool:
         return self._has_messages() and not self._desk.is_generating

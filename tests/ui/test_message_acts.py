@@ -141,6 +141,19 @@ def test_a_message_is_inserted_with_the_role_that_lies_near(
     assert desk.called("insert_message") == [(after, role, "New")]
 
 
+def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
+    many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(1, 12))
+    desk.messages = many
+    bridge.path_changed.emit(PathChanged("c1", many))
+    transcript = window.chat.transcript
+    transcript.show_message("m3")
+    window.message_acts.do("edit", "m3")
+    editor(window).buttons[0].click()
+    assert not transcript.is_at_end
+    bridge.path_changed.emit(PathChanged("c1", many[:9]))
+    assert transcript.is_at_end
+
+
 # --- plain acts and their keys ------------------------------------------------------------------
 
 
@@ -199,6 +212,18 @@ def test_while_a_reply_grows_the_keys_do_nothing(window: MainWindow, desk: FakeD
     assert window.message_acts.editing.editor is None
     assert not desk.called("retry")
     assert not desk.called("continue_reply")
+
+
+def test_what_changes_one_message_is_never_done_to_another(window: MainWindow, desk: FakeDesk):
+    registry = window.action_registry
+    registry.run("delete_message")
+    assert desk.called("trash_message") == []
+    transcript = window.chat.transcript
+    transcript.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(transcript, Qt.Key.Key_Home)
+    window.chat.composer.focus()
+    registry.run("delete_message")
+    assert desk.called("trash_message") == [("m1",)]
 
 
 def test_every_act_is_in_the_registry_with_a_key(window: MainWindow):

@@ -98,6 +98,24 @@ def test_the_very_first_message_can_be_edited_and_sent(room):
     assert room.desk.messages[0].sibling_count == 2
 
 
+def test_attachments_stand_with_both_versions_and_with_copies(make_room):
+    room = make_room(FOUR).start_ready()
+    room.desk.attach_text("a long table " * 300)
+    room.until(lambda: room.desk.attachments)
+    room.ask("One?")
+    old = room.desk.messages
+    room.desk.edit_message(old[0].id, "Uno?")
+    wait_for_texts(room, "Uno?", "First answer.")
+    (kept,) = room.stored()[0].attachments
+    assert kept.text == old[0].attachments[0].text
+    room.desk.show_version(room.desk.messages[0].id, -1)
+    wait_for_texts(room, "One?", "First answer.")
+    assert len(room.stored()[0].attachments) == 1
+    room.desk.branch_off(old[1].id)
+    room.until(lambda: room.desk.conversation.copied_from == old[1].id)
+    assert room.stored()[0].attachments[0].text == kept.text
+
+
 def test_an_empty_edit_is_refused_in_words(room):
     room.desk.edit_message(room.desk.messages[1].id, " \n")
     assert room.of(events.Noticed)[-1].sentence == EMPTY_SENTENCE

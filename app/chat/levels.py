@@ -81,7 +81,8 @@ class Levels:
             self._set_app(name, getattr(Settings(), name))
             return
         values = self.own(level)
-        if values.pop(name, None) is not None:
+        if name in values:
+            del values[name]  # which may be None: a seed that is drawn anew
             self.put(level, values)
 
     def put(self, level: str, values: Mapping[str, Any], **fields: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,3 +138,27 @@ def test_weights_that_are_not_known_take_no_settings(make_room: Any) -> None:
     room.desk.set_at_level("weights", "top_k", 3)
     assert "Load weights" in room.of(Noticed)[-1].sentence
     assert room.desk.resolved_settings().settings.top_k == Settings().top_k
+
+
+def test_fresh_seed_over_a_fixed_one_can_be_taken_back(make_room: Any) -> None:
+    room = make_room().start_ready()
+    room.desk.set_setting("seed", 5)
+    room.desk.set_at_level("chat", "seed", None)
+    assert room.desk.resolved_settings().settings.seed is None
+    room.desk.reset_at_level("chat", "seed")
+    assert room.desk.resolved_settings().settings.seed == 5
+
+
+def test_settings_of_a_temporary_chat_count_and_are_never_written(
+    make_room: Any, data_dir: Path
+) -> None:
+    room = make_room().start_ready()
+    room.desk.open_temporary()
+    room.desk.set_at_level("chat", "system_prompt", "Known to nobody else")
+    room.desk.set_at_level("chat", "max_tokens", 3)
+    assert room.desk.resolved_settings().settings.max_tokens == 3
+    assert room.desk.is_temporary
+    room.ask("Hello")
+    room.close()
+    written = b"".join(path.read_bytes() for path in data_dir.rglob("*") if path.is_file())
+    assert b"Known to nobody else" not in written

@@ -42,6 +42,13 @@ REST: Final = (
     "ui.columns",
     "ui.following",
     "ui.place",
+    "ui.composing",
+    "ui.exchange_acts",
+    "ui.message_acts",
+    "ui.sidebar_acts",
+    "ui.template_banner",
+    "ui.temporary",
+    "ui.text_mode_following",
     "ui.window_actions",
 )
 """What the window is made of besides its frame; imported once that is painted."""
@@ -129,9 +136,10 @@ def build(argv: list[str]) -> App:
 
     drop_import_hook()
 
-    from ui.theme import Theme
+    from ui.theme import STYLE, Theme
     from ui.window import MainWindow
 
+    QApplication.setStyle(STYLE)  # before there is one, or Qt makes its own first
     application = QApplication.instance() or QApplication(["cutaway"])
     assert isinstance(application, QApplication)
     application.setApplicationName("Cutaway")
@@ -175,7 +183,6 @@ class Options(argparse.Namespace):
 
 def parse(argv: list[str]) -> Options:
     """The arguments, with defaults filled in. Bad ones end the program with a sentence."""
-    from app.chat.folder import default_data_dir
     from app.paths import is_file, typed_path
 
     parser = OneSentenceParser(
@@ -187,7 +194,6 @@ def parse(argv: list[str]) -> Options:
     parser.add_argument(
         "--data-dir",
         type=folder_argument,
-        default=default_data_dir(),
         metavar="DIR",
         help="where everything is kept",
     )
@@ -198,6 +204,12 @@ def parse(argv: list[str]) -> Options:
     )
     parser.add_argument("--quit-after", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
     options = parser.parse_args(argv, namespace=Options())
+    chosen: Path | None = options.data_dir
+    if chosen is None:
+        # Only now: platformdirs costs a tenth of the way to the first paint.
+        from app.chat.folder import default_data_dir
+
+        options.data_dir = default_data_dir()
     for name in ("gguf", "scripted"):
         path = getattr(options, name)
         if path is None:

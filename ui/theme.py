@@ -18,6 +18,8 @@ from PySide6.QtWidgets import QApplication
 from ui import fonts
 from ui.theme_sheet import stylesheet
 
+STYLE = "Fusion"
+"""Of Qt's own styles the one that looks the same everywhere."""
 MODES = ("system", "light", "dark")
 MOTIONS = (
     Qt.UIEffect.UI_AnimateMenu,
@@ -257,7 +259,8 @@ class Theme(QObject):
 
     def apply_to(self, app: QApplication) -> None:
         """Dress the whole program, now and after every change."""
-        app.setStyle("Fusion")
+        if app.style().name() != STYLE.lower():
+            app.setStyle(STYLE)
         # Nothing of ours moves by itself, and Qt's own shall not where somebody asked for rest.
         for effect in MOTIONS:
             app.setEffectEnabled(effect, False)

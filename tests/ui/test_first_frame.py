@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -50,10 +51,9 @@ def place(window: MainWindow) -> QRect:
 
 def wait_for_place(qtbot: QtBot, window: MainWindow, before: QRect) -> None:
     """The layouts come to rest with the next events."""
-    try:
+    with contextlib.suppress(qtbot.TimeoutError):
         qtbot.waitUntil(lambda: place(window) == before, timeout=2000)
-    except TimeoutError:
-        assert place(window) == before
+    assert place(window) == before
 
 
 def test_keys_are_taken_before_there_is_a_desk(frame, desk, bridge):

@@ -1,0 +1,105 @@
+"""The GUI rows of the speed budget, each measured in processes of its own.
+
+    python tests/bench/gui_rows.py
+
+prints them with the machine's load. On a machine that others use too, wall times mean little:
+what is compared are times on the processor, and of several runs the least.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from bench.gui_chats import make_chat, technical_reply  # noqa: E402
+
+LONG = 10_000
+PATIENCE_S = 400
+RUNS = 3
+
+
+def measure(row: str, *arguments: str | Path) -> dict[str, Any]:
+    """One run of one row in a fresh process."""
+    command = [sys.executable, str(HERE / "gui_child.py"), row, *map(str, arguments)]
+    environment = {**os.environ}
+    environment.setdefault("QT_QPA_PLATFORM", "offscreen")
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{row} ended with {done.returncode}: {done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def least(runs: list[dict[str, Any]], name: str) -> float:
+    return min(float(run[name]) for run in runs)
+
+
+def start_ratios(folder: Path, runs: int = RUNS) -> dict[str, float]:
+    """Frame painted and last chat readable, each against an empty window, by processor time.
+    The two are measured in turns, so that both meet the same machine."""
+    make_chat(folder, 200)
+    measure("start", folder)  # compiles what is not compiled yet
+    empties, starts = [], []
+    for _ in range(runs):
+        empties.append(measure("empty"))
+        starts.append(measure("start", folder))
+    empty = least(empties, "cpu_ms")
+    return {
+        "empty_cpu_ms": empty,
+        "frame": least(starts, "frame_cpu_ms") / empty,
+        "readable": least(starts, "readable_cpu_ms") / empty,
+    }
+
+
+def opening(folder: Path, runs: int = RUNS) -> dict[str, float]:
+    """Opening a chat of 10,000 messages out of a short one."""
+    long_id = make_chat(folder, LONG, "long")
+    make_chat(folder, 20, "short")  # the last one is opened at the start
+    found = [measure("opening", folder, long_id) for _ in range(runs)]
+    names = ("wall_ms", "cpu_ms", "gui_cpu_ms", "longest_gap_ms", "longest_cpu_ms")
+    return {name: least(found, name) for name in (*names, "n_first", "n_messages", "whole_ms")}
+
+
+def streaming(folder: Path, n_bytes: int, token_ms: float, runs: int = 1) -> dict[str, Any]:
+    """A long reply with code, tables and mathematics in a chat of 10,000 messages."""
+    make_chat(folder, LONG, n_ctx=262_144)
+    script = folder / "stream.json"
+    reply = {"text": technical_reply(n_bytes), "ms": token_ms}
+    script.write_text(json.dumps({"load": {"ms": 5}, "loop": True, "replies": [reply]}))
+    empty = measure("empty")
+    found = min(
+        (measure("stream", folder, script) for _ in range(runs)), key=lambda r: r["longest_gap_ms"]
+    )
+    found["above_empty_mb"] = (found["rss_bytes"] - empty["rss_bytes"]) / 2**20
+    return found
+
+
+def main() -> None:
+    print("load:", os.getloadavg(), "cores:", os.cpu_count())
+    with tempfile.TemporaryDirectory() as folder:
+        print("start:", start_ratios(Path(folder) / "start", runs=5))
+        print("opening:", opening(Path(folder) / "opening"))
+        print("streaming:", streaming(Path(folder) / "streaming", 60_000, token_ms=5))
+    print("load:", os.getloadavg())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The GUI rows of the speed budget (design §8), with the scripted engine.
+
+What is compared are times on the processor, the least of several runs: another program on the
+machine stretches wall time without limit. The bounds are the product's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.gui_rows import LONG, opening, start_ratios, streaming
+
+
+def test_frame_is_painted_soon_after_an_empty_window_would_be(tmp_path: Path) -> None:
+    found = start_ratios(tmp_path / "data", runs=4)
+    print(found)
+    assert found["frame"] <= 1.5
+
+
+def test_ten_thousand_messages_are_readable_at_once(tmp_path: Path) -> None:
+    found = opening(tmp_path / "data")
+    print(found)
+    assert found["n_messages"] == LONG
+    assert found["n_first"] < LONG / 10
+    assert found["cpu_ms"] < 150
+    assert found["longest_cpu_ms"] < 50
+
+
+@pytest.mark.soak
+def test_long_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
+    found = streaming(tmp_path / "data", 60_000, token_ms=5)
+    print(found)
+    assert found["bytes"] == 60_000
+    assert found["repaints_per_s"] >= 10
+    assert found["longest_cpu_ms"] < 50
+
+
+def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
+    found = streaming(tmp_path / "data", 6_000, token_ms=5)
+    print(found)
+    assert found["bytes"] == 6_000
+    assert found["longest_cpu_ms"] < 50
+    assert found["above_empty_mb"] < 120

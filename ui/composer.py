@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -20,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.elided import ElidedLabel
 from ui.message_edit import (
     LONG_PASTE as LONG_PASTE,
     MessageEdit as MessageEdit,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 SEND_KEYS = ("enter", "ctrl_enter")
 MAX_WIDTH = 720
 ATTACH_KEY = "Ctrl+Shift+A"
+ROW_PX = 32
+"""As high as an icon's button, which comes after the first paint: nothing moves then."""
 
 
 class Composer(QWidget):
@@ -212,9 +216,9 @@ class Composer(QWidget):
 
     def _build(self) -> None:
         self._edit = MessageEdit()
-        self._hint = _small("composer_hint")
-        self._hint.setWordWrap(True)
-        self._count = _small("composer_count")
+        self._hint = Hint("composer_hint")
+        self._hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._count = Hint("composer_count")
         self._send_button = _button("Send", "send_button", "primary")
         self._queue_button = _button("Queue", "queue_button", "plain")
         self._queue_button.setToolTip("Send it when the reply has ended (Enter)")
@@ -262,10 +266,14 @@ class Composer(QWidget):
         self._inside.setContentsMargins(theme.px(16), theme.px(12), theme.px(12), theme.px(12))
         self._inside.setSpacing(theme.px(8))
         self._row.setSpacing(theme.px(8))
+        for button in (self._send_button, self._stop_button):
+            button.setMinimumHeight(theme.px(32))  # as high as what comes beside it later
         self._column.setMaximumWidth(theme.px(MAX_WIDTH))
         self._edit.setFont(theme.font_reply())
         for label in (self._hint, self._count):
             label.setFont(theme.font_small())
+        for button in (self._send_button, self._stop_button, self._queue_button):
+            button.setMinimumHeight(theme.px(ROW_PX))
         small = theme.font_text().pixelSize()
         # A chat that is not kept has a frame of dashes: seen without reading, in any colours.
         line = f"2px dashed {c.accent}" if self._is_temporary else f"1px solid {c.line}"
@@ -332,7 +340,9 @@ class Composer(QWidget):
         self._stop_button.setVisible(self._is_generating)
         self._queue_button.setVisible(self._is_generating and can_send)
         self._send_button.setEnabled(can_send)
-        self._hint.setText(self._hint_text(can_send))
+        # Why nothing can be sent is read whole; the keys give way where there is no room.
+        self._hint.setWordWrap(self._reason is not None and not self._is_generating)
+        self._hint.set_text(self._hint_text(can_send))
         self._show_count()
         if has_focus and not any(b.hasFocus() and b.isVisible() for b in buttons):
             self._edit.setFocus()
@@ -355,23 +365,38 @@ class Composer(QWidget):
             return
         left = size - used
         words = f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens too many"
-        self._count.setText(words)
         cut = (
             f"; {n_cut:,} older message{'s are' if n_cut > 1 else ' is'} left out" if n_cut else ""
         )
-        self._count.setToolTip(
+        self._count.tip = (
             f"The prompt will have {used:,} of the {size:,} tokens of the context window{cut}"
         )
+        self._count.set_text(words)
         if self._count.property("over") != (left < 0):
             self._count.setProperty("over", left < 0)
             self._count.style().polish(self._count)
 
 
-def _small(name: str) -> QLabel:
-    label = QLabel()
-    label.setObjectName(name)
-    label.setProperty("kind", "small")
-    return label
+class Hint(ElidedLabel):
+    """Small words in the card: in one line, or wrapped where they must be read whole."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.tip = ""
+        self.setObjectName(name)
+        self.setProperty("kind", "small")
+
+    def _hint(self) -> None:
+        if self.tip:
+            self.setToolTip(self.tip)
+        else:
+            super()._hint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.wordWrap():
+            QLabel.paintEvent(self, event)
+        else:
+            super().paintEvent(event)
 
 
 def _button(text: str, name: str, kind: str) -> QPushButton:

@@ -20,7 +20,8 @@ from ui.markdown.styles import Recent
 
 MAX_CHARS = 2000
 MAX_KEPT = 600
-DEADLINE_MS = 8000
+START_MS, DEADLINE_MS = 25_000, 8000
+"""How long the first answer of a child may take, and each other one."""
 IDLE_MS = 30_000
 GATHER_MS = 40
 
@@ -82,6 +83,7 @@ class Formulas(QObject):
         self._process: QProcess | None = None
         self._unread = b""
         self._is_closed = False
+        self._deadline_ms = DEADLINE_MS
         self._deadline = self._timer(DEADLINE_MS, self._on_too_late)
         self._idle = self._timer(IDLE_MS, self._end)
         self._gather = self._timer(GATHER_MS, self.arrived.emit)
@@ -131,9 +133,10 @@ class Formulas(QObject):
     def _ask(self, number: int, key: Key) -> None:
         request = {"id": number, "tex": key[0], "is_display": key[1]}
         self._idle.stop()
+        is_new = self._process is None
         process = self._running()
         if not self._deadline.isActive():
-            self._deadline.start()
+            self._deadline.start(START_MS if is_new else self._deadline_ms)
         if process.state() is QProcess.ProcessState.NotRunning:
             return
         process.write(json.dumps(request).encode() + b"\n")
@@ -160,7 +163,7 @@ class Formulas(QObject):
         for line in lines:
             self._take(line)
         if self._waiting:
-            self._deadline.start()
+            self._deadline.start(self._deadline_ms)
         else:
             self._deadline.stop()
             self._idle.start()

@@ -118,7 +118,7 @@ def test_a_formula_that_has_no_picture_does_not_stop_the_others(
 
 def test_a_formula_that_takes_too_long_is_given_up(qtbot, formulas: Formulas) -> None:
     made(qtbot, formulas, "x")
-    formulas._deadline.setInterval(300)
+    formulas._deadline_ms = 300
     made(qtbot, formulas, "hang", "y")
     assert formulas.is_known("hang", is_display=False)
     assert formulas.find("hang", is_display=False) is None

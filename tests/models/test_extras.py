@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from store_records import a_conversation, a_message, next_time
 
+from models import extras
+from models.connecting import close, connect_in_memory
 from models.errors import NotFoundError, RefusedError
+from models.migrations.migrating import create_tables
 from models.records import Attachment, Folder, Preset
+from models.salvage import salvage
 from models.store import Store
 
 
@@ -144,3 +148,30 @@ def test_what_a_conversation_and_weights_set_otherwise(store: Store) -> None:
     chat = a_conversation(settings={"temperature": 0.3}, copied_from="some-message")
     assert store.create_conversation(chat).result() == chat
     assert store.update_conversation(chat.id, settings={}).result().settings == {}
+
+
+def test_they_are_read_out_of_a_damaged_database_too(open_store: Any, database: Path) -> None:
+    """An attachment whose message is lost goes with it; the draft's stays."""
+    store = open_store()
+    chat = a_conversation(folder_id="folder")
+    store.create_conversation(chat)
+    store.create_folder(a_folder("folder"))
+    time = next_time()
+    store.create_preset(Preset("preset", "Precise", time, time, {"seed": 1}))
+    message = store.append_message(a_message(chat)).result()
+    store.create_attachment(an_attachment(chat.id, "draft"))
+    store.create_attachment(an_attachment(chat.id, "lost", message_id=message.id)).result()
+    store.close()
+    with closing(sqlite3.connect(database)) as raw:
+        raw.execute("UPDATE attachment SET message_row_id = 99 WHERE id = 'lost'")
+        raw.commit()
+    target = connect_in_memory()
+    with target.begin():
+        target.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        create_tables(target)
+    salvage(database, target, None)
+    with target.begin():
+        assert [f.name for f in extras.list_folders(target)] == ["Folder"]
+        assert [p.value for p in extras.list_presets(target)] == [{"seed": 1}]
+        assert [a.id for a in extras.list_attachments(target, chat.id)] == ["draft"]
+    close(target)

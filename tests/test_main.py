@@ -29,6 +29,7 @@ FIRST = {
     "app.chat.folder",
     "app.paths",
     "ui.composer",
+    "ui.elided",
     "ui.first_frame",
     "ui.fonts",
     "ui.life",

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QObject, Qt
-from PySide6.QtGui import QAction, QKeySequence, QShortcut
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtCore import QEvent, QKeyCombination, QObject, Qt
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
+from shiboken6 import isValid
 
 
 def always() -> bool:
@@ -46,7 +47,9 @@ class Action:
 class Actions(QObject):
     """Every action of a window, in the order in which they were added.
 
-    The keys of an action are heard in the whole window, or in `scope` and what it holds.
+    The keys of an action are heard in the whole window, or in `scope` and what it holds. A text
+    field that has a meaning of its own for a key of the window (on X11 Ctrl+K deletes to the
+    end of the line, Ctrl+E goes there) gives way.
     """
 
     def __init__(self, window: QWidget) -> None:
@@ -54,7 +57,12 @@ class Actions(QObject):
         self._window = window
         self._actions: dict[str, Action] = {}
         self._shortcuts: dict[str, QShortcut] = {}
+        self._names: dict[QKeyCombination, str] = {}
+        self._in_focus: QWidget | None = None
         self.collisions: list[str] = []
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._on_focus_changed)
 
     def __iter__(self) -> Iterator[Action]:
         return iter(tuple(self._actions.values()))
@@ -75,6 +83,8 @@ class Actions(QObject):
         self._actions[action.name] = action
         if action.binds and action.keys:
             self._shortcuts[action.name] = self._bound(action, scope)
+            if scope is None:
+                self._names |= {combination(key): action.name for key in action.keys}
 
     def run(self, name: str) -> None:
         """Do it, if it can be done now."""
@@ -114,6 +124,24 @@ class Actions(QObject):
         shortcut.activated.connect(lambda name=action.name: self.run(name))
         return shortcut
 
+    def _on_focus_changed(self, _former: QWidget | None, focus: QWidget | None) -> None:
+        """Only the widget in focus is asked whether it wants a key for itself."""
+        if self._in_focus is not None and isValid(self._in_focus):
+            self._in_focus.removeEventFilter(self)
+        self._in_focus = focus if focus is not None and focus.window() is self._window else None
+        if self._in_focus is not None:
+            self._in_focus.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
+            return False
+        held = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        name = self._names.get(QKeyCombination(held, Qt.Key(event.key())))
+        if name is None or not self._shortcuts[name].isEnabled():
+            return False
+        event.ignore()
+        return True
+
     def _with_free_keys(self, action: Action) -> Action:
         """Two actions on one key would both be deaf: Qt calls that ambiguous."""
         given = {
@@ -133,3 +161,8 @@ class Actions(QObject):
 def native(sequence: str) -> str:
     """A key as the platform's menus write it."""
     return QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
+
+
+def combination(sequence: str) -> QKeyCombination:
+    """The one press that a key of an action is."""
+    return QKeySequence(sequence)[0]  # type: ignore[index, no-any-return]

@@ -40,7 +40,7 @@ class TemporaryChat(QObject):
             Action(
                 "end_temporary_chat",
                 "End the temporary chat",
-                "",
+                "Ctrl+Shift+K",
                 self.end,
                 lambda: self._desk.is_temporary or self._desk.has_temporary,
             )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.actions import Action, Actions
@@ -77,6 +77,25 @@ def test_key_that_is_not_heard_is_left_to_the_widget_in_focus(
     actions.hear("stop", True)
     QTest.keyClick(widget, Qt.Key.Key_Escape)
     assert (widget.heard, done) == ([Qt.Key.Key_Escape], ["stop"])
+
+
+def test_text_field_gives_way_to_the_windows_keys_and_keeps_its_own(
+    actions: Actions, window: QWidget, qtbot: QtBot
+) -> None:
+    """Ctrl+Right and Ctrl+Left are a text field's own; the window wants one of them."""
+    done: list[str] = []
+    actions.add(Action("next", "Next", "Ctrl+Right", lambda: done.append("next")))
+    field = QPlainTextEdit("one two", window)
+    field.show()
+    field.setFocus()
+    QTest.keyClick(field, Qt.Key.Key_Right, CONTROL)
+    assert (done, field.textCursor().position()) == (["next"], 0)
+    field.moveCursor(QTextCursor.MoveOperation.End)
+    QTest.keyClick(field, Qt.Key.Key_Left, CONTROL)
+    assert field.textCursor().position() == 4
+    actions.hear("next", False)
+    QTest.keyClick(field, Qt.Key.Key_Right, CONTROL)
+    assert field.textCursor().position() == 7
 
 
 def test_scope_is_the_only_place_where_the_key_works(actions: Actions, window: QWidget) -> None:

@@ -34,8 +34,8 @@ def test_each_kind_of_question_is_asked_in_the_window_and_finds_its_rows(
 
 
 def test_the_percentile_is_that_of_all_samples() -> None:
-    samples = [(float(number), number) for number in range(1, 101)]
-    assert figures(samples) == (50.5, 96.0, 100.0, 100)
+    samples = [(float(n), n / 2, n) for n in range(1, 101)]
+    assert figures(samples) == (50.5, 96.0, 100.0, 48.0, 100)
 
 
 @pytest.mark.soak

@@ -12,6 +12,7 @@ import pytest
 from bench.gui_rows import LONG, opening, start_ratios, streaming
 
 
+@pytest.mark.soak
 def test_frame_is_painted_soon_after_an_empty_window_would_be(tmp_path: Path) -> None:
     found = start_ratios(tmp_path / "data", runs=4)
     print(found)
@@ -41,4 +42,10 @@ def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
     print(found)
     assert found["bytes"] == 6_000
     assert found["longest_cpu_ms"] < 50
+
+
+@pytest.mark.soak
+def test_memory_with_a_long_chat_and_a_streamed_reply(tmp_path: Path) -> None:
+    found = streaming(tmp_path / "data", 6_000, token_ms=1)
+    print(found)
     assert found["above_empty_mb"] < 120

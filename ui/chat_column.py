@@ -80,9 +80,11 @@ class ChatColumn(QWidget):
         px = self._theme.px
         side = max(px(SIDE_PX), (self.width() - px(COLUMN_PX)) // 2)
         self.banners.setContentsMargins(side, px(4), side, px(8))
-        self.composer.setContentsMargins(side, px(8), side, px(4))
+        is_short = self.height() < px(STATUS_FROM_PX)
+        self.header.set_tight(is_short)
+        self.composer.setContentsMargins(side, px(4 if is_short else 8), side, px(4))
         self.status.setContentsMargins(side, px(4), side, px(12))
-        self.status.setVisible(self.height() >= px(STATUS_FROM_PX))
+        self.status.setVisible(not is_short)
 
     def open_find(self) -> None:
         """Find in the open chat. The bar is built at first use."""

@@ -45,6 +45,7 @@ class Header(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._list_weights = list_weights
+        self._is_tight = False
         self._state = EngineStateChanged("stopped")
         self._fraction = 0.0
         self.setAccessibleName("Chat title and weights")
@@ -116,9 +117,16 @@ class Header(QWidget):
         self._theme.changed.connect(self._fit)
         self._fit()
 
+    def set_tight(self, is_tight: bool) -> None:
+        """Where height is short there is less space around."""
+        if is_tight != self._is_tight:
+            self._is_tight = is_tight
+            self._fit()
+
     def _fit(self) -> None:
         px = self._theme.px
-        self._row.setContentsMargins(px(24), px(14), px(24), px(10))
+        above, below = (px(4), px(2)) if self._is_tight else (px(14), px(10))
+        self._row.setContentsMargins(px(24), above, px(24), below)
         self._row.setSpacing(px(8))
         self.title.setMinimumHeight(px(32))
         self.weights_button.setFixedHeight(px(30))

@@ -55,6 +55,21 @@ def test_a_message_is_sent_streamed_and_kept(open_window):
     assert person.window.windowTitle().startswith("What is the capital of France?")
 
 
+def test_a_reply_can_be_read_at_300_percent_in_the_smallest_window(open_window):
+    person = open_window(QUICK)
+    person.wait_ready()
+    person.window.resize(900, 600)
+    person.send("What is the capital of France?")
+    person.wait_ended()
+    person.app.desk.set_setting("zoom_percent", 300)
+    person.wait(lambda: person.app.desk.settings.zoom_percent == 300)
+    transcript = person.window.chat.transcript
+    person.wait(lambda: transcript.viewport().height() >= 190)
+    last = len(transcript.rows) - 1
+    top = transcript.rows.top(last) + transcript.top_space
+    person.wait(lambda: transcript.is_at_end and transcript.verticalScrollBar().value() <= top)
+
+
 def test_send_becomes_stop_and_stop_keeps_the_text(open_window):
     person = open_window(SLOW)
     person.wait_ready()

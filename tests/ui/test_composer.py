@@ -242,6 +242,27 @@ def test_the_cost_of_the_prompt_is_shown(composer: Composer) -> None:
     assert not count.isVisible()
 
 
+def test_keys_and_cost_stay_in_one_line_where_there_is_little_room(composer: Composer) -> None:
+    composer.set_context(1234, 4096)
+    composer.resize(330, 200)
+    QApplication.processEvents()
+    hint = composer.findChild(QLabel, "composer_hint")
+    count = composer.findChild(QLabel, "composer_count")
+    assert count.width() >= count.fontMetrics().horizontalAdvance("1,234 tokens")
+    assert not hint.geometry().intersects(count.geometry())
+    needed = composer.heightForWidth(330) if composer.hasHeightForWidth() else 0
+    assert needed <= composer.sizeHint().height()
+    assert "of the 4,096 tokens" in count.toolTip()
+
+
+def test_why_nothing_can_be_sent_is_wrapped_and_read_whole(composer: Composer) -> None:
+    composer.set_enabled_reason("Choose a GGUF file first. " * 3)
+    composer.resize(330, 300)
+    QApplication.processEvents()
+    hint = composer.findChild(QLabel, "composer_hint")
+    assert hint.height() >= hint.heightForWidth(hint.width())
+
+
 def test_a_chat_that_is_not_kept_says_so_in_the_field(composer: Composer) -> None:
     composer.set_temporary(True)
     assert "not kept" in edit_of(composer).placeholderText()

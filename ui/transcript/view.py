@@ -40,7 +40,7 @@ from ui.transcript import access
 from ui.transcript.anchor import Anchor
 from ui.transcript.coloring import Coloring
 from ui.transcript.finding import Finder
-from ui.transcript.item import Look
+from ui.transcript.item import GAP_BELOW, Look
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.news import NewsButton
 from ui.transcript.offers import COPY, Offer, offers
@@ -53,6 +53,7 @@ from ui.transcript.sliding import Sliding
 SIDE_PX = 24
 TOP_PX = 24
 BOTTOM_PX = 8
+LOW_PX = 120
 FRAME_MS = 33
 COST_FACTOR = 8
 """A repaint is followed by a pause this many times as long: an eighth of one core at most."""
@@ -398,7 +399,10 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().update()
 
     def _total(self) -> float:
-        return self.rows.total + self.top_space + self._theme.px(BOTTOM_PX)
+        # In a low view (a high zoom) the newest words matter more than the space below them.
+        is_low = self.viewport().height() < self._theme.px(LOW_PX)
+        below = self._theme.px(BOTTOM_PX - GAP_BELOW if is_low else BOTTOM_PX)
+        return self.rows.total + self.top_space + below
 
     def _wanted_top(self, height: int) -> float:
         most = max(0.0, self._total() - height)

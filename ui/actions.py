@@ -63,6 +63,7 @@ class Actions(QObject):
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._on_focus_changed)
+        self._on_focus_changed(None, application.focusWidget())
 
     def __iter__(self) -> Iterator[Action]:
         return iter(tuple(self._actions.values()))

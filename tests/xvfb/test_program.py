@@ -49,6 +49,13 @@ class Outside:
                 return [Row(*row) for row in rows]
         return []
 
+    def setting(self, name: str) -> object:
+        for path in self._data_dir.glob("db/*.sqlite3"):
+            with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base:
+                row = base.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+                return json.loads(row[0]) if row else None
+        return None
+
     def reply(self, state: str, holds: str = "") -> Row | None:
         """The last message, if it is a reply in this state that holds this text."""
         last = self.messages()[-1:]
@@ -118,6 +125,21 @@ def test_shift_enter_breaks_the_line_and_sends_nothing(start, outside):
     program.key("Return")
     wait_for("the reply", lambda: outside.reply("complete"))
     assert outside.messages()[0].content == "one\ntwo"
+    close(program, window)
+
+
+def test_the_palettes_key_is_the_windows_and_not_the_text_fields(start, outside):
+    """On X11 Ctrl+K in a text field deletes to the end of the line."""
+    program = start(SHORT_REPLY)
+    window = ask(program, "Are you there?")
+    wait_for("the reply", lambda: outside.reply("complete"))
+    program.type("kept as typed")
+    program.key("Home", "ctrl+k")
+    program.type("larger")
+    program.key("Return", "Return")
+    wait_for("the next reply", lambda: len(outside.messages()) == 4)
+    assert outside.messages()[2].content == "kept as typed"
+    wait_for("the zoom", lambda: outside.setting("zoom_percent") == 110)
     close(program, window)
 
 

@@ -152,3 +152,14 @@ def test_a_window_that_only_reads_has_none(make_room, is_read_only):
     room = make_room(SCRIPT, read_only=is_read_only).start_ready()
     room.desk.open_temporary()
     assert not room.desk.is_temporary
+
+
+def test_it_is_not_branched_into_a_chat_that_is_kept(make_room, data_dir):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    reply = room.ask(SECRET)
+    room.desk.branch_off(reply.id)
+    assert "not branched" in room.of(events.Noticed)[-1].sentence
+    assert room.desk.conversations == ()
+    assert room.desk.is_temporary
+    assert on_disk(data_dir, SECRET) == []

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,13 +67,15 @@ class Watched:
     """The window on the big database, and the way to measure one search in it."""
 
     def __init__(self, data_dir: Path) -> None:
-        from PySide6.QtCore import QEvent, QObject
+        from PySide6.QtCore import QEvent, QObject, QTimer
 
         import main
 
         script = data_dir / "script.json"
         script.write_text('{"loop": true, "replies": [{"text": "Yes."}]}')
         self.app = main.build(["--data-dir", str(data_dir), "--offline", "--scripted", str(script)])
+        self._heart = QTimer()
+        self._heart.start(10)  # what is waited for may be a time
         self.window = self.app.window
         self.window.resize(*SIZE)
         self.desk = self.app.desk
@@ -102,10 +104,14 @@ class Watched:
         if self._answered == self.sidebar.search_field.text():
             self._painted_at = self._painted_at or -1.0
 
-    def wait(self, condition: object) -> None:
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """As the program waits: asleep until something happens. A loop that asks again and again
+        would hold the interpreter that the database thread needs."""
+        from PySide6.QtCore import QEventLoop
+
         ends_at = time.monotonic() + LONGEST_S
-        while not condition():  # type: ignore[operator]
-            self.app.application.processEvents()
+        while not condition():
+            self.app.application.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
             if time.monotonic() > ends_at:
                 raise SystemExit("The window did not answer in time. Is the machine busy?")
 

@@ -159,8 +159,9 @@ def test_real_weights_say_the_same_again(
         gguf=starter_gguf,
     )
     room.desk.set_setting("n_threads", 1)
-    for name, value in (("temperature", 1.0), ("max_tokens", 12), ("repeatable", True)):
+    for name, value in (("temperature", 1.0), ("max_tokens", 12), ("min_tokens", 12)):
         room.desk.set_setting(name, value)
+    room.desk.set_setting("repeatable", True)
     room.start_ready()
     first = room.ask("Write one sentence about rain.")
     second = run_again(room, first)

@@ -52,7 +52,7 @@ from app.chat.surroundings import Emit, Post, Surroundings
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
 from app.chat.tree import Tree
-from app.chat.writing_door import NO_COPY_SENTENCE, WritingDoor
+from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
     Device,
     Failed,
@@ -441,9 +441,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
 
     def branch_off(self, message_id: str) -> None:
         """A new chat with a copy of this one down to that message; it is opened."""
-        if self.is_temporary:
-            self._around.emit(Noticed("warning", NO_COPY_SENTENCE))
-        elif self._may_write():
+        if self._may_write():
             self._tree.branch_off(message_id)
 
     def go_to_message(self, message_id: str) -> None:

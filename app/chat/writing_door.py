@@ -6,7 +6,6 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from app.chat.attachments import Attachments
 from app.chat.counting import ContextMeter
@@ -17,10 +16,6 @@ from app.chat.shelf import Shelf
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
 from models.records import Attachment
-
-NO_COPY_SENTENCE: Final = (
-    "A temporary chat is not branched: nothing of it may be written. Copy the texts to keep."
-)
 
 
 class WritingDoor:

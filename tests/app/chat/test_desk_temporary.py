@@ -159,7 +159,7 @@ def test_it_is_not_branched_into_a_chat_that_is_kept(make_room, data_dir):
     room.desk.open_temporary()
     reply = room.ask(SECRET)
     room.desk.branch_off(reply.id)
-    assert "not branched" in room.of(events.Noticed)[-1].sentence
+    assert "cannot become a chat of its own" in room.of(events.Noticed)[-1].sentence
     assert room.desk.conversations == ()
     assert room.desk.is_temporary
     assert on_disk(data_dir, SECRET) == []

@@ -14,9 +14,11 @@ from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
 from models.errors import SupersededError
 from models.records import Message, SearchPage
-from models.search_query import parse
+from models.search_query import parse, with_filter
 
-PAGE: Final = 40
+__all__ = ["PAGE", "Searching", "with_filter"]
+
+PAGE: Final = 30
 
 
 class Searching:

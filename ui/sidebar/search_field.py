@@ -9,8 +9,8 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
+from app.chat.searching import with_filter
 from models.records import Folder
-from models.search_query import with_filter
 from ui.icon_button import IconButton
 from ui.keys import with_key
 from ui.sidebar.grouping import tree_of

@@ -79,7 +79,7 @@ def test_pages_come_when_they_are_asked_for(room: Any) -> None:
     assert hits == ids[::-1]
     room.desk.search_more()
     room.pump()
-    assert [answer.is_first for answer in answers(room)] == [True, False, False]
+    assert [answer.is_first for answer in answers(room)] == [True, False, False, False]
 
 
 def test_a_hit_opens_its_chat_at_the_message(room: Any) -> None:

@@ -320,7 +320,7 @@ def test_a_search_gives_way_to_a_newer_one(store: Store) -> None:
     for future in (running, waiting):
         with pytest.raises(SupersededError):
             future.result(20)
-    assert newest.result(20) == ()
+    assert newest.result(20).hits == ()
     assert store.list_conversations().result(20) == ()
 
 

@@ -254,6 +254,10 @@ class Following(QObject):
 
     # --- notices ------------------------------------------------------------------------
 
+    @property
+    def can_undo(self) -> bool:
+        return bool(self._last_undo)
+
     def undo_last(self) -> None:
         """Take back the last act that can be taken back, once."""
         if self._last_undo:

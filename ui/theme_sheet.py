@@ -62,6 +62,7 @@ def _buttons(theme: Theme) -> str:
     QPushButton:focus, QToolButton:focus {{ border: 1px solid {c.accent}; outline: none; }}
     QPushButton:disabled, QToolButton:disabled {{ color: {c.dim}; background: {c.side}; }}
     QPushButton:checked:disabled {{ background: {c.hover}; }}
+    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
     QFileDialog QToolButton {{ padding: {theme.px(4)}px; }}
     QToolButton::menu-indicator, QPushButton::menu-indicator {{ image: none; width: 0px; }}
     *[kind="primary"] {{

@@ -56,6 +56,13 @@ def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
             lambda: desk.trash_conversation(desk.conversation.id),
             lambda: any(each.id == desk.conversation.id for each in desk.conversations),
         ),
+        Action(
+            "undo",
+            "Undo the last deletion or move",
+            "Ctrl+Alt+Z",
+            window.following.undo_last,
+            lambda: window.following.can_undo,
+        ),
         Action("stop", "Stop the reply", "Esc", desk.stop, lambda: desk.is_generating),
         Action(
             "find",

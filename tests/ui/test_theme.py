@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QPalette
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle
 from pytestqt.qtbot import QtBot
 
 from app.chat.settings import Settings
@@ -145,6 +145,18 @@ def test_style_sheet_parses_and_dresses(qtbot, qapp: QApplication, mode: str, zo
     button.resize(button.sizeHint())
     edge = button.grab().toImage().pixelColor(button.width() // 2, theme.px(4))
     assert edge == QColor(theme.colors.accent)
+
+
+def test_buttons_of_dialogs_have_no_pictures_of_the_systems(qtbot, qapp: QApplication) -> None:
+    box = QDialogButtonBox()
+    qtbot.addWidget(box)
+    box.setStyleSheet(
+        "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 1; }" + stylesheet(Theme("light"))
+    )
+    box.addButton(QDialogButtonBox.StandardButton.Cancel)
+    box.ensurePolished()
+    has_icons = QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons
+    assert not box.style().styleHint(has_icons, None, box)
 
 
 def test_chosen_fonts_and_sizes_count_at_once_and_keep_their_proportions(

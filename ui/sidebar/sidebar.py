@@ -69,6 +69,7 @@ class Sidebar(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._ids: set[str] = set()
         self._open_id = ""
         self._has_list = False
         self.setObjectName("sidebar")
@@ -236,9 +237,14 @@ class Sidebar(QWidget):
     # --- what is shown ------------------------------------------------------------------
 
     def set_conversations(self, conversations: Sequence[Conversation]) -> None:
+        ids = {each.id for each in conversations}
         self._model.set_conversations(conversations)
         self._has_list = True
         self._tell()
+        has_changed, self._ids = ids != self._ids, ids
+        text = self.search_field.text()
+        if has_changed and text.strip():  # no chat is found that has gone to the trash
+            self.search_requested.emit(text)
 
     def change_conversation(self, conversation: Conversation) -> None:
         self._model.change_conversation(conversation)

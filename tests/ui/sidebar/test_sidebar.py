@@ -218,6 +218,22 @@ def test_typing_asks_and_the_answer_takes_the_lists_place(sidebar: Sidebar, aske
     assert typed[-1] == ""
 
 
+def test_what_was_found_is_looked_for_again_when_chats_come_or_go(sidebar: Sidebar) -> None:
+    sidebar.search_field.setText("rain")
+    sidebar.show_answer(answer(a_hit(1), a_hit(2)))
+    typed: list[str] = []
+    sidebar.search_requested.connect(typed.append)
+    sidebar.set_conversations(CHATS)
+    assert typed == []
+    sidebar.set_conversations(CHATS[1:])  # one went to the trash
+    assert typed == ["rain"]
+    sidebar.set_conversations(CHATS)  # and back
+    assert typed == ["rain", "rain"]
+    sidebar.search_field.clear()
+    sidebar.set_conversations(CHATS[1:])
+    assert typed == ["rain", "rain", ""]
+
+
 def test_an_answer_that_comes_too_late_shows_nothing(sidebar: Sidebar) -> None:
     sidebar.search_field.setText("rain")
     sidebar.search_field.clear()

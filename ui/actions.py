@@ -85,7 +85,9 @@ class Actions(QObject):
         if action.binds and action.keys:
             self._shortcuts[action.name] = self._bound(action, scope)
             if scope is None:
-                self._names |= {combination(key): action.name for key in action.keys}
+                # Escape is different in every field: what is open there is left first.
+                keys = (key for key in action.keys if key != "Esc")
+                self._names |= {combination(key): action.name for key in keys}
 
     def run(self, name: str) -> None:
         """Do it, if it can be done now."""

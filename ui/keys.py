@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from PySide6.QtGui import QKeySequence
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent, QKeySequence
 
 
 def shown_key(sequence: str) -> str:
@@ -26,3 +27,13 @@ def shown_key(sequence: str) -> str:
 def with_key(text: str, sequence: str) -> str:
     """A tooltip: what it does, and its key."""
     return f"{text}  ·  {shown_key(sequence)}"
+
+
+def is_written(event: QKeyEvent) -> bool:
+    """Whether a key writes a character, rather than asking for something."""
+    held = event.modifiers() & (
+        Qt.KeyboardModifier.ControlModifier
+        | Qt.KeyboardModifier.AltModifier
+        | Qt.KeyboardModifier.MetaModifier
+    )
+    return not held and event.text().isprintable() and bool(event.text().strip())

@@ -165,6 +165,7 @@ class MainWindow(QMainWindow):
         chat.transcript.new_chat_requested.connect(self.new_chat)
         chat.transcript.version_step_requested.connect(desk.show_version)
         chat.transcript.link_activated.connect(self._on_link_activated)
+        chat.transcript.typed.connect(self._on_typed)
         chat.header.weights_chosen.connect(desk.load_weights)
         chat.header.unload_requested.connect(desk.unload_weights)
         chat.header.cancel_load_requested.connect(desk.cancel_load)
@@ -252,6 +253,11 @@ class MainWindow(QMainWindow):
         """What the desk does not take (it says why) stays in the field."""
         if not self._desk.send(text):
             self.chat.composer.set_text(text)
+
+    def _on_typed(self, text: str) -> None:
+        """Written with the focus on the transcript, as after a click into it."""
+        self.focus_composer()
+        self.chat.composer.insert_text(text)
 
     def _on_link_activated(self, address: str) -> None:
         from ui.dialogs import confirm_link

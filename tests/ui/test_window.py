@@ -172,6 +172,19 @@ def test_typing_saves_the_draft(window: MainWindow, desk: FakeDesk) -> None:
     assert desk.called("save_draft") == [("and of Spain?!",)]
 
 
+def test_what_is_written_after_a_click_into_the_chat_goes_to_the_composer(
+    window: MainWindow, desk: FakeDesk
+) -> None:
+    before = edit(window).toPlainText()
+    view = window.chat.transcript
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(5, 5))
+    view.setFocus(Qt.FocusReason.MouseFocusReason)
+    QTest.keyClicks(view, "re")
+    assert edit(window).hasFocus()
+    assert sorted(edit(window).toPlainText()) == sorted(before + "re")
+    assert not desk.called("retry")
+
+
 @pytest.mark.parametrize(
     ("key", "modifiers", "call"),
     [(Key.Key_N, CONTROL, ("new_conversation",))],

@@ -130,7 +130,7 @@ class MessageEditor(QFrame):
     def _keep_box(self) -> QCheckBox:
         count = self.task.n_following
         words = "the message below" if count == 1 else f"the {count:,} messages below"
-        box = QCheckBox(f"Keep {words} in view", self)
+        box = QCheckBox(f"When saved, keep {words} in view", self)
         box.setObjectName("message_editor_keep")
         box.setToolTip("When saved: copied below the new version. The old version keeps its own.")
         box.setChecked(True)

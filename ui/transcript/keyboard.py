@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QKeySequence,
 )
 
+from ui.keys import is_written
 from ui.markdown.layouts import Action
 from ui.transcript.offers import offer_for_key
 from ui.transcript.selection import RAW
@@ -121,9 +122,16 @@ class Keyboard:
         elif self._ask_by_key(event):
             return True
         elif event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
-            return False
+            return self._pass_on(event)
         else:
-            return self._press_plain(event.key())
+            return self._press_plain(event.key()) or self._pass_on(event)
+        return True
+
+    def _pass_on(self, event: QKeyEvent) -> bool:
+        """What is written while the keyboard is on no message is meant for the composer."""
+        if self.is_shown or not is_written(event):
+            return False
+        self._view.typed.emit(event.text())
         return True
 
     def _ask_by_key(self, event: QKeyEvent) -> bool:

@@ -80,6 +80,8 @@ class TranscriptView(QAbstractScrollArea):
     attachment_opened = Signal(str)
     copied = Signal(str)
     current_changed = Signal(str)
+    typed = Signal(str)
+    """What is written while the keyboard is on no message: it is meant for the composer."""
 
     def __init__(
         self, theme: Theme, parent: QWidget | None = None, *, formulas: Formulas | None = None

@@ -351,8 +351,12 @@ class Body:
         )
 
     def _unread_height(self) -> float:
+        """As much for each character as what is read already takes."""
         unread = self.document.unread_chars
-        return self._guess(unread) if unread else 0.0
+        read = self.document.source_length - unread
+        if not unread:
+            return 0.0
+        return self._heights.total / read * unread if read else self._guess(unread)
 
     def _paint_unread(self, painter: QPainter, at: QPointF, clip: QRectF) -> None:
         """Words in the place of what is not read yet, where that is in view."""

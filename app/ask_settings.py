@@ -17,6 +17,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from app.chat.formats import template_of
 from app.chat.settings import SettingRefused, Settings, changed, names
 from app.engine.protocol import (
     ChatMessage,
@@ -136,7 +137,8 @@ class AskSettings:
         messages += [*self.messages, ChatMessage("user", text)]
         if self.reply_start:
             messages.append(ChatMessage("assistant", self.reply_start))
-        return ChatPrompt(messages, continue_last=bool(self.reply_start), **self.prompt_fields)
+        fields = self.prompt_fields or {"template": template_of(self.window.chat_format)}
+        return ChatPrompt(messages, continue_last=bool(self.reply_start), **fields)
 
     # --- the file -----------------------------------------------------------------------------
 

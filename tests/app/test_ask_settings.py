@@ -11,6 +11,7 @@ import pytest
 
 from app import cli
 from app.ask_settings import KNOWN, AskSettings
+from app.chat.formats import template_of
 from app.cli import AskError
 from app.engine.protocol import (
     AdaptiveP,
@@ -312,12 +313,24 @@ def test_options_that_do_not_fit_are_named(settings: Any, argv: list[str], words
     assert all(word in sentence for word in words), sentence
 
 
+def test_a_format_of_our_own_stands_in_for_the_template_of_the_file() -> None:
+    def template(**values: object) -> object:
+        settings = AskSettings()
+        settings.take_file(values)
+        return settings.chat_prompt("Hi").template
+
+    assert template() is None
+    assert template_of("chatml")
+    assert template(chat_format="chatml") == template_of("chatml")
+    assert template(chat_format="chatml", template="{{ 1 }}") == "{{ 1 }}"
+
+
 def test_the_documentation_names_every_setting() -> None:
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     window_only = {
         "theme", "zoom_percent", "send_key", "window_geometry", "last_conversation_id",
         "section_visible", "sidebar_visible", "sidebar_width", "offline", "trash_days",
-        "font_text", "font_reading", "font_mono", "text_px", "reading_px",
+        "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]
     wanted += LoadOptions.__struct_fields__

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk
 
@@ -14,6 +15,19 @@ from ui.theme import Theme
 
 if TYPE_CHECKING:
     from ui.window import MainWindow
+
+
+@pytest.fixture(autouse=True)
+def own_look(qapp: QApplication) -> Iterator[None]:
+    """What a test makes of the application's look ends with it: sheet, font and colours."""
+    sheet, font, palette = qapp.styleSheet(), qapp.font(), qapp.palette()
+    yield
+    if qapp.styleSheet() != sheet:
+        qapp.setStyleSheet(sheet)
+    if qapp.font() != font:
+        qapp.setFont(font)
+    if qapp.palette() != palette:
+        qapp.setPalette(palette)
 
 
 @pytest.fixture

@@ -148,6 +148,7 @@ def test_many_to_the_trash_and_back_by_one_key(person: Any) -> None:
     person.wait(lambda: {c.id for c in desk.conversations} == set(ids))
 
 
+@pytest.mark.soak
 def test_random_keys_in_the_sidebar_lose_nothing(person: Any) -> None:
     """Case F09: ten seconds of a cat on the keyboard. All that was there is there, or in the
     trash, from where it can be brought back."""

@@ -30,6 +30,7 @@ from ui.theme import Theme
 ROW_PX = 34
 EDIT_PX = 84
 MAX_HEIGHT_PX = 150
+HELD_WORDS = "Held: the reply before was stopped or failed"
 
 _DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -225,7 +226,7 @@ class QueueList(QWidget):
                 row.show_message(message)
             self._rows_layout.insertWidget(place, row)
         self._rows = {message.id: self._rows[message.id] for message in messages}
-        waits = "Waiting: the reply before it failed" if is_held else "Sent when the reply ends"
+        waits = HELD_WORDS if is_held else "Sent when the reply ends"
         self._words.setText(f"{waits} · {len(messages):,} queued" if len(messages) > 1 else waits)
         self.send_button.setVisible(is_held)
         self.setVisible(bool(messages))

@@ -364,8 +364,9 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         return is_taken
 
     def stop(self) -> None:
-        self._replies.stop(self._shelf.open.id)
+        """Stop the reply, and hold what is queued behind it."""
         self._queue.hold(self._shelf.open.id)
+        self._replies.stop(self._shelf.open.id)
 
     def retry(self, message_id: str) -> None:
         """Another version of a reply beside the old one, or the reply a message never got."""

@@ -271,7 +271,7 @@ class QueuedMessage:
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
     """The messages that wait for the reply of the open conversation, in order. `is_held`: that
-    reply failed, and they wait until the user says so."""
+    reply failed or was stopped, and they wait until the user says so."""
 
     conversation_id: str
     messages: tuple[QueuedMessage, ...]

@@ -2,8 +2,9 @@
 
 Each conversation has a queue of its own. What must hold:
 
-* They are sent in order, one whenever the reply before has ended; also where their conversation
-  is not on screen. After a reply that failed they wait until the user says so.
+* They are sent in order, one whenever the reply before has ended by itself; also where their
+  conversation is not on screen. After one that failed or was stopped they are held until the
+  user says so: whoever presses Stop wants nothing more to be said.
 * Until it is sent a queued message is kept with its conversation's draft, before what stands in
   the composer: whatever ends the app, it is found there again.
 * One that is being edited waits, and those behind it.
@@ -117,14 +118,14 @@ class MessageQueue:
         self._go_on(queued.conversation_id)
 
     def send_next(self, conversation_id: str) -> None:
-        """Go on after a reply that failed."""
+        """Go on after a reply that failed or was stopped."""
         self._held.discard(conversation_id)
         self._go_on(conversation_id)
         self._tell(conversation_id)
 
     def hold(self, conversation_id: str) -> None:
-        """What they waited for never began, or was not kept: they wait until the user says so."""
-        if self.of(conversation_id) and not self._is_busy(conversation_id):
+        """They wait until the user says so."""
+        if self.of(conversation_id):
             self._held.add(conversation_id)
             self._tell(conversation_id)
 
@@ -136,15 +137,14 @@ class MessageQueue:
     # --- following ------------------------------------------------------------------------------
 
     def on_reply_ended(self, message: Message) -> None:
-        """A reply has its end. The next message follows, unless the reply failed."""
+        """A reply has its end. The next message follows a reply that ended by itself; one of
+        several answers may be stopped while another goes on."""
         conversation_id = message.conversation_id
-        if not self.of(conversation_id):
-            return
-        if message.state in (MessageState.COMPLETE, MessageState.STOPPED):
+        is_last = not self._is_busy(conversation_id)
+        if message.state is MessageState.COMPLETE:
             self._go_on(conversation_id)
-        else:
-            self._held.add(conversation_id)
-            self._tell(conversation_id)
+        elif message.state is not MessageState.STOPPED or is_last:
+            self.hold(conversation_id)
 
     def _go_on(self, conversation_id: str) -> None:
         waiting = self.of(conversation_id)

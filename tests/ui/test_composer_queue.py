@@ -50,9 +50,10 @@ def test_rows_stand_in_order_above_the_card_and_leave(qtbot, composer: Composer)
     assert not composer.queue.isVisible()
 
 
-def test_after_a_failed_reply_it_says_so_and_offers_to_go_on(qtbot, composer: Composer) -> None:
+def test_what_is_held_says_so_and_offers_to_go_on(qtbot, composer: Composer) -> None:
     composer.set_queue([queued(1)], is_held=True)
-    assert composer.findChild(QLabel, "queue_words").text().startswith("Waiting: the reply before")
+    words = composer.findChild(QLabel, "queue_words").text()
+    assert words == "Held: the reply before was stopped or failed"
     with qtbot.waitSignal(composer.send_next_requested):
         QTest.mouseClick(composer.queue.send_button, Qt.MouseButton.LeftButton)
 

@@ -11,6 +11,7 @@ SLOW: dict[str, Any] = {
     "load": {"ms": 10},
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
+        {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 100}]},
         {"match": "die", "tokens": [{"text": "half "}, {"exit": 3}]},
         {"text": "Quick."},
     ],
@@ -26,19 +27,22 @@ def texts(room: Any) -> list[str]:
 
 
 def begin_slow(room: Any) -> None:
-    assert room.desk.send("slow")
+    begin(room, "slow")
+
+
+def begin(room: Any, text: str) -> None:
+    assert room.desk.send(text)
     room.until(room.growing, "a growing reply")
 
 
 def test_queued_messages_are_sent_in_order_when_the_reply_ends(make_room):
     room = make_room(SLOW).start_ready()
-    begin_slow(room)
+    begin(room, "brief")
     assert room.desk.queue_message("one")
     assert room.desk.queue_message("two")
     assert texts(room) == ["one", "two"]
-    assert said(room) == ["slow"]
-    room.desk.stop()
-    room.until(lambda: said(room) == ["slow", "one", "two"] and room.ended_reply())
+    assert said(room) == ["brief"]
+    room.until(lambda: said(room) == ["brief", "one", "two"] and room.ended_reply())
     assert [m.content for m in room.desk.messages][-3:] == ["Quick.", "two", "Quick."]
     assert texts(room) == []
     assert room.of(events.QueueChanged)[-1].messages == ()
@@ -77,24 +81,22 @@ def test_a_queued_message_can_be_changed_and_removed(make_room):
 
 def test_one_that_is_being_edited_waits(make_room):
     room = make_room(SLOW).start_ready()
-    begin_slow(room)
+    begin(room, "brief")
     room.desk.queue_message("one")
     (one,) = room.desk.queued
     room.desk.edit_queued(one.id)
-    room.desk.stop()
     room.until(room.ended_reply)
     assert texts(room) == ["one"]
     room.desk.change_queued(one.id, "one and more")
-    room.until(lambda: said(room) == ["slow", "one and more"] and room.ended_reply())
+    room.until(lambda: said(room) == ["brief", "one and more"] and room.ended_reply())
 
 
 def test_the_composer_keeps_its_text_while_the_queue_is_sent(make_room):
     room = make_room(SLOW).start_ready()
-    begin_slow(room)
+    begin(room, "brief")
     room.desk.queue_message("one")
     room.desk.save_draft("half a thought")
-    room.desk.stop()
-    room.until(lambda: said(room) == ["slow", "one"] and room.ended_reply())
+    room.until(lambda: said(room) == ["brief", "one"] and room.ended_reply())
     room.until(lambda: room.desk.conversation.draft == "half a thought")
 
 
@@ -111,21 +113,62 @@ def test_after_a_failed_reply_they_wait_until_the_user_says_so(make_room):
     assert room.ended_reply().content == "Quick."
 
 
-def test_they_are_sent_in_their_own_chat_while_another_is_on_screen(make_room):
+def test_stop_holds_them_until_the_user_says_so(make_room):
+    room = make_room(SLOW).start_ready()
+    begin_slow(room)
+    room.desk.queue_message("one")
+    room.desk.queue_message("two")
+    room.desk.stop()
+    room.until(room.ended_reply)
+    assert room.of(events.QueueChanged)[-1].is_held
+    room.ask("Instead")
+    assert said(room) == ["slow", "Instead"], "an answer to something else sends nothing"
+    assert texts(room) == ["one", "two"]
+    room.desk.send_queued()
+    room.until(lambda: said(room)[2:] == ["one", "two"] and room.ended_reply())
+
+
+def test_stop_holds_them_also_in_a_chat_that_is_not_on_screen(make_room):
     room = make_room(SLOW).start_ready()
     begin_slow(room)
     first = room.desk.conversation.id
     room.desk.queue_message("one")
     room.desk.new_conversation()
+    room.desk._replies.stop(first)
+    room.until(lambda: not room.desk._replies.is_busy(first))
+    room.desk.open_conversation(first)
+    room.until(lambda: room.desk.conversation.id == first)
+    assert texts(room) == ["one"]
+    assert room.of(events.QueueChanged)[-1].is_held
+
+
+def test_stopping_one_of_several_answers_does_not_hold_them(make_room):
+    room = make_room(SLOW).start_ready()
+    room.ask("Hello")
+    begin(room, "brief")
+    room.until(lambda: room.ended_reply())
+    room.desk.ask_several(room.desk.messages[-2].id, [{"seed": 1}, {"seed": 2}])
+    room.until(lambda: room.of(events.AnswersBegan))
+    room.desk.queue_message("one")
+    first = room.of(events.AnswersBegan)[-1].messages[0]
+    room.desk.stop_reply(first.id)
+    room.until(lambda: said(room)[-1] == "one" and room.ended_reply())
+
+
+def test_they_are_sent_in_their_own_chat_while_another_is_on_screen(make_room):
+    room = make_room(SLOW).start_ready()
+    begin(room, "brief")
+    first = room.desk.conversation.id
+    room.desk.queue_message("one")
+    room.desk.new_conversation()
     room.desk.save_draft("elsewhere")
     assert room.desk.queued == ()
-    room.desk._replies.stop(first)
     room.until(lambda: [m.content for m in room.stored(first)][-2:] == ["one", "Quick."])
     assert room.desk.messages == ()
     room.desk.open_conversation(first)
     room.until(lambda: room.desk.conversation.id == first)
     assert room.of(events.ConversationOpened)[-1].conversation.draft == ""
-    assert said(room) == ["slow", "one"]
+    assert said(room) == ["brief", "one"]
 
 
 def test_coming_back_to_a_chat_shows_its_draft_without_what_is_queued(make_room):
@@ -163,7 +206,7 @@ def test_what_was_queued_at_a_crash_is_a_draft_again(make_room):
 
 def test_attachments_go_with_the_queued_message(make_room):
     room = make_room(SLOW).start_ready()
-    begin_slow(room)
+    begin(room, "brief")
     room.desk.attach_text("a long text " * 500)
     room.until(lambda: room.desk.attachments)
     room.desk.queue_message("one")
@@ -173,8 +216,7 @@ def test_attachments_go_with_the_queued_message(make_room):
     assert [a.name for a in room.desk.attachments] == ["Pasted text"]
     room.desk.undo(room.of(events.Noticed)[-1].undo)
     assert room.desk.attachments == ()
-    room.desk.stop()
-    room.until(lambda: said(room) == ["slow", "one"] and room.ended_reply())
+    room.until(lambda: said(room) == ["brief", "one"] and room.ended_reply())
     assert [a.name for a in room.stored()[-2].attachments] == ["Pasted text"]
 
 

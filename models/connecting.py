@@ -22,14 +22,21 @@ Mode = Literal["rw", "ro", "immutable"]
 
 
 def connect_for_writing(
-    path: Path, *, busy_timeout_s: float, foreign_keys: bool = True
+    path: Path,
+    *,
+    busy_timeout_s: float,
+    foreign_keys: bool = True,
+    journal: Literal["WAL", "DELETE"] = "WAL",
 ) -> Connection:
-    """A connection whose transactions lock for writing; the file must exist."""
+    """A connection whose transactions lock for writing; the file must exist.
+
+    `journal`: with DELETE all that is committed is in the file itself, whoever else reads it.
+    """
 
     def made() -> sqlite3.Connection:
         raw = open_raw(path, "rw", busy_timeout_s)
         try:
-            raw.execute("PRAGMA journal_mode = WAL")
+            raw.execute(f"PRAGMA journal_mode = {journal}")
             raw.execute("PRAGMA synchronous = FULL")
             raw.execute("PRAGMA journal_size_limit = 67108864")
             raw.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")

@@ -49,6 +49,8 @@ from models.tables import HEAD_REVISION
 from models.trouble import is_damage, passing_trouble
 
 _CHECK_ALWAYS_BELOW_BYTES = 32 * 1024 * 1024
+_LOGS = ("-wal", "-shm", "-journal")
+"""What SQLite may leave beside a database."""
 
 SECOND_INSTANCE_SENTENCE = (
     "Cutaway is already running with this data folder. This window can read everything "
@@ -394,18 +396,26 @@ class _Opener:
 
 
 class _Building:
-    """A context: a new database with its tables, complete on disk when the context ends."""
+    """A context: a new database with its tables, complete on disk when the context ends.
+
+    It gets its place by a rename, which a log beside it would not follow. SQLite merges a log
+    only where nobody else has the file open, as an indexer or a backup program may; so there is
+    none while it is built.
+    """
 
     def __init__(self, path: Path, busy_timeout_s: float) -> None:
         self._path = path
         self._busy_timeout_s = busy_timeout_s
 
     def __enter__(self) -> Connection:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", *_LOGS):
             _with_suffix(self._path, suffix).unlink(missing_ok=True)
         self._path.touch(mode=0o600)
         self._connection = connect_for_writing(
-            self._path, busy_timeout_s=self._busy_timeout_s, foreign_keys=False
+            self._path,
+            busy_timeout_s=self._busy_timeout_s,
+            foreign_keys=False,
+            journal="DELETE",
         )
         with self._connection.begin():
             migrating.create_tables(self._connection)
@@ -426,7 +436,7 @@ def finish_swap(place: Place) -> Path | None:
         return None
     kept = _free_name(place.path)
     moved = False
-    for suffix in ("-wal", "-shm", ""):
+    for suffix in (*_LOGS, ""):
         old = _with_suffix(place.path, suffix)
         if old.exists():
             old.replace(_with_suffix(kept, suffix))

@@ -69,6 +69,51 @@ def test_a_first_start_is_fresh_and_without_words(open_store: Any) -> None:
     assert (opened.state, opened.sentence, opened.interrupted) == ("fresh", "", 0)
 
 
+@pytest.fixture
+def onlookers(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Others (an indexer, a backup program) open each new database while it is being built."""
+    create_tables = migrating.create_tables
+    building = data_dir / "db" / "cutaway.building.sqlite3"
+    readers: list[Any] = []
+
+    def create_before_readers(connection: Any) -> None:
+        create_tables(connection)
+        uri = f"{building.as_uri()}?mode=ro"
+        readers.append(sqlite3.connect(uri, uri=True, check_same_thread=False))
+        readers[-1].execute("SELECT count(*) FROM sqlite_master").fetchall()
+
+    monkeypatch.setattr(migrating, "create_tables", create_before_readers)
+    yield readers
+    for reader in readers:
+        reader.close()
+
+
+def test_a_first_start_is_whole_while_others_look_on(open_store: Any, onlookers: list[Any]) -> None:
+    store = open_store()
+    assert store.opened.result().state == "fresh"
+    conversation = store.create_conversation(a_conversation()).result()
+    store.append_message(a_message(conversation, content="Hello")).result()
+    store.close()
+    assert len(onlookers) == 1
+    store = open_store()
+    assert store.opened.result().state == "ok"
+    assert len(store.list_conversations().result()) == 1
+
+
+def test_what_is_salvaged_is_whole_while_others_look_on(
+    open_store: Any, database: Path, request: pytest.FixtureRequest
+) -> None:
+    store = open_store()
+    fill(store, chats=2, turns=20)
+    store.close()
+    damage(database, 0.5, 0.55)
+    onlookers = request.getfixturevalue("onlookers")
+    store = open_store()
+    assert store.opened.result().state == "salvaged"
+    assert len(store.list_conversations().result()) == 2
+    assert len(onlookers) == 1
+
+
 def test_what_was_streaming_is_interrupted_and_counted(open_store: Any) -> None:
     store = open_store()
     conversation = a_conversation()

@@ -56,7 +56,7 @@ class MessageActs(QObject):
         self._wants_end = False
         self._comparison: Comparison | None = None
         self._map: BranchMap | None = None
-        self.editing = Editing(chat.transcript)
+        self.editing = Editing(chat.transcript, desk)
         chat.transcript.act_requested.connect(self.do)
         bridge.path_changed.connect(self._on_path_changed)
         bridge.answers_began.connect(self._on_answers_began)

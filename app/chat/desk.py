@@ -24,6 +24,7 @@ from app.chat.alarms import Alarms
 from app.chat.attached_text import with_attachments
 from app.chat.attachments import Attachments
 from app.chat.counting import ContextMeter
+from app.chat.edits import Edits
 from app.chat.events import (
     EngineStateChanged,
     Noticed,
@@ -134,6 +135,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._attachments = Attachments(
             self._around, self._shelf, self._loader, self._on_attachments_changed
         )
+        self._edits = Edits(self._around, self._shelf)
         self._queue = MessageQueue(
             self._around,
             self._shelf,
@@ -180,6 +182,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             return
         if around.store is not None and around.can_write:
             self._shelf.flush_draft()
+            self._edits.flush()
             self._replies.close()
         self._last_chat.close()
         around.is_closing = True
@@ -236,6 +239,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             names_read = ", ".join(refused).replace("_", " ")
             sentence = f"Some settings could not be read and are at their defaults: {names_read}."
             self._around.emit(Noticed("warning", sentence))
+        self._edits.take_stored(stored)
         self._around.emit(SettingsChanged(names))
         if self._around.can_write:
             first_look.write(self.data_dir, after)

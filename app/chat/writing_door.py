@@ -1,4 +1,5 @@
-"""The part of the desk that is used while writing: attachments, the queue, the temporary chat.
+"""The part of the desk that is used while writing: attachments, the queue, unfinished edits,
+the temporary chat.
 
 It only delegates; `app.chat.desk` tells what holds for every method.
 """
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 from app.chat.attachments import Attachments
 from app.chat.counting import ContextMeter
+from app.chat.edits import Edit, Edits
 from app.chat.events import QueuedMessage
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
@@ -24,6 +26,7 @@ class WritingDoor:
     _shelf: Shelf
     _attachments: Attachments
     _queue: MessageQueue
+    _edits: Edits
     _replies: Replies
     _stores: Stores | None
     _text: TextMode
@@ -72,8 +75,18 @@ class WritingDoor:
         self._queue.remove(message_id)
 
     def send_queued(self) -> None:
-        """Go on with what waits after a reply that failed."""
+        """Go on with what waits after a reply that failed or was stopped."""
         self._queue.send_next(self._shelf.open.id)
+
+    # --- editors --------------------------------------------------------------------------------
+
+    def keep_edit(self, task: str, message_id: str, edit: Edit | None) -> None:
+        """What stands in the editor of a message, which is open; None: nothing is to be kept."""
+        self._edits.keep(task, message_id, edit)
+
+    def kept_edit(self, task: str, message_id: str) -> Edit | None:
+        """What was typed there and not decided, in this run or an earlier one."""
+        return self._edits.of(task, message_id)
 
     # --- text mode ------------------------------------------------------------------------------
 
@@ -131,5 +144,6 @@ class WritingDoor:
         self._queue.leave_in_draft(ended)
         self._replies.forget(ended)
         self._attachments.forget(ended)
+        self._edits.forget(ended)
         self._shelf.drop_temporary()
         self._stores.end_temporary()

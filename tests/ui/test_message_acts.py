@@ -109,6 +109,16 @@ def test_a_reply_is_saved_and_continued(window: MainWindow, desk: FakeDesk):
     assert desk.called("begin_reply") == [("m4", "Second")]
 
 
+def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("edit", "m2")
+    QTest.keyClicks(editor(window).edit, " x")
+    assert desk.called("keep_edit")[-1] == ("edit", "m2", ("First answer. x", ""))
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Escape)
+    desk.kept_edit = lambda task, message_id: (f"{task} of {message_id}", "")
+    window.message_acts.do("edit", "m4")
+    assert editor(window).text == "edit of m4"
+
+
 def test_a_text_that_was_not_changed_is_not_saved_again(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m2")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)

@@ -2,14 +2,15 @@
 
 The editor lies over the message that it changes, or below the one that it follows; the rows keep
 that much room (`MessageItem.room`, `room_below`). What must hold: what was typed is never lost by
-leaving; it is there again when the same editor is opened.
+leaving, nor by a crash; it is handed to `KeepsEdits` with each change, and is there again when the
+same editor is opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCursor
@@ -237,13 +238,21 @@ class MessageEditor(QFrame):
         event.accept()
 
 
-class Editing(QObject):
-    """The one editor of a transcript, where it stands, and what was typed before."""
+class KeepsEdits(Protocol):
+    """Where unfinished texts are kept: the desk. An edit is a text and a reasoning."""
 
-    def __init__(self, view: TranscriptView) -> None:
+    def keep_edit(self, task: str, message_id: str, edit: tuple[str, str] | None) -> None: ...
+
+    def kept_edit(self, task: str, message_id: str) -> tuple[str, str] | None: ...
+
+
+class Editing(QObject):
+    """The one editor of a transcript, and where it stands."""
+
+    def __init__(self, view: TranscriptView, keeper: KeepsEdits) -> None:
         super().__init__(view)
         self._view = view
-        self._unsaved: dict[tuple[str, str], str] = {}
+        self._keeper = keeper
         self._message_id = ""
         self._decide: Callable[[str, MessageEditor], None] | None = None
         self._is_placing = False
@@ -259,10 +268,11 @@ class Editing(QObject):
             return
         self._message_id, self._decide = message_id, decide
         editor = MessageEditor(self._view.theme, task, self._view.viewport())
-        kept = self._unsaved.pop((task.name, message_id), None)
+        kept = self._keeper.kept_edit(task.name, message_id)
         if kept is not None:
-            editor.edit.setPlainText(kept)
+            editor.edit.setPlainText(kept[0])
         self.editor = editor
+        editor.edit.textChanged.connect(self._keep)
         editor.decided.connect(self._on_decided)
         editor.grown.connect(self._place)
         editor.show()
@@ -271,13 +281,15 @@ class Editing(QObject):
         editor.focus()
 
     def close(self) -> None:
-        """Leave, keeping what was typed."""
-        editor = self.editor
-        if editor is None:
-            return
-        if editor.text.strip() and editor.text != editor.task.text:
-            self._unsaved[editor.task.name, self._message_id] = editor.text
+        """Leave; what was typed is kept."""
         self._remove()
+
+    def _keep(self) -> None:
+        editor = self.editor
+        if editor is not None:
+            is_other = bool(editor.text.strip()) and editor.text != editor.task.text
+            kept = (editor.text, "") if is_other else None
+            self._keeper.keep_edit(editor.task.name, self._message_id, kept)
 
     def _on_decided(self, choice: str) -> None:
         editor, decide = self.editor, self._decide
@@ -287,6 +299,7 @@ class Editing(QObject):
             self.close()
             return
         self._remove()
+        self._keeper.keep_edit(editor.task.name, self._message_id, None)
         decide(choice, editor)
 
     def _remove(self) -> None:

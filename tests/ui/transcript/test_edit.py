@@ -26,10 +26,20 @@ def conversation(count: int = 6) -> list[Message]:
 
 
 class Desk:
-    """Writes down what was decided."""
+    """Writes down what was decided, and what shall be kept."""
 
     def __init__(self) -> None:
         self.decided: list[tuple[str, str]] = []
+        self.kept: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def keep_edit(self, task: str, message_id: str, edit: tuple[str, str] | None) -> None:
+        if edit is None:
+            self.kept.pop((task, message_id), None)
+        else:
+            self.kept[task, message_id] = edit
+
+    def kept_edit(self, task: str, message_id: str) -> tuple[str, str] | None:
+        return self.kept.get((task, message_id))
 
     def take(self, choice: str, editor: MessageEditor) -> None:
         self.decided.append((choice, editor.text))
@@ -57,7 +67,7 @@ def opened(view: TranscriptView, desk: Desk, index: int = 1, **fields: Any) -> E
     task = Task(
         **({"name": "edit", "title": "Edit", "choices": SAVE, "text": message.content} | fields)
     )
-    editing = Editing(view)
+    editing = Editing(view, desk)
     editing.open(message.id, task, desk.take)
     assert editing.editor is not None
     return editing
@@ -121,6 +131,18 @@ def test_escape_leaves_and_what_was_typed_is_there_again(view: TranscriptView, d
     assert view.rows.item(1).room == 0
     editing.open("m1", Task("edit", "Edit", SAVE, "text 1"), desk.take)
     assert editing.editor.text == "text 1 typed"
+
+
+def test_each_change_is_kept_until_it_is_decided_or_undone(view: TranscriptView, desk: Desk):
+    editing = opened(view, desk)
+    QTest.keyClicks(editing.editor.edit, " x")
+    assert desk.kept == {("edit", "m1"): ("text 1 x", "")}
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Backspace)
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Backspace)
+    assert desk.kept == {}, "it is as it was"
+    QTest.keyClicks(editing.editor.edit, " y")
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Return, CONTROL)
+    assert (desk.decided, desk.kept) == ([("save", "text 1 y")], {})
 
 
 def test_another_path_closes_it_without_losing_the_text(view: TranscriptView, desk: Desk):

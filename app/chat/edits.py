@@ -1,0 +1,92 @@
+"""What was typed into a message's editor and not saved yet, kept as drafts are.
+
+What must hold:
+
+* It is in the database at most `shelf.DRAFT_DELAY_S` after the last key, whatever ends the app,
+  and is there again when the same editor is opened. That of a temporary chat is never written.
+* What was decided, or is as it was before, is kept no longer; nor is what belongs to a chat that
+  was deleted for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.chat.prompts import clean_message
+from app.chat.shelf import DRAFT_DELAY_S, Shelf
+from app.chat.surroundings import Surroundings
+from models.records import Conversation
+
+SETTING: Final = "unfinished_edits"
+MAX_KEPT: Final = 200
+"""Of all chats together; the oldest go first."""
+
+Edit = tuple[str, str]
+"""The text and the reasoning."""
+_Key = tuple[str, str, str]
+
+
+class Edits:
+    """Unfinished texts by chat, by what the editor is for, and by the message it is at."""
+
+    def __init__(self, around: Surroundings, shelf: Shelf) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._kept: dict[_Key, Edit] = {}
+        self._is_changed = False
+
+    def keep(self, task: str, message_id: str, edit: Edit | None) -> None:
+        """Of the open chat; None: there is nothing to keep any more."""
+        key = (self._shelf.open.id, task, message_id)
+        if edit is None and key not in self._kept:
+            return
+        self._kept.pop(key, None)
+        if edit is not None:
+            self._kept[key] = (clean_message(edit[0]), clean_message(edit[1]))
+        while len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._is_changed = True
+        self._around.alarms.set_once("edits", DRAFT_DELAY_S, self.flush)
+
+    def of(self, task: str, message_id: str) -> Edit | None:
+        return self._kept.get((self._shelf.open.id, task, message_id))
+
+    def forget(self, conversation_id: str) -> None:
+        """A temporary chat has ended."""
+        self._kept = {key: edit for key, edit in self._kept.items() if key[0] != conversation_id}
+
+    def flush(self) -> None:
+        """Save them now, if they changed."""
+        self._around.alarms.cancel("edits")
+        if not self._is_changed or not self._around.can_write or self._around.store is None:
+            return
+        self._is_changed = False
+        stored = [
+            [*key, *edit] for key, edit in self._kept.items() if key[0] != self._shelf.temporary_id
+        ]
+        self._around.saved(self._around.store.set_setting(SETTING, stored))
+
+    def take_stored(self, settings: Mapping[str, Any]) -> None:
+        """What the last run left. Anything else that stands there counts as nothing."""
+        stored = settings.get(SETTING)
+        rows = stored if isinstance(stored, list) else []
+        found = {
+            (row[0], row[1], row[2]): (row[3], row[4])
+            for row in rows[:MAX_KEPT]
+            if isinstance(row, list) and len(row) == 5 and all(isinstance(v, str) for v in row)
+        }
+        self._kept = found | self._kept
+        if found and self._around.store is not None:
+            self._around.when_done(self._around.store.list_trash(), self._leave_out_deleted)
+
+    def _leave_out_deleted(self, trashed: tuple[Conversation, ...]) -> None:
+        """The list was read before: who is in neither is gone for good."""
+        there = {each.id for each in (*self._shelf.conversations, *trashed)}
+        there |= {self._shelf.open.id, self._shelf.temporary_id}
+        gone = [key for key in self._kept if key[0] not in there]
+        for key in gone:
+            del self._kept[key]
+        if gone:
+            self._is_changed = True
+            self.flush()

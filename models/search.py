@@ -23,11 +23,14 @@ from models.records import Role, SearchHit, SearchPage
 from models.search_index import query_for
 from models.search_query import SearchQuery, parse
 from models.search_snippet import Matcher
+from models.search_terms import words_that_begin
 
 PATIENCE_S: Final = 0.25
 FIRST_SPAN: Final = 20_000
 TITLE_LIMIT: Final = 20
 """Chats on a page that also has messages; with in:title, the page's limit counts."""
+
+_ROLES: Final = {str(role): role for role in Role}
 
 _Clock = Callable[[], float]
 
@@ -45,12 +48,12 @@ class _Source:
     def rows(self, connection: Connection, low: int, below: int, limit: int) -> list[Row[Any]]:
         """From the newest below `below` down to `low`."""
         where = " AND ".join((*self.conditions, f"{self.key} >= :low", f"{self.key} < :below"))
-        statement = text(
+        statement = (
             f"SELECT {self.columns} FROM {self.table} WHERE {where} "
             f"ORDER BY {self.key} DESC LIMIT :limit"
         )
         bound = {**self.bound, "low": low, "below": below, "limit": limit}
-        return list(connection.execute(statement, bound))
+        return list(connection.exec_driver_sql(statement, bound))
 
 
 def find(
@@ -151,12 +154,13 @@ class _Scope:
         conditions = ["c.trashed_us IS NULL", "m.trashed_us IS NULL"]
         bound: dict[str, Any] = {}
         if self.match:
+            last_words = words_that_begin(self.connection, self.query.words)
             table = (
                 "message_search AS s CROSS JOIN message AS m ON m.row_id = s.rowid "
                 "CROSS JOIN conversation AS c ON c.row_id = m.conversation_row_id"
             )
             conditions.append("message_search MATCH :match")
-            bound["match"] = self.match
+            bound["match"] = query_for(self.query.words, last_words) if last_words else self.match
         if self.query.roles:
             conditions.append(_one_of("m.role", "role", sorted(self.query.roles), bound))
         if self.query.has_reasoning:
@@ -262,7 +266,7 @@ def _message_hit(row: Row[Any], matcher: Matcher) -> SearchHit:
         conversation_title=row.title,
         created_at=from_us(row.created_us),
         message_id=row.message_id,
-        role=Role(row.role) if row.role in set(Role) else None,
+        role=_ROLES.get(row.role),
         snippet=line.text,
         marks=line.marks,
         in_reasoning=in_reasoning,

@@ -116,15 +116,20 @@ def cut(text: object) -> str:
     return _CJK.sub(lambda match: f" {_pairs(match.group())} ", text)
 
 
-def query_for(text: str) -> str:
+def query_for(text: str, last_words: tuple[str, ...] = ()) -> str:
     """An FTS5 query for what somebody typed; empty where there is nothing to search for.
 
     Every piece is quoted, so no character of the user's is an operator. A piece in quotation
-    marks is a phrase; the last piece may be the beginning of a word.
+    marks is a phrase; the last piece may be the beginning of a word. `last_words`: all words that
+    begin so, where they are known.
 
         'hello "big wor'  ->  '"hello" "big wor" *'
+        'hello wor'       ->  '"hello" AND ("word" OR "world")', with the words given
     """
     queries = [query for piece in pieces(text) if (query := _phrase(piece))]
+    if queries and last_words:
+        before, words = " ".join(queries[:-1]), '" OR "'.join(last_words)
+        return f'{before} AND ("{words}")' if before else f'("{words}")'
     if queries and not is_finished(text) and not queries[-1].endswith("*"):
         queries[-1] += " *"
     return " ".join(queries)

@@ -15,10 +15,16 @@ from functools import lru_cache
 from models.search_index import CJK_PATTERN, is_finished, pieces
 
 _BEFORE, _LENGTH = 40, 160
-_PART = re.compile(rf"{CJK_PATTERN}|[^\W_]+")
+_CJK_SIGN = CJK_PATTERN.rstrip("+")
+_PART = re.compile(rf"{CJK_PATTERN}|(?:(?!{_CJK_SIGN})[^\W_])+")
 _CJK = re.compile(CJK_PATTERN)
 _ACCENTS = "[\u0300-\u036f]*"
 _GAP = r"[\W_]*"
+# To the index a word also ends where Chinese begins.
+_BEGINS = rf"(?:(?<![^\W_])|(?<={_CJK_SIGN}))"
+_ENDS = rf"(?:(?![^\W_])|(?={_CJK_SIGN}))"
+_SPACE = re.compile(r"\s")
+_WHITE = re.compile(r"[\s\0]+")
 
 Marks = tuple[tuple[int, int], ...]
 
@@ -106,8 +112,8 @@ def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
 def _pattern(parts: list[str], is_open: bool) -> re.Pattern[str]:
     """The words of one piece behind each other; at its ends no word goes on."""
     body = _GAP.join(_ACCENTS.join(map(re.escape, part)) + _ACCENTS for part in parts)
-    before = "" if _CJK.match(parts[0]) else r"(?<![^\W_])"
-    after = "" if is_open or _CJK.search(parts[-1]) else r"(?![^\W_])"
+    before = "" if _CJK.match(parts[0]) else _BEGINS
+    after = "" if is_open or _CJK.match(parts[-1]) else _ENDS
     return re.compile(before + body + after)
 
 
@@ -115,7 +121,7 @@ def _whole_word(text: str, start: int, first: int) -> int:
     """The beginning of the next word behind `start`, if there is one before `first`."""
     if start == 0:
         return 0
-    space = re.compile(r"\s").search(text, start, first)
+    space = _SPACE.search(text, start, first)
     return space.end() if space else start
 
 
@@ -136,7 +142,7 @@ def _on_one_line(text: str, start: int, end: int, spans: list[tuple[int, int]]) 
 
 
 def _joined(line: str, more: str) -> str:
-    more = re.sub(r"[\s\0]+", " ", more)
+    more = _WHITE.sub(" ", more)
     if not line or line == "…" or line.endswith(" "):
         more = more.lstrip()
     return line + more

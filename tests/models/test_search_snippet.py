@@ -30,6 +30,9 @@ def marked(words: str, text: str) -> list[str]:
         ("absent", "nothing here", []),
         ("++", "c++", []),
         ("한국", "한국어", ["한국"]),
+        ('"GPT"', "GPT模型, GPTs, 北GPT", ["GPT", "GPT"]),
+        ("GPT模", "the GPT 模型", ["GPT 模"]),
+        ("型v2", "模型v2, 型 v2.1", ["型v2", "型 v2"]),
     ],
 )
 def test_marks(words: str, text: str, expected: list[str]) -> None:

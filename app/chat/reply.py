@@ -22,8 +22,8 @@ from app.engine.protocol import (
     TextFlushed,
     TextTakenBack,
     TokenArrived,
-    TokenTrace,
 )
+from app.insight.trace_table import TraceTable
 from models.records import Message, MessageCounts, MessageState
 
 CLOSED_SENTENCE: Final = "The app was closed while this reply was being written."
@@ -100,7 +100,7 @@ class Reply:
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
-    traces: list[TokenTrace] = field(default_factory=list)
+    traces: TraceTable = field(default_factory=TraceTable)
     unshown: list[tuple[str, str]] = field(default_factory=list)
     asked_at: float = 0.0
     first_token_at: float | None = None
@@ -147,7 +147,8 @@ class Reply:
     def take_back(self, event: TextTakenBack) -> None:
         """The last tokens are no part of the reply; their text never came."""
         kept = max(self.n_generated - event.n_tokens, 0)
-        del self.token_ids[self.n_given + kept :], self.traces[kept:]
+        del self.token_ids[self.n_given + kept :]
+        self.traces.truncate(kept)
 
     def take_flushed(self, event: TextFlushed) -> None:
         self._take_text(event.text, event.part)

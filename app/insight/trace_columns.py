@@ -21,25 +21,31 @@ draws and log-probabilities of −inf exactly; log-probabilities of alternatives
 A blob out of a database is untrusted: it is bounded before it is decompressed, every length is
 checked, and anything off is a `TraceUnreadable`, never a crash.
 
-numpy is imported at first use, so that reading this module costs a window nothing.
+numpy is imported where a trace is read back, and not to pack one: whoever only chats does without
+its 15 MB.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from array import array
+from collections.abc import Iterable, Sequence
+from operator import sub
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
+from app.insight.trace_table import Row, TraceTable
 
 if TYPE_CHECKING:
     import numpy as np
 
     Ints = np.ndarray[Any, np.dtype[np.int32]]
-    Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+Number = TypeVar("Number", int, float)
 
 MAGIC: Final = b"CTR1"
 MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
@@ -93,99 +99,99 @@ def pack(traces: Sequence[TokenTrace]) -> bytes:
     >>> unpack(pack([]))
     []
     """
-    import numpy as np
+    table = traces if isinstance(traces, TraceTable) else TraceTable(traces)
+    return MAGIC + zlib.compress(msgspec.msgpack.encode(_columns(table)), _LEVEL)
 
-    counts, ids, steps, removed = _alternatives(traces)
-    names: dict[tuple[str, ...], int] = {}
-    lists = [names.setdefault(tuple(s.stage for s in t.stages), len(names)) for t in traces]
-    effects = [effect for trace in traces for effect in trace.stages]
-    columns = _Columns(
-        n=len(traces),
-        index=_planes(np.diff([trace.index for trace in traces], prepend=0)),
-        token_id=_planes([trace.token_id for trace in traces]),
-        piece_sizes=_planes([len(trace.piece) for trace in traces]),
-        pieces=b"".join(trace.piece for trace in traces),
-        logprob=_planes([trace.logprob for trace in traces], "<f4"),
-        rank=_planes([trace.rank for trace in traces]),
-        entropy=_planes([trace.entropy for trace in traces], "<f4"),
-        microseconds=_planes([_microseconds(trace.ms) for trace in traces]),
-        uniform=_planes(
-            [math.nan if trace.uniform is None else trace.uniform for trace in traces], "<f8"
-        ),
-        drafted=_bits([trace.drafted for trace in traces]),
+
+def _columns(table: TraceTable) -> _Columns:
+    rows = list(table.rows())
+    counts = _shares([row.alternatives_end for row in rows])
+    return _Columns(
+        n=len(rows),
+        index=_planes(_shares([row.position for row in rows])),
+        token_id=_planes([row.token_id for row in rows]),
+        piece_sizes=_planes(_shares([row.piece_end for row in rows])),
+        pieces=bytes(table.pieces),
+        logprob=_planes([row.logprob for row in rows], "f"),
+        rank=_planes([row.rank for row in rows]),
+        entropy=_planes([row.entropy for row in rows], "f"),
+        microseconds=_planes([_microseconds(row.ms) for row in rows]),
+        uniform=_planes([row.uniform if row.has_uniform else math.nan for row in rows], "d"),
+        drafted=_bits([row.is_drafted for row in rows]),
         alternative_counts=_planes(counts),
-        alternative_ids=_planes(ids),
-        alternative_steps=_planes(steps),
-        has_removed_by=_bits([trace.removed_by is not None for trace in traces]),
-        removed_by=removed,
-        stage_lists=[list(one) for one in names],
-        stage_list=_planes(lists),
-        stage_left=_planes([effect.left for effect in effects]),
-        stage_probability=_planes([effect.probability for effect in effects], "<f4"),
+        alternative_ids=_byte_planes(table.alternative_ids, 4),
+        alternative_steps=_planes(_steps(table.alternative_logprobs, counts)),
+        has_removed_by=_bits([row.has_removed_by for row in rows]),
+        removed_by=_removed_by(table, rows, counts),
+        stage_lists=[list(names) for names in table.stage_lists],
+        stage_list=_planes([row.stages for row in rows]),
+        stage_left=_planes(effect[0] for effect in table.effects()),
+        stage_probability=_planes((effect[1] for effect in table.effects()), "f"),
     )
-    return MAGIC + zlib.compress(msgspec.msgpack.encode(columns), _LEVEL)
 
 
-def _alternatives(traces: Sequence[TokenTrace]) -> tuple[list[int], Ints, Ints, bytes]:
-    """(how many each token has, their IDs, their log-probabilities in steps, removed_by)."""
-    import numpy as np
-
-    counts = [
-        min(len(t.alternative_ids.data), len(t.alternative_logprobs.data)) // 4 for t in traces
-    ]
-    sizes = list(zip(traces, counts, strict=True))
-    ids = np.frombuffer(b"".join(t.alternative_ids.data[: 4 * n] for t, n in sizes), "<i4")
-    logprobs = np.frombuffer(
-        b"".join(t.alternative_logprobs.data[: 4 * n] for t, n in sizes), "<f4"
-    )
-    # Of a token without as many marks as alternatives the missing ones count as "was there".
-    removed = b"".join(
-        t.removed_by.data[:n].ljust(n, b"\xff") for t, n in sizes if t.removed_by is not None
-    )
-    steps = np.rint(np.nan_to_num(logprobs, nan=-np.inf, neginf=-1e6) * STEPS_PER_NAT)
-    steps = np.maximum(steps, _LOWEST).astype(np.int32)
-    return counts, ids, _differences(steps, np.asarray(counts, np.int64)), removed
+def _shares(ends: list[int]) -> list[int]:
+    """Each less the one before it."""
+    return list(map(sub, ends, [0, *ends]))
 
 
-def _differences(values: Ints, counts: Any) -> Ints:
-    """Each value less the one before it, anew for every token."""
-    import numpy as np
-
-    if not len(values):
-        return values
-    out = np.diff(values, prepend=values[:1])
-    starts = np.cumsum(counts) - counts
-    starts = starts[counts > 0]
-    out[starts] = values[starts]
-    return out
+def _removed_by(table: TraceTable, rows: list[Row], counts: list[int]) -> bytes:
+    """Of a token without as many marks as alternatives the missing ones count as "was there"."""
+    shares, first = [], 0
+    for row, count in zip(rows, counts, strict=True):
+        if row.has_removed_by:
+            shares.append(table.removed_by[first : row.removed_end].ljust(count, b"\xff"))
+        first = row.removed_end
+    return b"".join(shares)
 
 
-def _sums(differences: Ints, counts: Any) -> Any:
-    """What `_differences` was made of."""
-    import numpy as np
+def _steps(logprobs: bytearray, counts: list[int]) -> array[int]:
+    """The log-probabilities of all tokens in steps, each less the one before it."""
+    nats = _little_endian(array("f", bytes(logprobs)))
+    found, first = array("i"), 0
+    for count in counts:
+        share = nats[first : first + count]
+        try:
+            steps = [round(nat * STEPS_PER_NAT) for nat in share]
+        except (ValueError, OverflowError):
+            steps = [_step(nat) for nat in share]
+        if steps and (min(steps) < _LOWEST or max(steps) > -_LOWEST):
+            steps = [_step(nat) for nat in share]
+        found.extend(map(sub, steps, [0, *steps]))
+        first += count
+    return found
 
-    sums = np.cumsum(differences.astype(np.int64))
-    starts = np.cumsum(counts) - counts
-    before = np.where(starts > 0, sums[np.maximum(starts - 1, 0)], 0) if len(sums) else starts
-    return sums - np.repeat(before, counts)
+
+def _step(nat: float) -> int:
+    """Of a number that may be infinite, or none."""
+    return _LOWEST if math.isnan(nat) else round(max(_LOWEST, min(nat * STEPS_PER_NAT, -_LOWEST)))
 
 
 def _microseconds(ms: float) -> int:
     return min(max(round(ms * 1000), 0), 2**31 - 1) if math.isfinite(ms) else 0
 
 
-def _planes(values: Any, dtype: str = "<i4") -> bytes:
+def _planes(values: Iterable[float], code: str = "i") -> bytes:
     """The first byte of every number, then the second of every number, …"""
-    import numpy as np
+    numbers = values if isinstance(values, array) else array(code, values)
+    return _byte_planes(_little_endian(numbers).tobytes(), numbers.itemsize)
 
-    array = np.ascontiguousarray(values, dtype)
-    return array.view(np.uint8).reshape(len(array), array.itemsize).T.tobytes()
+
+def _byte_planes(numbers: bytes | bytearray, size: int) -> bytes:
+    return b"".join([numbers[place::size] for place in range(size)])
+
+
+def _little_endian(numbers: array[Number]) -> array[Number]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def _bits(flags: list[bool]) -> bytes:
-    import numpy as np
-
-    return np.packbits(np.asarray(flags, np.uint8)).tobytes()
+    """Eight to a byte, the first one highest."""
+    size = (len(flags) + 7) // 8
+    digits = "".join(["1" if flag else "0" for flag in flags])
+    return int(digits.ljust(8 * size, "0") or "0", 2).to_bytes(size, "big")
 
 
 # --- back ---------------------------------------------------------------------------------------
@@ -289,6 +295,16 @@ def _alternatives_of(columns: _Columns, counts: Any) -> list[tuple[Array, Array]
         )
         for count, end in zip(counts.tolist(), ends, strict=True)
     ]
+
+
+def _sums(differences: Ints, counts: Any) -> Any:
+    """What was told as differences, anew for every token."""
+    import numpy as np
+
+    sums = np.cumsum(differences.astype(np.int64))
+    starts = np.cumsum(counts) - counts
+    before = np.where(starts > 0, sums[np.maximum(starts - 1, 0)], 0) if len(sums) else starts
+    return sums - np.repeat(before, counts)
 
 
 def _stages_of(columns: _Columns) -> list[list[StageEffect]]:

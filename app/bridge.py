@@ -54,6 +54,7 @@ class Bridge(QObject):
     search_answered = Signal(object)
     message_sought = Signal(object)
     import_previewed = Signal(object)
+    import_progressed = Signal(object)
 
     _posted = Signal(object)
 
@@ -117,4 +118,5 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.SearchAnswered: "search_answered",
     events.MessageSought: "message_sought",
     events.ImportPreviewed: "import_previewed",
+    events.ImportProgressed: "import_progressed",
 }

@@ -1,54 +1,43 @@
-"""Whole conversations out of the database, and into it without touching what is there.
+"""Whole conversations out of the database, and under what ids they come into it.
 
-What must hold:
+`models.importing` adds them. What must hold:
 
 * Nothing is overwritten. A conversation of which all is there already (the same ids with the
   same content, perhaps more besides) is not added again. Where one of its ids stands for
   something else, or for something in the trash, all of it gets new ids.
-* New ids are made of the old ones and of the content, so the same file imported twice, or a
-  transaction done twice (see `models.writing`), adds nothing twice.
+* New ids are made of the old ones and of the content, so the same file imported twice adds
+  nothing twice.
 * Deleted messages are no part of what is exported.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, select
 
 from models import extras, reading
 from models.attaching import with_attachments
 from models.errors import NotFoundError
-from models.mapping import MESSAGE_COLUMNS, columns_for, conversation_from, message_from
+from models.mapping import MESSAGE_COLUMNS, conversation_from, message_from
 from models.records import (
     Attachment,
     Conversation,
-    Folder,
-    Imported,
     Message,
     MessageState,
-    Preset,
     Whereabouts,
     WholeConversation,
 )
-from models.salvage import LOST_STATE
 from models.tables import AttachmentRow, ConversationRow, MessageRow, TokenTraceRow
 from models.writing import INTERRUPTED_SENTENCE
 
-_NAMESPACE: Final = uuid.UUID("6f1b7a6e-2c77-4c0a-9a4e-0c6a0d9b7d52")
+NAMESPACE: Final = uuid.UUID("6f1b7a6e-2c77-4c0a-9a4e-0c6a0d9b7d52")
 _AT_ONCE: Final = 500
 """Ids in one question: SQLite takes a bounded number of values."""
-
-_PLACE: Final = frozenset(
-    {"conversation_id", "parent_id", "sibling_index", "sibling_count", "attachments"}
-)
-
-Chats = Callable[[], Iterable[WholeConversation]]
-"""Called once per attempt: a transaction may be done twice."""
 
 # --- out ----------------------------------------------------------------------------------------
 
@@ -103,37 +92,17 @@ def _traces(connection: Connection, conversation_row_id: int, wanted: set[str]) 
 
 def whereabouts(connection: Connection, chat: WholeConversation) -> Whereabouts:
     """What the store has of it."""
-    return _placed(connection, chat)[0]
+    return placed(connection, chat)[0]
 
 
-def add_all(
-    connection: Connection,
-    chats: Chats,
-    folders: Sequence[Folder],
-    presets: Sequence[Preset],
-) -> Imported:
-    """Add what is not there; folders and presets only as far as a chat that is added needs."""
-    belongings = _Belongings(connection, folders, presets)
-    ids: list[str] = []
-    renamed = there = 0
-    for chat in chats():
-        place, placed = _placed(connection, chat)
-        if place is Whereabouts.THERE:
-            there += 1
-            continue
-        renamed += place is Whereabouts.OTHER
-        _add(connection, belongings.settled(placed))
-        ids.append(placed.conversation.id)
-    return Imported(tuple(ids), renamed, there)
-
-
-def _placed(
-    connection: Connection, chat: WholeConversation
+def placed(
+    connection: Connection, chat: WholeConversation, staged: frozenset[str] = frozenset()
 ) -> tuple[Whereabouts, WholeConversation]:
-    """What the store has, and the chat under ids that are free."""
+    """What the store has, and the chat under ids that are free. `staged`: chats that are being
+    added with this one (`models.importing`)."""
     candidate, attempt = chat, 0
     while True:
-        if _is_contained(connection, candidate):
+        if _is_contained(connection, candidate, staged):
             return Whereabouts.THERE, candidate
         if _is_free(connection, candidate):
             return (Whereabouts.OTHER if attempt else Whereabouts.NEW), candidate
@@ -141,12 +110,12 @@ def _placed(
         candidate = _renamed(chat, attempt)
 
 
-def _is_contained(connection: Connection, chat: WholeConversation) -> bool:
+def _is_contained(connection: Connection, chat: WholeConversation, staged: frozenset[str]) -> bool:
     try:
         stored = read_whole(connection, chat.conversation.id)
     except NotFoundError:
         return False
-    if stored.conversation.trashed_at is not None:
+    if stored.conversation.trashed_at is not None and chat.conversation.id not in staged:
         return False
     shape = _written if chat.has_only_text else _made
     if shape(stored.conversation) != shape(chat.conversation):
@@ -196,7 +165,7 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
     salt = _digest_of(chat, attempt)
 
     def new(old: str) -> str:
-        return str(uuid.uuid5(_NAMESPACE, f"{salt} {old}"))
+        return str(uuid.uuid5(NAMESPACE, f"{salt} {old}"))
 
     names = {message.id: new(message.id) for message in chat.messages}
     conversation_id = new(chat.conversation.id)
@@ -248,139 +217,3 @@ def _with_new_cut(settings: dict[str, Any], names: Mapping[str, str]) -> dict[st
     if not isinstance(cut, dict) or cut.get("last_message_id") not in names:
         return settings
     return {**settings, "cut": {**cut, "last_message_id": names[cut["last_message_id"]]}}
-
-
-# --- rows ---------------------------------------------------------------------------------------
-
-
-def _add(connection: Connection, chat: WholeConversation) -> None:
-    added = connection.execute(
-        insert(ConversationRow).values(**columns_for(_fields_of(chat.conversation)))
-    )
-    (conversation_row_id,) = added.inserted_primary_key or (None,)
-    rows = _row_ids(connection, chat.messages)
-    if chat.messages:
-        connection.execute(
-            insert(MessageRow),
-            [_message_values(message, rows, conversation_row_id) for message in chat.messages],
-        )
-    if chat.traces:
-        connection.execute(
-            insert(TokenTraceRow),
-            [{"message_row_id": rows[key], "blob": blob} for key, blob in chat.traces.items()],
-        )
-    attachments = [*chat.draft_attachments, *(a for m in chat.messages for a in m.attachments)]
-    if attachments:
-        connection.execute(
-            insert(AttachmentRow),
-            [_attachment_values(each, rows, conversation_row_id) for each in attachments],
-        )
-
-
-def _row_ids(connection: Connection, messages: Sequence[Message]) -> dict[str, int]:
-    """Keys that no message ever had, growing in the order of the messages."""
-    used = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'message'")) or 0
-    return {message.id: used + number for number, message in enumerate(messages, 1)}
-
-
-def _message_values(
-    message: Message, rows: Mapping[str, int], conversation_row_id: int | None
-) -> dict[str, Any]:
-    values = columns_for({n: v for n, v in _fields_of(message).items() if n not in _PLACE})
-    if message.state is MessageState.UNREADABLE:
-        values["state"] = LOST_STATE
-    elif message.state is MessageState.STREAMING:
-        values |= {"state": MessageState.INTERRUPTED.value, "error": INTERRUPTED_SENTENCE}
-    return values | {
-        "row_id": rows[message.id],
-        "conversation_row_id": conversation_row_id,
-        "parent_row_id": None if message.parent_id is None else rows[message.parent_id],
-    }
-
-
-def _attachment_values(
-    attachment: Attachment, rows: Mapping[str, int], conversation_row_id: int | None
-) -> dict[str, Any]:
-    values = _fields_of(attachment)
-    del values["conversation_id"], values["message_id"]
-    owner = attachment.message_id
-    return columns_for(values) | {
-        "conversation_row_id": conversation_row_id,
-        "message_row_id": None if owner is None else rows[owner],
-    }
-
-
-def _fields_of(record: Conversation | Message | Attachment) -> dict[str, Any]:
-    return {f.name: getattr(record, f.name) for f in fields(record)}
-
-
-class _Belongings:
-    """Folders and presets of a file, added when a chat first needs them."""
-
-    def __init__(
-        self, connection: Connection, folders: Sequence[Folder], presets: Sequence[Preset]
-    ) -> None:
-        self._connection = connection
-        self._folders = {folder.id: folder for folder in folders}
-        self._presets = {preset.id: preset for preset in presets}
-
-    def settled(self, chat: WholeConversation) -> WholeConversation:
-        """The chat with a folder and a preset that are there."""
-        conversation = chat.conversation
-        return replace(
-            chat,
-            conversation=replace(
-                conversation,
-                folder_id=self._folder(conversation.folder_id),
-                preset_id=self._preset(conversation.preset_id),
-            ),
-        )
-
-    def _folder(self, folder_id: str | None) -> str | None:
-        """One that is there already is taken as it is, whatever its name is now."""
-        there = {folder.id for folder in extras.list_folders(self._connection)}
-        missing: list[Folder] = []
-        around = folder_id
-        while around is not None and around not in there:
-            folder = self._folders.get(around)
-            if folder is None or folder in missing:
-                break
-            missing.append(folder)
-            around = folder.parent_id
-        for folder in reversed(missing):
-            is_rooted = folder.parent_id in there
-            there.add(folder.id)
-            extras.create_folder(
-                self._connection,
-                folder if is_rooted else replace(folder, parent_id=None),
-            )
-        return folder_id if folder_id in there else None
-
-    def _preset(self, preset_id: str | None) -> str | None:
-        there = extras.list_presets(self._connection)
-        wanted = self._presets.get(preset_id or "")
-        if wanted is None:
-            return preset_id if any(preset.id == preset_id for preset in there) else None
-        for preset in there:
-            if preset.value == wanted.value and (
-                preset.id == wanted.id or _base_name(preset.name) == wanted.name
-            ):
-                return preset.id
-        if any(preset.id == wanted.id for preset in there):
-            wanted = replace(wanted, id=str(uuid.uuid5(_NAMESPACE, repr(wanted))))
-        name = _free_name(wanted.name, {preset.name for preset in there})
-        return extras.create_preset(self._connection, replace(wanted, name=name)).id
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name} ({number})"
-    return free
-
-
-def _base_name(name: str) -> str:
-    """The name without the number that `_free_name` gave it."""
-    base, _, number = name.rpartition(" (")
-    return base if base and number.removesuffix(")").isdigit() else name

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from models.at_first_use import AtFirstUse
-from models.extra_doors import Callback, Doors
+from models.extra_doors import Callback, Doors, T
 from models.records import Folder, Imported, Preset, Whereabouts, WholeConversation
 
 if TYPE_CHECKING:
-    from models import exchange
-    from models.exchange import Chats
+    from sqlalchemy import Connection
+
+    from models import exchange, importing
 else:
     exchange = AtFirstUse("models.exchange")
+    importing = AtFirstUse("models.importing")
 
 
 class ExchangeDoors(Doors):
-    """Whole conversations, one at a time out and all at once in."""
+    """Whole conversations, one at a time out and all or none in."""
 
     def read_whole(
         self, conversation_id: str, callback: Callback[WholeConversation] | None = None
@@ -34,14 +36,30 @@ class ExchangeDoors(Doors):
 
     def add_all(
         self,
-        chats: Chats,
+        chats: Iterable[WholeConversation],
         folders: Sequence[Folder] = (),
         presets: Sequence[Preset] = (),
-        callback: Callback[Imported] | None = None,
-    ) -> Future[Imported]:
-        """Import all of these chats or, if one of them raises, none.
+        told: Callable[[int], None] = lambda _count: None,
+    ) -> Imported:
+        """Import all of these chats or, if one of them or `told` raises, none.
 
-        `chats` is called on the database's thread, again if the database was in trouble. What
-        it raises should be a StoreError with a sentence.
+        It waits, so it is called on a thread that may. Other writes come in between; `told` gets
+        the number of messages that are done.
         """
-        return self._write(lambda c: exchange.add_all(c, chats, folders, presets), callback)
+        return importing.add_all(self._now_read, self._now_write, chats, folders, presets, told)
+
+    def staged_ids(
+        self, callback: Callback[tuple[str, ...]] | None = None
+    ) -> Future[tuple[str, ...]]:
+        """Chats of an import that came to no end."""
+        return self._read(lambda c: importing.staged_ids(c), callback)
+
+    def drop_some(self, ids: Sequence[str], callback: Callback[int] | None = None) -> Future[int]:
+        """Delete a part of these; how much. 0: all of them are gone."""
+        return self._write(lambda c: importing.drop_some(c, ids), callback)
+
+    def _now_read(self, work: Callable[[Connection], T], /) -> T:
+        return self._read(work, None).result()
+
+    def _now_write(self, work: Callable[[Connection], T], /) -> T:
+        return self._write(work, None).result()

@@ -17,7 +17,7 @@ from models import extras
 from models.errors import NotFoundError, RefusedError
 from models.mapping import columns_for, conversation_from, to_us
 from models.records import Conversation, Folder
-from models.tables import ConversationRow, FolderRow
+from models.tables import STAGED_US, ConversationRow, FolderRow
 
 Contents = tuple[tuple[str, ...], tuple[str, ...]]
 """Ids of the conversations (those in the trash too) and of the folders right in a folder."""
@@ -103,6 +103,7 @@ def purge_some(connection: Connection, older_than: datetime, at_most: int) -> in
     oldest = (
         select(ConversationRow.row_id)
         .where(ConversationRow.trashed_us < to_us(older_than))
+        .where(ConversationRow.trashed_us > STAGED_US)
         .order_by(ConversationRow.trashed_us)
         .limit(at_most)
     )

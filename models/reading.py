@@ -21,7 +21,14 @@ from models import attaching
 from models.errors import NotFoundError
 from models.mapping import MESSAGE_COLUMNS, conversation_from, message_from, weights_from
 from models.records import Conversation, Message, Weights
-from models.tables import ConversationRow, MessageRow, SettingRow, TokenTraceRow, WeightsRow
+from models.tables import (
+    STAGED_US,
+    ConversationRow,
+    MessageRow,
+    SettingRow,
+    TokenTraceRow,
+    WeightsRow,
+)
 
 _PATH = text(
     f"""
@@ -106,7 +113,7 @@ def list_conversations(connection: Connection) -> tuple[Conversation, ...]:
 def list_trash(connection: Connection) -> tuple[Conversation, ...]:
     rows = connection.execute(
         select(*ConversationRow.__table__.columns)
-        .where(ConversationRow.trashed_us.is_not(None))
+        .where(ConversationRow.trashed_us > STAGED_US)
         .order_by(ConversationRow.trashed_us.desc(), ConversationRow.row_id.desc())
     )
     return tuple(conversation_from(row) for row in rows)

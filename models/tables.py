@@ -8,6 +8,7 @@ converts would raise on a row it cannot convert, and one bad row would hide a wh
   other by. It grows with time and is never used twice, so it also orders siblings.
 * `conversation.active_leaf_id`, `copied_from`, `folder_id` and `folder.parent_id` are no
   foreign keys: one that leads nowhere means "the newest" or "none".
+* `conversation.trashed_us` is `STAGED_US` while an import is adding it (`models.importing`).
 * `message.trashed_us` is set on every message of a subtree that was deleted, to the same time.
 * Whatever is changed here is changed by a migration too; a test compares the two.
 """
@@ -21,6 +22,9 @@ from models.search_index import create_search_index
 
 HEAD_REVISION = "0002"
 """The newest migration. A database that `create_all` made is stamped with it."""
+
+STAGED_US = 1
+"""A microsecond after 1970: no time at which anybody deletes anything."""
 
 IS_STREAMING = text("state = 'streaming'")
 IS_TRASHED = text("trashed_us IS NOT NULL")

@@ -27,6 +27,7 @@ from models.mapping import (
 from models.records import Conversation, Message, MessageState, Weights
 from models.tables import (
     IS_STREAMING,
+    STAGED_US,
     ConversationRow,
     MessageRow,
     SettingRow,
@@ -74,7 +75,9 @@ def restore_conversation(connection: Connection, conversation_id: str) -> Conver
 
 def purge_trash(connection: Connection, older_than: datetime) -> int:
     deleted = connection.execute(
-        delete(ConversationRow).where(ConversationRow.trashed_us < to_us(older_than))
+        delete(ConversationRow).where(
+            ConversationRow.trashed_us < to_us(older_than), ConversationRow.trashed_us > STAGED_US
+        )
     )
     return deleted.rowcount
 

@@ -51,6 +51,7 @@ class FakeBridge(QObject):
     search_answered = Signal(object)
     message_sought = Signal(object)
     import_previewed = Signal(object)
+    import_progressed = Signal(object)
 
 
 class FakeDesk:

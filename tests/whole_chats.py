@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
+from sqlalchemy import Connection
 
+from models import importing
 from models.records import (
     Attachment,
     Conversation,
     ConversationKind,
+    Imported,
     Message,
     MessageCounts,
     MessageState,
     Role,
     WholeConversation,
 )
+
+T = TypeVar("T")
 
 NOON = datetime(2026, 5, 3, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -157,3 +163,12 @@ def a_chat(name: str = "chat", n_turns: int = 2, **fields: Any) -> WholeConversa
     leaf_id = made[-1].id if made else None
     conversation = Conversation(name, name.title(), NOON, NOON, active_leaf_id=leaf_id)
     return WholeConversation(replace(conversation, **fields), tuple(made))
+
+
+def add_to(connection: Connection, *chats: WholeConversation, **options: Any) -> Imported:
+    """Import on one connection, in the transaction that it is in."""
+
+    def now(work: Callable[[Connection], T], /) -> T:
+        return work(connection)
+
+    return importing.add_all(now, now, chats, **options)

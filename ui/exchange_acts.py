@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QStandardPaths, Qt
 from PySide6.QtWidgets import QFileDialog
 
-from app.chat.events import ImportPreviewed
+from app.chat.events import ImportPreviewed, ImportProgressed
 from models.records import Conversation
 from ui.actions import Action, Actions
 from ui.theme import Theme
@@ -17,6 +17,7 @@ from ui.theme import Theme
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from ui.import_progress import ImportProgress
     from ui.window import MainWindow
 
 EXPORT_KEY = "Ctrl+Shift+S"
@@ -34,7 +35,9 @@ class ExchangeActs(QObject):
         self._desk = desk
         self._theme = theme
         self._folder = ""
+        self._progress: ImportProgress | None = None
         bridge.import_previewed.connect(self._on_import_previewed)
+        bridge.import_progressed.connect(self._on_import_progressed)
         window.sidebar.export_requested.connect(self.export)
 
     def add_actions(self, actions: Actions) -> None:
@@ -109,6 +112,21 @@ class ExchangeActs(QObject):
             self._desk.forget_import,
             self._window,
         ).open()
+
+    def _on_import_progressed(self, event: ImportProgressed) -> None:
+        if event.is_over:
+            progress, self._progress = self._progress, None
+            if progress is not None:
+                progress.close()
+                progress.deleteLater()
+            return
+        if self._progress is None:
+            from ui.import_progress import ImportProgress
+
+            self._progress = ImportProgress(self._theme, self._window)
+            self._progress.cancelled.connect(self._desk.cancel_import)
+            self._progress.show()
+        self._progress.show_progress(event.done, event.total)
 
     # --- files --------------------------------------------------------------------------
 

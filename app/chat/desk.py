@@ -244,6 +244,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         if self._around.can_write:
             first_look.write(self.data_dir, after)
             self._folders.purge_expired()
+            self._exchange.drop_unfinished()
 
     def _on_store_problem(self, state: str, sentence: str) -> None:
         """Called on a database thread."""

@@ -349,6 +349,15 @@ class ImportPreviewed:
     refusals: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ImportProgressed:
+    """How many messages of an import are done. The last one of an import `is_over`."""
+
+    done: int
+    total: int
+    is_over: bool = False
+
+
 Event = (
     ConversationsChanged
     | ConversationOpened
@@ -384,4 +393,5 @@ Event = (
     | SearchAnswered
     | MessageSought
     | ImportPreviewed
+    | ImportProgressed
 )

@@ -32,6 +32,10 @@ class ExchangeDoor:
         if self._may_write():
             self._exchange.import_previewed()
 
+    def cancel_import(self) -> None:
+        """Stop adding; nothing of it stays."""
+        self._exchange.cancel()
+
     def forget_import(self) -> None:
         self._exchange.forget_preview()
 

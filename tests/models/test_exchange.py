@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from sqlalchemy import Connection
 from store_records import a_message, next_time
-from whole_chats import a_chat, whole_chats
+from whole_chats import a_chat, add_to, whole_chats
 
 from models import exchange
 from models.connecting import close, connect_in_memory
@@ -29,7 +29,7 @@ from models.store import Store
 
 
 def add(store: Store, *chats: WholeConversation, **options: Any) -> Imported:
-    return store.add_all(lambda: chats, **options).result()
+    return store.add_all(chats, **options)
 
 
 def stored_chats(store: Store) -> int:
@@ -50,11 +50,11 @@ def tables() -> Iterator[Connection]:
 def test_what_is_added_is_read_as_it_was(tables: Connection, chat: WholeConversation) -> None:
     with tables.begin() as transaction:
         assert exchange.whereabouts(tables, chat) is Whereabouts.NEW
-        added = exchange.add_all(tables, lambda: [chat], (), ())
+        added = add_to(tables, chat)
         assert added == Imported((chat.conversation.id,))
         assert exchange.read_whole(tables, chat.conversation.id) == chat
         assert exchange.whereabouts(tables, chat) is Whereabouts.THERE
-        again = exchange.add_all(tables, lambda: [chat], (), ())
+        again = add_to(tables, chat)
         assert again == Imported((), there=1)
         transaction.rollback()
 
@@ -146,7 +146,7 @@ def test_all_or_nothing(store: Store) -> None:
         raise StoreError("The file ends too early.")
 
     with pytest.raises(StoreError, match="ends too early"):
-        store.add_all(chats, [folder]).result()
+        store.add_all(chats(), [folder])
     assert stored_chats(store) == 0
     assert store.list_folders().result() == ()
     assert store.search("question").result().hits == ()

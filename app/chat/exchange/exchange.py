@@ -1,21 +1,23 @@
 """Export and import as use cases: one at a time, on a thread beside the owner's.
 
 An import has two steps. `preview` looks through the files and says what they would bring
-(`ImportPreviewed`); `import_previewed` adds it, all in one transaction of the store.
+(`ImportPreviewed`); `import_previewed` adds it: in pieces, so that messages are saved in between,
+and all or nothing (`models.importing`). What an import that was killed has left goes at the next
+start.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from app.chat.events import ChatLooked, ImportPreviewed, Noticed
+from app.chat.events import ChatLooked, ImportPreviewed, ImportProgressed, Noticed
 from app.chat.surroundings import Surroundings, now
-from models.errors import ClosedError
-from models.records import Imported, WholeConversation
+from models.errors import ClosedError, StoreError
+from models.records import Imported
 
 if TYPE_CHECKING:
     from app.chat.exchange.importing import Preview
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S: Final = 10.0
+TOLD_EVERY_S: Final = 0.2
+
+
+class _CancelledError(StoreError):
+    """Raised between two pieces of an import that nobody wants any more."""
 
 
 class Exchange:
@@ -36,6 +43,7 @@ class Exchange:
         self._preview: Preview | None = None
         self._is_busy = False
         self._closing = threading.Event()
+        self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
 
     def export(self, ids: Sequence[str] | None, target: str, form: str) -> None:
@@ -77,12 +85,40 @@ class Exchange:
         if preview is None or store is None or not preview.sources:
             return
 
-        def chats() -> Iterator[WholeConversation]:
-            return preview.chats_again(self._check)
+        folders, presets = tuple(preview.folders), tuple(preview.presets)
+        total = sum(chat.n_messages for chat in preview.chats)
+        self._cancelled.clear()
 
-        self._around.when_done(
-            store.add_all(chats, tuple(preview.folders), tuple(preview.presets)), self._tell
-        )
+        def work() -> Imported | None:
+            chats = preview.chats_again(self._check)
+            try:
+                return store.add_all(chats, folders, presets, self._progress(total))
+            except _CancelledError:
+                return None
+            finally:
+                self._around.post(lambda: self._around.emit(ImportProgressed(total, total, True)))
+
+        self._begin(work, self._tell)
+
+    def cancel(self) -> None:
+        """Give up the import that runs; nothing of it stays."""
+        self._cancelled.set()
+
+    def drop_unfinished(self) -> None:
+        """Of imports that came to no end in an earlier run: bit by bit, as messages come in."""
+        store = self._around.store
+        if store is None:
+            return
+
+        def drop(ids: tuple[str, ...]) -> None:
+            def go_on(count: int) -> None:
+                if count and not self._around.is_closing:
+                    drop(ids)
+
+            if ids:
+                self._around.when_done(store.drop_some(ids), go_on)
+
+        self._around.when_done(store.staged_ids(), drop)
 
     def forget_preview(self) -> None:
         self._preview = None
@@ -103,7 +139,25 @@ class Exchange:
         )
         self._around.emit(ImportPreviewed(chats, tuple(preview.refusals)))
 
-    def _tell(self, imported: Imported) -> None:
+    def _progress(self, total: int) -> Callable[[int], None]:
+        """Tells how far an import is, now and then. Called on another thread."""
+        told_at = self._around.clock()
+
+        def tell(done: int) -> None:
+            nonlocal told_at
+            if self._cancelled.is_set():
+                raise _CancelledError("The import was cancelled.")
+            self._check()
+            if self._around.clock() - told_at >= TOLD_EVERY_S:
+                told_at = self._around.clock()
+                self._around.post(lambda: self._around.emit(ImportProgressed(done, total)))
+
+        return tell
+
+    def _tell(self, imported: Imported | None) -> None:
+        if imported is None:
+            self._around.emit(Noticed("info", "The import was cancelled: nothing was added."))
+            return
         sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
         if imported.renamed:
             sentence += f", {imported.renamed:,} of them beside another version"

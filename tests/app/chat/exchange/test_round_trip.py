@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection
-from whole_chats import whole_chats
+from whole_chats import add_to, whole_chats
 
 from app.chat.exchange import json_file
 from app.chat.exchange.json_format import folders_of, presets_of
@@ -47,7 +47,7 @@ def exported(connection: Connection) -> bytes:
 
 def import_into(connection: Connection, raw: bytes) -> None:
     head, chats = json_file.read(io.BytesIO(raw), "chats.json")
-    exchange.add_all(connection, lambda: chats, folders_of(head), presets_of(head))
+    add_to(connection, *chats, folders=folders_of(head), presets=presets_of(head))
 
 
 @settings(max_examples=25)
@@ -62,7 +62,7 @@ def test_export_import_export(
 ) -> None:
     first, second = databases
     with first.begin() as here, second.begin() as there:
-        exchange.add_all(first, lambda: chats, (), ())
+        add_to(first, *chats)
         extras.create_folder(first, Folder("outer", "Work", NOW))
         extras.create_folder(first, Folder("inner", "Cutaway", NOW, "outer", 2))
         preset = extras.create_preset(first, Preset("p", "Precise", NOW, NOW, {"top_k": 1}))

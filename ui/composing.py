@@ -56,11 +56,11 @@ class Composing(QObject):
     # --- acts -----------------------------------------------------------------------------------
 
     def give_files(self, paths: list[str]) -> None:
-        """Weights are loaded, everything else is attached."""
+        """Weights are loaded, exports of Cutaway offered for import, everything else is attached."""
         if len(paths) == 1 and paths[0].lower().endswith(".gguf"):
             self._desk.load_weights(paths[0])
         else:
-            self._desk.attach_files(paths)
+            self._desk.take_files(paths)
 
     def choose_files(self) -> None:
         dialog = QFileDialog(self._chat, "Attach text files", str(Path.home()))

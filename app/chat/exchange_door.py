@@ -23,6 +23,10 @@ class ExchangeDoor:
         self._shelf.flush_draft()
         self._exchange.export(ids, target, form)
 
+    def take_files(self, paths: Sequence[str]) -> None:
+        """Dropped or pasted: exports of Cutaway are looked at, to be imported; others attached."""
+        self._exchange.sort(paths, self.preview_import, self.attach_files)
+
     def preview_import(self, paths: Sequence[str]) -> None:
         """Look through files; ImportPreviewed says what they would bring."""
         self._exchange.preview(paths)
@@ -38,6 +42,9 @@ class ExchangeDoor:
 
     def forget_import(self) -> None:
         self._exchange.forget_preview()
+
+    def attach_files(self, paths: Sequence[str]) -> None:
+        raise NotImplementedError
 
     def _may_write(self) -> bool:
         raise NotImplementedError

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -66,6 +67,29 @@ class Exchange:
             self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
 
         self._begin(work, tell)
+
+    def sort(
+        self,
+        paths: Sequence[str],
+        exports: Callable[[Sequence[str]], None],
+        others: Callable[[Sequence[str]], None],
+    ) -> None:
+        """Hand exports of Cutaway to one and all else to the other. Files are looked into beside
+        the owner's thread."""
+        from app.chat.exchange.recognising import SUFFIX, is_export
+
+        if not any(path.lower().endswith(SUFFIX) for path in paths):
+            others(paths)
+            return
+
+        def look() -> None:
+            ours = [path for path in paths if is_export(path)]
+            rest = [path for path in paths if path not in ours]
+            for found, take in ((ours, exports), (rest, others)):
+                if found:
+                    self._around.post(partial(take, found))
+
+        threading.Thread(target=look, name="dropped-files", daemon=True).start()
 
     def preview(self, paths: Sequence[str]) -> None:
         """Look through files; ImportPreviewed answers."""

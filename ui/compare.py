@@ -117,13 +117,18 @@ class AnswerColumn(QFrame):
 
 
 class Comparison(QWidget):
-    """All versions of one message. `picked` names one; `left`: back to the chat without."""
+    """All versions of one message. `picked` names one; `left`: back to the chat without.
+
+    `formulas` are the chat's: what it has shown is there at once, and its child is running.
+    """
 
     picked = Signal(str)
     left = Signal()
     stop_requested = Signal(str)
 
-    def __init__(self, theme: Theme, question: str, messages: tuple[Message, ...]) -> None:
+    def __init__(
+        self, theme: Theme, question: str, messages: tuple[Message, ...], formulas: Formulas
+    ) -> None:
         super().__init__()
         self._theme = theme
         self.setObjectName("comparison")
@@ -136,7 +141,6 @@ class Comparison(QWidget):
         self.back = IconButton(theme, "x", "Back to the chat (Esc)")
         self.back.setObjectName("leave_comparison_button")
         self.back.clicked.connect(self.left)
-        formulas = Formulas(self)
         self.columns = [
             AnswerColumn(theme, message, message.sibling_index + 1, formulas)
             for message in messages

@@ -56,7 +56,7 @@ class Composing(QObject):
     # --- acts -----------------------------------------------------------------------------------
 
     def give_files(self, paths: list[str]) -> None:
-        """Weights are loaded, exports of Cutaway offered for import, everything else is attached."""
+        """Weights are loaded, exports of Cutaway offered for import, all else is attached."""
         if len(paths) == 1 and paths[0].lower().endswith(".gguf"):
             self._desk.load_weights(paths[0])
         else:

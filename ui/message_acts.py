@@ -234,10 +234,10 @@ class MessageActs(QObject):
             return
         comparison, self._comparison = self._comparison, None
         had_focus = comparison.isAncestorOf(self._chat.window().focusWidget() or self._chat)
+        self._chat.show_transcript(self._has_messages())
         self._chat.body.removeWidget(comparison)
         comparison.hide()
         comparison.deleteLater()
-        self._chat.show_transcript(self._has_messages())
         if had_focus:
             self._chat.composer.focus()
 
@@ -246,7 +246,8 @@ class MessageActs(QObject):
 
         self.leave_comparison()
         question = next((m.content for m in self._desk.messages if m.id == parent_id), "")
-        comparison = Comparison(self._theme, question, messages)
+        formulas = self._chat.transcript.formulas
+        comparison = Comparison(self._theme, question, messages, formulas)
         comparison.picked.connect(self._on_picked)
         comparison.left.connect(self.leave_comparison)
         comparison.stop_requested.connect(self._desk.stop_reply)

@@ -83,6 +83,7 @@ class Formulas(QObject):
         self._process: QProcess | None = None
         self._unread = b""
         self._is_closed = False
+        self._viewers: set[int] = set()
         self._deadline_ms = DEADLINE_MS
         self._deadline = self._timer(DEADLINE_MS, self._on_too_late)
         self._idle = self._timer(IDLE_MS, self._end)
@@ -115,6 +116,16 @@ class Formulas(QObject):
     def is_running(self) -> bool:
         """Whether the child is there."""
         return self._process is not None
+
+    def look(self, viewer: QObject) -> None:
+        """A view that shows formulas came on screen. Several may share one child."""
+        self._viewers.add(id(viewer))
+
+    def look_away(self, viewer: QObject) -> None:
+        """It left the screen; with the last one the child rests."""
+        self._viewers.discard(id(viewer))
+        if not self._viewers:
+            self.rest()
 
     def close(self) -> None:
         """End the child; nothing is asked any more."""

@@ -95,9 +95,9 @@ class TranscriptView(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
         self._theme = theme
-        self._formulas = formulas or Formulas(self)
-        self._formulas.arrived.connect(self._on_formulas_arrived)
-        self._styles = Styles(theme, self._formulas)
+        self.formulas = formulas or Formulas(self)
+        self.formulas.arrived.connect(self._on_formulas_arrived)
+        self._styles = Styles(theme, self.formulas)
         self.rows = Rows(self._styles, self._column_width())
         self.selection: Selection | None = None
         self._anchor = Anchor(self.rows)
@@ -434,12 +434,12 @@ class TranscriptView(QAbstractScrollArea):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self.formulas.look(self)
         self._on_formulas_arrived()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        if self._formulas.parent() is self:
-            self._formulas.rest()
+        self.formulas.look_away(self)
 
     # Growing
 
@@ -544,7 +544,7 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().update()
 
     def _on_theme_changed(self) -> None:
-        self._styles = Styles(self._theme, self._formulas)
+        self._styles = Styles(self._theme, self.formulas)
         self.rows.restyle(self._styles, self._column_width())
         self._settle()
         self.viewport().update()

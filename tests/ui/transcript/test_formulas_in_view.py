@@ -27,7 +27,7 @@ def view(qtbot) -> TranscriptView:
 
 
 def wait_for_formulas(qtbot, view: TranscriptView) -> None:
-    formulas = view._formulas
+    formulas = view.formulas
     if formulas.is_waiting:
         with qtbot.waitSignal(formulas.arrived, timeout=30_000):
             pass
@@ -56,14 +56,14 @@ def test_a_streaming_reply_asks_only_for_formulas_that_are_whole(
         view.append_text("r", char)
         view._flush()
     wait_for_formulas(qtbot, view)
-    assert set(view._formulas._found) == {("x^2 + 1", False), ("y", False)}
+    assert set(view.formulas._found) == {("x^2 + 1", False), ("y", False)}
 
 
 def test_while_nobody_looks_no_child_runs(qtbot, view: TranscriptView) -> None:
     view.set_conversation([replace(REPLY, content=TALL)])
-    assert view._formulas.is_running
+    assert view.formulas.is_running
     view.hide()
-    assert not view._formulas.is_running
+    assert not view.formulas.is_running
     before = view.rows.height(0)
     view.show()
     wait_for_formulas(qtbot, view)
@@ -76,7 +76,21 @@ def test_no_child_outlives_the_view(qtbot) -> None:
     view.set_conversation([replace(REPLY, content="$x^2$")])
     view.resize(500, 300)
     view.show()
-    qtbot.waitUntil(lambda: view._formulas.is_running)
+    qtbot.waitUntil(lambda: view.formulas.is_running)
     with qtbot.waitSignal(view.destroyed):
         view.close()
         view.deleteLater()
+
+
+def test_views_share_one_child_until_the_last_one_is_hidden(qtbot, view: TranscriptView) -> None:
+    other = TranscriptView(Theme("light"), formulas=view.formulas)
+    qtbot.addWidget(other)
+    other.set_conversation([replace(REPLY, content=TALL)])
+    view.set_conversation([replace(REPLY, content=TALL)])
+    wait_for_formulas(qtbot, view)
+    with qtbot.waitExposed(other):
+        other.show()
+    view.hide()
+    assert view.formulas.is_running
+    other.hide()
+    assert not view.formulas.is_running

@@ -291,14 +291,20 @@ def test_answers_that_grow_stand_side_by_side(window: MainWindow, bridge: FakeBr
     assert [column.stop.isVisible() for column in shown.columns] == [False, True]
 
 
-def test_the_answers_share_the_formulas_of_the_chat(window: MainWindow, bridge: FakeBridge):
-    bridge.answers_began.emit(AnswersBegan("c1", "m3", answers("$n^2$", "$n^3$")))
+def test_the_answers_share_the_formulas_of_the_chat(
+    window: MainWindow, bridge: FakeBridge, qtbot: Any
+):
     formulas = window.chat.transcript.formulas
+    assert formulas.find("n^2", is_display=False) is None
+    child = formulas._process
+    bridge.answers_began.emit(AnswersBegan("c1", "m3", answers("$n^2$", "$n^3$")))
     assert [column.view.formulas for column in comparison(window).columns] == [formulas] * 2
     assert not window.chat.transcript.isVisible()
-    assert formulas.is_running, "the chat that gives way does not end what the answers need"
+    qtbot.wait(0)
+    assert formulas._process is child, "the chat that gives way does not end it"
     window.message_acts.leave_comparison()
-    assert formulas.is_running
+    qtbot.wait(0)
+    assert formulas._process is child
 
 
 def test_one_answer_is_stopped_alone(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):

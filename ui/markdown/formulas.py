@@ -87,6 +87,7 @@ class Formulas(QObject):
         self._deadline_ms = DEADLINE_MS
         self._deadline = self._timer(DEADLINE_MS, self._on_too_late)
         self._idle = self._timer(IDLE_MS, self._end)
+        self._unseen = self._timer(0, self._on_unseen)
         self._gather = self._timer(GATHER_MS, self.arrived.emit)
         if parent is not None:
             parent.destroyed.connect(self.close)
@@ -122,8 +123,12 @@ class Formulas(QObject):
         self._viewers.add(id(viewer))
 
     def look_away(self, viewer: QObject) -> None:
-        """It left the screen; with the last one the child rests."""
+        """It left the screen; with the last one the child rests. Not at once: where one view
+        takes another one's place, that one goes first."""
         self._viewers.discard(id(viewer))
+        self._unseen.start()
+
+    def _on_unseen(self) -> None:
         if not self._viewers:
             self.rest()
 

@@ -63,7 +63,7 @@ def test_while_nobody_looks_no_child_runs(qtbot, view: TranscriptView) -> None:
     view.set_conversation([replace(REPLY, content=TALL)])
     assert view.formulas.is_running
     view.hide()
-    assert not view.formulas.is_running
+    qtbot.waitUntil(lambda: not view.formulas.is_running)
     before = view.rows.height(0)
     view.show()
     wait_for_formulas(qtbot, view)
@@ -91,6 +91,7 @@ def test_views_share_one_child_until_the_last_one_is_hidden(qtbot, view: Transcr
     with qtbot.waitExposed(other):
         other.show()
     view.hide()
+    qtbot.wait(0)
     assert view.formulas.is_running
     other.hide()
-    assert not view.formulas.is_running
+    qtbot.waitUntil(lambda: not view.formulas.is_running)

@@ -114,7 +114,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._engine_factory = engine_factory
         self._gguf = gguf
         self._changed_early: dict[str, Any] = {}
-        self._sent_early = ""
+        self._sent_early: list[str] = []
         self._is_opened = False
         self._stores: Stores | None = None
         self._read_draft_of = ""
@@ -172,8 +172,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         if self._gguf is not None or self._loader.included is not None:
             self._engine.start()
         around.when_done(around.store.opened, self._on_store_opened, self._on_store_failed)
-        if self._sent_early:
-            self._replies.send(self._sent_early)
+        self._send_early()
 
     def shutdown(self) -> None:
         """Save what is unsaved, then end the engine and the store."""
@@ -213,6 +212,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
 
     def _on_store_failed(self, sentence: str) -> None:
         self._around.can_write = False
+        self._shelf.awaits_last = False
         self._set_store_state("failed", sentence)
         self._loader.load_first(self._gguf, None)
 
@@ -220,7 +220,8 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._shelf.show_list(conversations)
         last = self._around.settings.last_conversation_id
         has_begun = bool(self._shelf.path)  # the user was faster than the database
-        if has_begun or not self._shelf.is_stored(last):
+        is_awaited, self._shelf.awaits_last = self._shelf.awaits_last, False
+        if has_begun or not is_awaited or not self._shelf.is_stored(last):
             return
         if not self._around.can_write or self._last_chat.may_open(last):
             self._shelf.open_stored(last, with_typed_text=True)
@@ -356,17 +357,6 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._shelf.show_version(message_id, step)
 
     # --- replies --------------------------------------------------------------------------------
-
-    def send(self, text: str) -> bool:
-        """Send a message. False: it was not taken (empty, read-only, a reply is in the making)."""
-        if self._around.store is None and not self._sent_early and text.strip():
-            self._sent_early = text  # keys may come before the first paint, and `start` after it
-            return True
-        attachments = self._attachments.of_draft(self._shelf.open.id)
-        is_taken = self._replies.send(text, attachments)
-        if is_taken:
-            self._attachments.take(self._shelf.open.id)
-        return is_taken
 
     def stop(self) -> None:
         """Stop the reply, and hold what is queued behind it."""

@@ -73,6 +73,8 @@ class Shelf:
         self._draft: str | None = None
         self._typed = ""
         self.temporary_id = ""
+        self.awaits_last = True
+        """The chat of the former run may still come: a draft waits to join it."""
         self.before_flush: Callable[[], None] = lambda: None
         self.queued_text: Callable[[str], str] = lambda _conversation_id: ""
         self.open = _fresh()
@@ -171,31 +173,47 @@ class Shelf:
     ) -> None:
         """Load and show a conversation, then call `then`.
 
-        `with_typed_text` (at the start): what was typed before it came is added to its draft.
+        `with_typed_text` (at the start): what was typed before it came is added to its draft;
+        who has begun a chat meanwhile stays there.
         """
         self._wanted_id = conversation_id
+        self.awaits_last = with_typed_text
 
         def show(loaded: tuple[Conversation, tuple[Message, ...]]) -> None:
             conversation, messages = loaded
             if self._wanted_id != conversation.id:
                 return
             typed = (self._draft or "") if with_typed_text else ""
+            if with_typed_text and not self._can_join(typed, conversation):
+                stay()
+                return
             if typed:
                 self._draft = None
                 joined = "\n".join(text for text in (conversation.draft, typed) if text)
                 self._show(dataclasses.replace(conversation, draft=joined), messages)
-                self._save_draft_of_open(joined)
+                if self._around.can_write:
+                    saved = self._store.update_conversation(conversation.id, draft=joined)
+                    self._around.saved(saved)
             else:
                 self.flush_draft()
                 self._show(conversation, messages)
             self._remember(conversation.id)
             then()
 
-        self._around.when_done(
-            self._store.load_conversation(conversation_id, newest=FIRST_PART), show
-        )
+        def stay(sentence: str = "") -> None:
+            self.awaits_last = False
+            if sentence:
+                self._around.emit(Noticed("error", sentence))
+
+        loaded = self._store.load_conversation(conversation_id, newest=FIRST_PART)
+        self._around.when_done(loaded, show, stay)
+
+    def _can_join(self, typed: str, last: Conversation) -> bool:
+        """Whether the last chat may come under what was written since the start."""
+        return not self._path and not (typed and last.kind is ConversationKind.TEXT)
 
     def _show(self, conversation: Conversation, messages: Iterable[Message]) -> None:
+        self.awaits_last = False
         self.open = conversation
         self._wanted_id = conversation.id
         self._draft = None
@@ -332,7 +350,13 @@ class Shelf:
         """Note the composer's text; the store gets it after a short rest."""
         self._draft = self._typed = clean_message(text)
         # Not put off by each key: whoever types without a pause is saved, too.
-        self._around.alarms.set_once("draft", DRAFT_DELAY_S, self.flush_draft)
+        self._around.alarms.set_once("draft", DRAFT_DELAY_S, self._on_rested)
+
+    def _on_rested(self) -> None:
+        if self.awaits_last and self._draft is not None:
+            self.save_draft(self._draft)
+        else:
+            self.flush_draft()
 
     def flush_draft(self) -> None:
         """Save the draft now, if it changed."""
@@ -347,10 +371,6 @@ class Shelf:
             self.ensure_stored()
         self._draft = None
         self.change(self.open.id, draft=text)
-
-    def _save_draft_of_open(self, text: str) -> None:
-        if self._around.can_write:
-            self._around.saved(self._store.update_conversation(self.open.id, draft=text))
 
     def drop_draft(self) -> None:
         """The text was sent: the composer is empty."""

@@ -1,5 +1,5 @@
-"""The part of the desk that is used while writing: attachments, the queue, unfinished edits,
-the temporary chat.
+"""The part of the desk that is used while writing: sending, attachments, the queue, unfinished
+edits, the temporary chat.
 
 It only delegates; `app.chat.desk` tells what holds for every method.
 """
@@ -15,6 +15,7 @@ from app.chat.events import QueuedMessage
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.shelf import Shelf
+from app.chat.surroundings import Surroundings
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
 from models.records import Attachment
@@ -23,6 +24,8 @@ from models.records import Attachment
 class WritingDoor:
     """Mixed into `Desk`, which makes what is declared here."""
 
+    _around: Surroundings
+    _sent_early: list[str]
     _shelf: Shelf
     _attachments: Attachments
     _queue: MessageQueue
@@ -34,6 +37,30 @@ class WritingDoor:
 
     def _may_write(self) -> bool:
         raise NotImplementedError
+
+    # --- sending --------------------------------------------------------------------------------
+
+    def send(self, text: str) -> bool:
+        """Send a message. False: it was not taken (empty, read-only, a reply is in the making)."""
+        if self._around.store is None and text.strip():
+            self._sent_early.append(text)  # keys come before the first paint, `start` after it
+            return True
+        attachments = self._attachments.of_draft(self._shelf.open.id)
+        is_taken = self._replies.send(text, attachments)
+        if is_taken:
+            self._attachments.take(self._shelf.open.id)
+        return is_taken
+
+    def _send_early(self) -> None:
+        """What was sent before there was a store, the first at once and the others behind its
+        reply. What is being written since stays the draft."""
+        typed = self._shelf.draft
+        for text in self._sent_early:
+            if not self._replies.send(text):
+                self._queue.add(text)
+        if self._sent_early and typed:
+            self._shelf.save_draft(typed)
+        self._sent_early.clear()
 
     # --- what goes along, and what waits --------------------------------------------------------
 

@@ -99,10 +99,7 @@ def close(program: Program, window: str) -> None:
 
 
 def ask(program: Program, question: str) -> str:
-    """Typed once the whole window stands: `tests/ui/test_first_frame.py` has what is typed before
-    that."""
     window = program.window("Cutaway")
-    wait_for("the rest of the window", program.children)
     program.type(question)
     program.key("Return")
     return window

@@ -16,7 +16,8 @@ from ui.markdown.blocks import CodeBlock
 from ui.markdown.highlight import Run, runs
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
-from ui.markdown.text_layout import FormatRun, TextLines, utf16_length
+from ui.markdown.text_layout import FormatRun, TextLines
+from ui.utf16 import utf16_length
 
 PADDING = 12
 HEADER = 32

@@ -1,6 +1,6 @@
 """Lines of text that can be painted, hit and selected: the piece all block layouts use.
 
-Positions count UTF-16 units, as Qt does; `slice_utf16` turns them back into text.
+Positions count UTF-16 units, as Qt does; `ui.utf16.slice_utf16` turns them back into text.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from PySide6.QtGui import (
 from ui.markdown.blocks import Span
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.styles import Styles, text_option
+from ui.utf16 import utf16_length
 
 if TYPE_CHECKING:
     from ui.markdown.formulas import Picture
@@ -37,18 +38,6 @@ FormatRun = tuple[int, int, QTextCharFormat]
 _HOLD, _FILL = "\u00a0", "\u2060"
 """What stands in the laid-out text for a formula: a space as wide as its picture, then letters
 without a width, so that positions are those of the source."""
-
-
-def utf16_length(text: str) -> int:
-    """Length in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
-
-
-def slice_utf16(text: str, start: int, end: int) -> str:
-    """Part of a text by UTF-16 positions."""
-    if text.isascii():
-        return text[start:end]
-    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le", "replace")
 
 
 HANG_LETTERS = 2

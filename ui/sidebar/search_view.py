@@ -5,11 +5,14 @@ Every row is as high as the others, so that a page is laid out at once.
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import QModelIndex, QObject, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
     QFontMetrics,
+    QFontMetricsF,
     QKeyEvent,
     QPainter,
     QPen,
@@ -37,15 +40,56 @@ from ui.sidebar.search_model import (
     title_of,
 )
 from ui.theme import Theme
+from ui.utf16 import slice_utf16, utf16_length
 
 ROW_PX = 72
 SNIPPET_LINES = 2
+
+Marks = tuple[tuple[int, int], ...]
+
+_ON_ONE_LINE = (
+    Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextSingleLine
+)
+_WRAP = QTextOption()
+_WRAP.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+
+
+class Face:
+    """A font and what is measured by it."""
+
+    def __init__(self, font: QFont) -> None:
+        self.font = font
+        self.metrics = QFontMetrics(font)
+        self.ellipsis_px = math.ceil(QFontMetricsF(font).horizontalAdvance("…")) + 1
+        self.letter_px = max(1, self.metrics.averageCharWidth())
+
+
+class _Look:
+    """What all rows are painted with, until the theme changes."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.text = Face(theme.font_text())
+        self.small = Face(theme.font_small())
+        self.marked = QTextCharFormat()
+        self.marked.setForeground(QColor(theme.colors.ink))
+        self.marked.setBackground(QColor(theme.colors.selection))
 
 
 class SearchDelegate(QStyledItemDelegate):
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._last_look: _Look | None = None
+        theme.changed.connect(self._forget_look)
+
+    def _forget_look(self) -> None:
+        self._last_look = None
+
+    @property
+    def _look(self) -> _Look:
+        if self._last_look is None:
+            self._last_look = _Look(self._theme)
+        return self._last_look
 
     def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
         return QSize(self._theme.px(80), self._theme.px(ROW_PX))
@@ -67,7 +111,7 @@ class SearchDelegate(QStyledItemDelegate):
         hit = index.data(HIT_ROLE)
         if hit is None:
             painter.setPen(QColor(colors.accent))
-            self._draw(painter, inner, MORE_TITLES, self._theme.font_text())
+            self._draw(painter, inner, MORE_TITLES, self._look.text)
         else:
             self._paint_hit(painter, inner, hit)
         painter.restore()
@@ -78,84 +122,92 @@ class SearchDelegate(QStyledItemDelegate):
         painter.drawRoundedRect(rect, self._theme.px(8), self._theme.px(8))
 
     def _paint_hit(self, painter: QPainter, rect: QRect, hit: SearchHit) -> None:
-        colors, small = self._theme.colors, self._theme.font_small()
+        colors, look = self._theme.colors, self._look
         day = short_date_of(hit)
-        day_width = QFontMetrics(small).horizontalAdvance(day) + 1
+        day_width = look.small.metrics.horizontalAdvance(day) + 1
         first = QRect(rect.left(), rect.top(), rect.width(), self._theme.px(20))
         painter.setPen(QColor(colors.dim))
-        self._draw(painter, first.adjusted(rect.width() - day_width, 0, 0, 0), day, small)
+        self._draw(painter, first.adjusted(rect.width() - day_width, 0, 0, 0), day, look.small)
         title_rect = first.adjusted(0, 0, -day_width - self._theme.px(8), 0)
         below = rect.adjusted(0, self._theme.px(22), 0, 0)
         if hit.message_id is None:
-            self._text(painter, title_rect, hit.snippet, hit.marks, self._theme.font_text(), 1)
+            self._text(painter, title_rect, hit.snippet, hit.marks, look.text, 1)
             painter.setPen(QColor(colors.dim))
             words = "Chat, in the archive" if hit.is_archived else "Chat"
             line = QRect(below.left(), below.top(), below.width(), self._theme.px(18))
-            self._draw(painter, line, words, small)
+            self._draw(painter, line, words, look.small)
             return
         painter.setPen(QColor(colors.ink))
-        self._draw(painter, title_rect, title_of(hit), self._theme.font_text())
+        self._draw(painter, title_rect, title_of(hit), look.text)
         speaker = f"{speaker_of(hit)}: " if speaker_of(hit) else ""
         shift = len(speaker)
         marks = tuple((start + shift, end + shift) for start, end in hit.marks)
-        self._text(painter, below, speaker + hit.snippet, marks, small, SNIPPET_LINES)
+        self._text(painter, below, speaker + hit.snippet, marks, look.small, SNIPPET_LINES)
 
     def _text(
-        self,
-        painter: QPainter,
-        rect: QRect,
-        text: str,
-        marks: tuple[tuple[int, int], ...],
-        font: QFont,
-        n_lines: int,
+        self, painter: QPainter, rect: QRect, text: str, marks: Marks, face: Face, n_lines: int
     ) -> None:
         """Some lines of text with the marks in it; the last one is cut where there is more."""
-        colors = self._theme.colors
-        layout = QTextLayout(text, font)
-        option = QTextOption()
-        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        layout.setTextOption(option)
-        layout.setFormats([self._mark(start, end) for start, end in marks])
-        layout.beginLayout()
-        height, cut = 0.0, -1
-        for number in range(n_lines + 1):
-            line = layout.createLine()
-            if not line.isValid():
-                break
-            if number == n_lines:
-                cut = line.textStart()
-                break
-            line.setLineWidth(rect.width())
-            line.setPosition(QPointF(0, height))
-            height += line.height()
-        layout.endLayout()
-        painter.setPen(QColor(colors.ink if n_lines == 1 else colors.dim))
-        if cut > 1:
-            # Once more with an ellipsis where the text goes on below.
-            kept = text[: cut - 1].rstrip()
-            inside = tuple((a, min(b, len(kept))) for a, b in marks if a < len(kept))
-            self._text(painter, rect, f"{kept}…", inside, font, n_lines)
-            return
+        layout = fitted(text, marks, face, self._look.marked, rect.width(), n_lines)
+        painter.setPen(QColor(self._theme.colors.ink if n_lines == 1 else self._theme.colors.dim))
         painter.save()
         painter.setClipRect(rect)
         layout.draw(painter, QPointF(rect.topLeft()))
         painter.restore()
 
-    def _mark(self, start: int, end: int) -> QTextLayout.FormatRange:
-        marked = QTextLayout.FormatRange()
-        marked.start = start
-        marked.length = end - start
-        look = QTextCharFormat()
-        look.setForeground(QColor(self._theme.colors.ink))
-        look.setBackground(QColor(self._theme.colors.selection))
-        marked.format = look
-        return marked
+    def _draw(self, painter: QPainter, rect: QRect, text: str, face: Face) -> None:
+        painter.setFont(face.font)
+        shown = face.metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
+        painter.drawText(rect, _ON_ONE_LINE, shown)
 
-    def _draw(self, painter: QPainter, rect: QRect, text: str, font: QFont) -> None:
-        painter.setFont(font)
-        shown = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-        alignment = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-        painter.drawText(rect, alignment | Qt.TextFlag.TextSingleLine, shown)
+
+def fitted(
+    text: str, marks: Marks, face: Face, marked: QTextCharFormat, width: int, n_lines: int
+) -> QTextLayout:
+    """The text in at most so many lines; behind the last one an ellipsis where there is more."""
+    # Most of a long text does not fit, and shaping it would be half of the work.
+    begun = text[: 3 * n_lines * width // (2 * face.letter_px)]
+    layout, end = _laid_out(begun, marks, face, marked, width, n_lines)
+    if end == len(begun) < len(text):
+        layout, end = _laid_out(text, marks, face, marked, width, n_lines)
+    if end < len(text):
+        kept = text[:end].rstrip()
+        inside = tuple((a, min(b, len(kept))) for a, b in marks if a < len(kept))
+        layout, _ = _laid_out(f"{kept}…", inside, face, marked, width, n_lines)
+    return layout
+
+
+def _laid_out(
+    text: str, marks: Marks, face: Face, marked: QTextCharFormat, width: int, n_lines: int
+) -> tuple[QTextLayout, int]:
+    """At most so many lines, and how many characters they hold: all, or so many that an ellipsis
+    has room behind them."""
+    layout = QTextLayout(text, face.font)
+    layout.setTextOption(_WRAP)
+    layout.setFormats([_mark(text, a, b, marked) for a, b in marks if a < len(text)])
+    layout.beginLayout()
+    height, end, length = 0.0, 0, utf16_length(text)
+    for number in range(n_lines):
+        line = layout.createLine()
+        if not line.isValid():
+            break
+        line.setLineWidth(width)
+        line.setPosition(QPointF(0, height))
+        height += line.height()
+        end = line.textStart() + line.textLength()
+        if number == n_lines - 1 and end < length:
+            line.setLineWidth(width - face.ellipsis_px)
+            end = line.textStart() + line.textLength()
+    layout.endLayout()
+    return layout, len(slice_utf16(text, 0, end))
+
+
+def _mark(text: str, start: int, end: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    marked = QTextLayout.FormatRange()
+    marked.start = utf16_length(text[:start])
+    marked.length = utf16_length(text[start:end])
+    marked.format = look
+    return marked
 
 
 class SearchView(QListView):

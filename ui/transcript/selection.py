@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from models.records import Message, Role
 from ui.markdown.blocks import Block, CodeBlock, plain_text
 from ui.markdown.document import Document
-from ui.markdown.text_layout import slice_utf16
 from ui.transcript.body import Body, Spot
 from ui.transcript.item import CONTENT, REASONING, ItemSpot, MessageItem
 from ui.transcript.rows import Rows
+from ui.utf16 import slice_utf16
 
 Place = tuple[int, int, int, int, int]
 """Message index, section, segment, block, UTF-16 position."""

@@ -14,9 +14,9 @@ from ui.markdown.document import Document
 from ui.markdown.formulas import Formulas
 from ui.markdown.math_layout import MathLayout
 from ui.markdown.styles import Styles
-from ui.markdown.text_layout import utf16_length
 from ui.theme import Theme
 from ui.transcript.body import Body
+from ui.utf16 import utf16_length
 
 WIDTH = 420.0
 TEX = r"\frac{a}{b}"

@@ -14,8 +14,8 @@ from ui.markdown.highlight import GroupHighlight, needs_group_highlight, runs, r
 from ui.markdown.layouts import SegmentLayout, TextLayout
 from ui.markdown.styles import Styles
 from ui.markdown.table_layout import TableLayout
-from ui.markdown.text_layout import slice_utf16, utf16_length
 from ui.theme import Theme
+from ui.utf16 import slice_utf16, utf16_length
 
 WIDTH = 400.0
 

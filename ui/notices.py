@@ -1,4 +1,5 @@
 """Sentences for the user: banners that stay above the chat, toasts that pass below it.
+Neither hides what is being read.
 
 A banner speaks of a state (the engine is down, nothing can be saved) and leaves when the
 state does. A toast speaks of an act that is done, with its undo.
@@ -28,6 +29,9 @@ from ui.theme import Theme
 TOAST_MS = 8_000
 TOAST_WITH_UNDO_MS = 15_000
 TOAST_LIMIT = 3
+GAP_PX = 8
+SHORT_PX = 360
+"""Lower than this the host has room for one toast only."""
 EVIDENCE_LINES = 7
 
 
@@ -198,7 +202,10 @@ class BannerArea(QWidget):
 
 
 class ToastArea(QWidget):
-    """Lies over the bottom of `host`. Toasts wait while the pointer or the focus is on them."""
+    """Lies at the bottom of `host`, which leaves it the room: nothing that is read is hidden.
+
+    Toasts wait while the pointer or the focus is on them.
+    """
 
     focus_released = Signal()
 
@@ -217,7 +224,8 @@ class ToastArea(QWidget):
     def show_notice(self, notice: Notice) -> None:
         for old in [card for card in self._cards if card.notice.key == notice.key]:
             self._drop(old)
-        while len(self._cards) >= TOAST_LIMIT:
+        is_short = self._host.height() < self._theme.px(SHORT_PX)
+        while len(self._cards) >= (1 if is_short else TOAST_LIMIT):
             self._drop(self._cards[0])
         card = NoticeCard(self._theme, notice, self)
         card.closed.connect(lambda: self._drop(card))
@@ -228,6 +236,7 @@ class ToastArea(QWidget):
         self._cards.append(card)
         self._column.setSpacing(self._theme.px(8))
         self._column.addWidget(card)
+        card.show()  # a card that is not shown yet has no height
         self._place()
         announce(self, notice.sentence)
 
@@ -255,14 +264,21 @@ class ToastArea(QWidget):
     def _place(self) -> None:
         self.setVisible(bool(self._cards))
         if not self._cards:
+            self._host.setContentsMargins(0, 0, 0, 0)
             return
         px = self._theme.px
         width = min(px(560), self._host.width() - px(32))
         height = self._column.heightForWidth(width) if self._column.hasHeightForWidth() else -1
         height = height if height > 0 else self._column.sizeHint().height()
         left = (self._host.width() - width) // 2
-        self.setGeometry(left, self._host.height() - height - px(12), width, height)
+        self.setGeometry(left, self._host.height() - height - px(GAP_PX), width, height)
+        self._host.setContentsMargins(0, 0, 0, height + 2 * px(GAP_PX))
         self.raise_()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:  # a card has another height now
+            self._place()
+        return super().event(event)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and watched is self._host:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.notices import TOAST_LIMIT, Act, BannerArea, Notice, NoticeCard, ToastArea
@@ -115,6 +115,30 @@ def test_toasts_follow_their_host(toasts: ToastArea, host: QWidget) -> None:
     for size in ((300, 300), (1200, 700)):
         host.resize(*size)
         assert host.rect().contains(toasts.geometry())
+
+
+def test_nothing_is_hidden_by_toasts(toasts: ToastArea, host: QWidget, qtbot: QtBot) -> None:
+    host.resize(800, 600)
+    column = QVBoxLayout(host)
+    text = QWidget()
+    column.addWidget(text)
+    text.show()
+    for number in (1, 2):
+        toasts.show_notice(Notice(str(number), "info", f"Number {number}"))
+        top = toasts.y()
+        qtbot.waitUntil(lambda top=top: text.geometry().bottom() < top)
+        sentences = [card.sentence for card in toasts.cards()]
+        assert all(each.height() >= each.fontMetrics().height() for each in sentences)
+    for card in toasts.cards():
+        toasts.dismiss(card.notice.key)
+    qtbot.waitUntil(lambda: text.geometry().bottom() > 550)
+
+
+def test_where_height_is_short_one_toast_stands(toasts: ToastArea, host: QWidget) -> None:
+    host.resize(800, 300)
+    for number in range(3):
+        toasts.show_notice(Notice(str(number), "info", f"Number {number}"))
+    assert [card.notice.key for card in toasts.cards()] == ["2"]
 
 
 def test_only_a_few_toasts_stand_at_once(toasts: ToastArea) -> None:

@@ -114,6 +114,8 @@ def _views(theme: Theme) -> str:
         background: transparent; color: {c.ink}; border: none; outline: none;
         selection-background-color: {c.accent_tone}; selection-color: {c.ink};
     }}
+    /* A list that is a window of its own, as a completer's, has nothing behind it. */
+    QAbstractItemView:window {{ background: {c.card}; border: 1px solid {c.line}; }}
     QAbstractItemView::item {{
         padding: {theme.px(6)}px {theme.px(8)}px; border-radius: {radius}px;
     }}

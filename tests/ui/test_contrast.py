@@ -14,6 +14,7 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import (
     QApplication,
+    QCompleter,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
     QTabBar,
     QWidget,
 )
+from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
 
 from app.chat.events import ConversationOpened, EngineStateChanged
@@ -163,3 +165,26 @@ def test_nothing_moves_by_itself(theme: Theme) -> None:
     for effect in Qt.UIEffect:
         if effect is not Qt.UIEffect.UI_General:
             assert not QApplication.isEffectEnabled(effect), effect
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_list_that_is_a_window_of_its_own_has_an_opaque_ground(
+    qapp: QApplication, qtbot: QtBot, theme: Theme, mode: str
+) -> None:
+    """As the completions of a file dialog, of which we build nothing."""
+    theme.set_mode(mode)
+    theme.apply_to(qapp)
+    field = QLineEdit()
+    qtbot.addWidget(field)
+    completer = QCompleter(["tests", "tools"], field)
+    field.setCompleter(completer)
+    with qtbot.waitExposed(field):
+        field.show()
+    field.setFocus()
+    qtbot.keyClicks(field, "t")
+    popup = completer.popup()
+    qtbot.waitUntil(popup.isVisible)
+    image = popup.grab().toImage().convertToFormat(QImage.Format.Format_ARGB32)
+    corner = image.pixelColor(image.width() - 4, image.height() - 4)
+    assert (corner.name(), corner.alpha()) == (theme.colors.card, 255)
+    popup.hide()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QPaintEvent
+from PySide6.QtGui import QPaintEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -91,14 +91,22 @@ class Composer(QWidget):
         return self._edit.text()
 
     def set_text(self, text: str) -> None:
-        """Replace the text (a draft), the caret behind it. `draft_changed` stays silent."""
-        if text == self.text():
+        """Replace the text (a draft), the caret behind it. `draft_changed` stays silent.
+
+        Where only something comes before the text, that stays as it is with its caret: somebody
+        may be writing it.
+        """
+        old, text = self.text(), clean_text(text)
+        if text == old:
             return
         self._is_setting = True
-        text = clean_text(text)
         wrap_long_lines(self._edit, text)
-        self._edit.setPlainText(text)
-        self._edit.moveCursor(self._edit.textCursor().MoveOperation.End)
+        if old and text.endswith(old):
+            QTextCursor(self._edit.document()).insertText(text.removesuffix(old))
+            self._edit.ensureCursorVisible()
+        else:
+            self._edit.setPlainText(text)
+            self._edit.moveCursor(self._edit.textCursor().MoveOperation.End)
         self._is_setting = False
         self._update_state()
 

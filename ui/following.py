@@ -5,6 +5,7 @@ Events of other conversations than the one on screen change nothing in the trans
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -80,11 +81,13 @@ class Following(QObject):
         bridge.store_state_changed.connect(self._on_store_state_changed)
 
     def read_desk(self) -> None:
-        """Take over what was there before anybody listened."""
+        """Take over what was there before anybody listened. Words in the field stay there."""
         desk = self._desk
         if desk.conversations:  # none yet is not the same as none: the list comes later
             self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
-        self._on_conversation_opened(ConversationOpened(desk.conversation, tuple(desk.messages)))
+        typed = self._chat.composer.text() or desk.conversation.draft
+        conversation = dataclasses.replace(desk.conversation, draft=typed)
+        self._on_conversation_opened(ConversationOpened(conversation, tuple(desk.messages)))
         self._on_engine_state_changed(desk.engine_state)
 
     # --- conversations ------------------------------------------------------------------

@@ -131,13 +131,14 @@ class MainWindow(QMainWindow):
         self._sent_early.append(text)
 
     def _take_early(self, typed: str) -> None:
-        """What was written before anybody listened."""
-        self.chat.composer.send_requested.disconnect(self._on_sent_early)
-        for text in self._sent_early:
-            self._on_send_requested(text)
-        if typed:
-            self._desk.save_draft(typed)
-            self.chat.composer.set_text(typed)
+        """What was written before anybody listened. The field is left as it is, caret and all."""
+        composer = self.chat.composer
+        composer.send_requested.disconnect(self._on_sent_early)
+        refused = [text for text in self._sent_early if not self._desk.send(text)]
+        if refused:
+            composer.set_text("\n".join((*refused, typed) if typed else refused))
+        if typed or refused:
+            self._desk.save_draft(composer.text())
 
     def _restore_place(self, look: Mapping[str, Any]) -> None:
         geometry = look.get("window_geometry")

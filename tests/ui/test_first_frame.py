@@ -78,6 +78,42 @@ def test_message_sent_before_there_is_a_desk_is_sent_once(frame, desk, bridge):
     assert desk.called("send") == [("Hello",), ("Again",)]
 
 
+def test_caret_stays_where_it_is_and_before_it_comes_the_old_draft(frame, desk, bridge):
+    window = frame()
+    QTest.keyClicks(edit(window), "wrds")
+    for _ in range(3):
+        QTest.keyClick(edit(window), Qt.Key.Key_Left)
+    complete(window, desk, bridge)
+    QTest.keyClicks(edit(window), "o")
+    assert edit(window).text() == "words"
+    window.chat.composer.set_text("left over\nwords")
+    QTest.keyClicks(edit(window), "u")
+    assert edit(window).text() == "left over\nwourds"
+
+
+def test_all_that_is_written_before_there_is_a_desk_keeps_its_order(frame, desk, bridge):
+    window = frame()
+    for text in ("one", "two"):
+        QTest.keyClicks(edit(window), text)
+        QTest.keyClick(edit(window), Qt.Key.Key_Return)
+    QTest.keyClicks(edit(window), "three")
+    complete(window, desk, bridge)
+    assert desk.called("send") == [("one",), ("two",)]
+    assert edit(window).text() == "three"
+    assert desk.called("save_draft")[-1] == ("three",)
+
+
+def test_what_the_desk_refuses_comes_before_what_is_being_written(frame, desk, bridge):
+    desk.takes_messages = False
+    window = frame()
+    for text in ("one", "two"):
+        QTest.keyClicks(edit(window), text)
+        QTest.keyClick(edit(window), Qt.Key.Key_Return)
+    QTest.keyClicks(edit(window), "three")
+    complete(window, desk, bridge)
+    assert edit(window).text() == "one\ntwo\nthree"
+
+
 @pytest.mark.parametrize("size", [(1180, 780), (600, 500), (1440, 900)])
 @pytest.mark.parametrize("zoom", [100, 200])
 def test_composer_stays_where_it_is(qtbot, frame, theme, desk, bridge, size, zoom):

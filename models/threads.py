@@ -172,6 +172,7 @@ class WriterThread(threading.Thread):
         self.opened.set_result(self.database.outcome)
         while (job := self._next()) is not None:
             self._do(job)
+            del job  # what it wrote is not kept until the next one comes
         self._readers_ended.wait()
         self._merge_log()
         self.database.clean_up()
@@ -366,9 +367,11 @@ class ReaderThread(threading.Thread):
         while (job := self._next()) is not None:
             if job.begin():
                 answer(job)
+            del job  # what was read is not kept until the next question comes
 
     def _next(self) -> _Job | None:
         with self._changed:
+            self._running = None
             self._changed.wait_for(lambda: self._jobs or self._is_closing)
             self._running = self._jobs.popleft() if self._jobs else None
             return self._running

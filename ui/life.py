@@ -76,6 +76,9 @@ class Imports(QObject):
         self._done.connect(self._act, Qt.ConnectionType.QueuedConnection)
 
     def begin(self) -> None:
+        from app.memory import share_one_heap
+
+        share_one_heap()  # while there is one thread
         self._thread.start()
 
     def cancel(self) -> None:
@@ -169,6 +172,10 @@ class QuietCollector:
         due = gc.get_count()[2]
         if due >= COLLECTIONS_DUE and (not self._is_busy() or due >= COLLECTIONS_OVERDUE):
             gc.collect()
+        if not self._is_busy():
+            from app.memory import give_back
+
+            give_back()
 
 
 def drop_import_hook() -> None:

@@ -66,11 +66,14 @@ from app.engine.protocol import (
     ThreadsChanged,
     TokenArrived,
 )
+from app.memory import give_back
 from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store import Store
 
 SAVE_INTERVAL_S: Final = 0.5
 FIGURES_INTERVAL_S: Final = 0.1
+GIVE_BACK_AFTER_S: Final = 0.6
+"""By then the reply's trace and text are stored, and what it took as it grew is free."""
 MAX_ANSWERS: Final = 4
 SURROGATES_SENTENCE: Final = (
     "Your message held halves of characters that cannot be kept; each is now shown as �."
@@ -591,5 +594,6 @@ class Replies:
         counts = message.counts
         if counts.context_used and counts.context_size:
             self._around.emit(ContextCounted(counts.context_used, counts.context_size))
+        self._around.alarms.set("memory", GIVE_BACK_AFTER_S, give_back)
         if not self.is_busy(message.conversation_id):
             self.on_ended(message)

@@ -161,6 +161,7 @@ class ChildProcess:
         try:
             while payloads := frames.read_few():
                 self._report_all(payloads)
+                del payloads  # megabytes at the end of a long chat's reply
         except (ProtocolError, OSError) as error:
             self._report(self, BrokenFrames(str(error)))
             # The child must not block in a write that nobody reads.
@@ -195,6 +196,7 @@ class ChildProcess:
             while (frame := self._frames.get()) is not None:
                 self._stdin.write(frame)
                 self._stdin.flush()
+                del frame  # a long chat's is megabytes, and the next may be long in coming
         with contextlib.suppress(OSError):
             self._stdin.close()
 

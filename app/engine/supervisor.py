@@ -230,6 +230,7 @@ class Engine:
             if step is None:
                 return self._tell_quiet()
             step()
+            del step  # a request holds a whole chat, an ending its prompt
             self._oversight.run_timers()
             if self._inbox.empty():
                 self._tell_quiet()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
@@ -357,3 +358,23 @@ def test_a_store_that_is_read_only_refuses_to_write(open_store: Any) -> None:
         store.set_setting("a", 1).result(20)
     with pytest.raises(ReadOnlyError):
         store.back_up().result(20)
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+class Large:
+    """Stands for a trace, or for what was read of a long chat."""
+
+
+def test_nothing_of_a_job_is_kept_while_the_threads_wait(open_store: Any) -> None:
+    store = open_store()
+    written, read = Large(), Large()
+    gone = threading.Semaphore(0)
+    for kept in (written, read):
+        weakref.finalize(kept, gone.release)
+    store._write(lambda _connection, kept=written: None, None).result(10)
+    store._read(lambda _connection, kept=read: None, None).result(10)
+    del written, read, kept
+    for _ in range(2):
+        assert gone.acquire(timeout=10)

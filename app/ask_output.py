@@ -170,6 +170,7 @@ class JsonLines(AskOutput):
             "alternatives": self._alternatives(token),
             "stages": [
                 {"stage": s.stage, "left": s.left, "probability": s.probability}
+                | ({} if s.uniform is None else {"uniform": s.uniform})
                 for s in token.stages
             ],
             "removed_by": _removed_by(token),

@@ -33,7 +33,7 @@ from app.engine.banned import check_banned
 from app.engine.bounds import BadSetting, Bounds, check_number, check_switch
 from app.engine.grammar import Grammar, check_grammar, new_grammar
 from app.engine.native import Candidates, llama
-from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK
+from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK, Xtc
 from app.engine.registry import (
     KINDS,
     MAX_SEED,
@@ -45,7 +45,7 @@ from app.engine.registry import (
 )
 from app.engine.replay import Snapshot
 from app.engine.shortlist import Scores, Shortlist
-from app.engine.uniforms import Uniforms, holds, takes_number
+from app.engine.uniforms import Uniforms, decides, holds, takes_number
 
 if TYPE_CHECKING:
     from app.engine.vocabulary import Vocabulary
@@ -139,13 +139,15 @@ class Draw(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Step:
-    """A stage at work. `idle`: llama.cpp made an empty sampler of it, which changes nothing."""
+    """A stage at work. `idle`: llama.cpp made an empty sampler of it, which changes nothing.
+    `drawn`: how many numbers XTC has drawn, which has a generator of its own."""
 
     kind: Kind
     stage: Stage
     sampler: Any
     idle: bool
     biased: Ids
+    drawn: int = 0
 
     @property
     def remembers(self) -> bool:
@@ -159,6 +161,7 @@ class Moment:
     """The chain as it was before a draw. `Chain.restore` uses it up; else it must be freed."""
 
     draws: int
+    drawn: list[int] = field(default_factory=list)
     samplers: dict[int, Any] = field(default_factory=dict)
     grammar: Grammar | None = None
 
@@ -221,6 +224,7 @@ class Chain:
         self._ban_end_token = sampling.ban_end_token
         self._seen = _Seen()
         self._uniforms = Uniforms(self.seed) if holds() else None
+        self._deciding = Uniforms(self.seed, is_float=True) if holds() else None
         self._draws = 0
         self._accepted = 0
 
@@ -347,6 +351,7 @@ class Chain:
                 snapshots.append(Snapshot(name, ids.copy(), changed, is_partial=True))
             return True
         before, was_sorted = int(native.size), bool(native.sorted)
+        uniform = self._decide(step, before) if isinstance(step.stage, Xtc) else None
         if name == "typical":
             _drop_hopeless(candidates)
         elif isinstance(step.stage, TopK):
@@ -356,8 +361,18 @@ class Chain:
             native.sorted = False
         is_whole = is_whole and not step.kind.orders
         if snapshots is not None:
-            snapshots.append(_snapshot(step, candidates, is_whole, before, was_sorted))
+            snapshot = _snapshot(step, candidates, is_whole, before, was_sorted)
+            if uniform is not None:
+                snapshot = msgspec.structs.replace(snapshot, uniform=uniform)
+            snapshots.append(snapshot)
         return is_whole
+
+    def _decide(self, step: _Step, candidates: int) -> float | None:
+        """The number by which XTC will decide whether it acts."""
+        if not decides(candidates):
+            return None
+        step.drawn += 1
+        return None if self._deciding is None else self._deciding[step.drawn - 1]
 
     def allows(self, token_id: int) -> bool:
         """Whether the grammar, if there is one, lets the token come next."""
@@ -376,7 +391,7 @@ class Chain:
 
     def before_draw(self) -> Moment:
         """What the next draw will change: the random stages. Microseconds."""
-        moment = Moment(self._draws)
+        moment = Moment(self._draws, [step.drawn for step in self._steps])
         for position, step in enumerate(self._steps):
             if step.kind.draws and not step.idle:
                 moment.samplers[position] = llama.llama_sampler_clone(step.sampler)
@@ -393,6 +408,8 @@ class Chain:
     def restore(self, moment: Moment, accepted: int) -> None:
         """Go back to before the draw, when `accepted` tokens had been accepted."""
         self._draws, self._accepted = moment.draws, accepted
+        for step, drawn in zip(self._steps, moment.drawn, strict=True):
+            step.drawn = drawn
         for position, sampler in moment.samplers.items():
             step = self._steps[position]
             llama.llama_sampler_free(step.sampler)

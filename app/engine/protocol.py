@@ -351,11 +351,14 @@ class Log(Message, frozen=True, tag=True):
 
 class StageEffect(Message, frozen=True, tag=True):
     """What one stage did at one token: how many candidates were left after it, and the chosen
-    token's probability among them (0 if the stage removed it)."""
+    token's probability among them (0 if the stage removed it). `uniform`: the number in [0, 1)
+    that decided whether a stage of chance acts (XTC does where it is not above its probability);
+    None where none was drawn."""
 
     stage: str
     left: int
     probability: float
+    uniform: float | None = None
 
 
 class TokenTrace(Message, frozen=True, tag=True):

@@ -37,6 +37,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     * `is_partial`: `ids` now have `scores`, all others are as before;
     * `scores` without `ids`: the scores of the whole vocabulary, by ID;
     * `ids` and `scores`: these candidates are left.
+
+    `uniform`: the number that the stage drew, if it did.
     """
 
     stage: str
@@ -45,6 +47,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     scale: float | None = None
     is_partial: bool = False
     first: int | None = None
+    uniform: float | None = None
 
 
 class Replay:
@@ -52,7 +55,7 @@ class Replay:
 
     >>> replay = Replay(np.array([2, 1, 0], np.float32), 0, np.array([0, 1], np.int32))
     >>> replay.follow(Snapshot("top-k", np.array([0], np.int32), np.array([2], np.float32)))
-    StageEffect(stage='top-k', left=1, probability=1.0)
+    StageEffect(stage='top-k', left=1, probability=1.0, uniform=None)
     >>> replay.removed_by.tolist()
     [255, 0]
     """
@@ -87,7 +90,7 @@ class Replay:
             self._left = left
         assert self._probability is not None
         self._stage += 1
-        return StageEffect(snapshot.stage, self._left, self._probability)
+        return StageEffect(snapshot.stage, self._left, self._probability, snapshot.uniform)
 
     def _take(self, snapshot: Snapshot) -> bool:
         """Whether the stage changed anything."""

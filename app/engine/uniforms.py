@@ -11,6 +11,8 @@ The first numbers for the seed 5489, the standard's own, whose 10,000th output i
     >>> [round(Uniforms(5489)[i], 4) for i in range(3)]
     [0.1355, 0.835, 0.9689]
 
+XTC decides by a float, of which `generate_canonical<float>` makes one output: u = x0 / 2³².
+
 How many numbers a draw takes is up to the C++ library (none for a single candidate in
 `std::discrete_distribution` of libstdc++), so `holds` tries it once on the native samplers; where
 it fails, no number is shown rather than a wrong one.
@@ -29,10 +31,12 @@ _BLOCK: Final = 256
 
 
 class Uniforms:
-    """The draws of one seed by index. Kept, since a reply may go back to an earlier draw."""
+    """The draws of one seed by index. Kept, since a reply may go back to an earlier draw.
+    `is_float`: numbers as `generate_canonical<float>` makes them."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_float: bool = False) -> None:
         self._seed = seed
+        self._is_float = is_float
         self._source: Any = None
         self._numbers = np.empty(0, np.float64)
 
@@ -44,9 +48,15 @@ class Uniforms:
     def _extend(self) -> None:
         if self._source is None:
             self._source = np.random.RandomState(self._seed)._bit_generator
-        raw = self._source.random_raw(2 * _BLOCK).astype(np.float64)
-        # Sums and quotient round just as C++'s doubles do; 1.0 would become the number below it.
-        numbers = np.minimum((raw[0::2] + raw[1::2] * 2.0**32) / 2.0**64, np.nextafter(1.0, 0.0))
+        # Sums and quotients round just as C++'s do; 1.0 would become the number below it.
+        if self._is_float:
+            one = np.float32(1)
+            raw = self._source.random_raw(_BLOCK).astype(np.float32)
+            numbers = np.minimum(raw / np.float32(2**32), np.nextafter(one, np.float32(0)))
+        else:
+            raw = self._source.random_raw(2 * _BLOCK).astype(np.float64)
+            numbers = (raw[0::2] + raw[1::2] * 2.0**32) / 2.0**64
+            numbers = np.minimum(numbers, np.nextafter(1.0, 0.0))
         self._numbers = np.concatenate([self._numbers, numbers])
 
 
@@ -57,10 +67,15 @@ def takes_number(stage: str, candidates: int) -> bool:
     return stage != "greedy" and candidates > 1
 
 
+def decides(candidates: int) -> bool:
+    """Whether XTC takes a number for so many candidates."""
+    return candidates > 1
+
+
 @cache
 def holds() -> bool:
     """Whether this library's draws are where these numbers say. Takes a millisecond."""
-    return _is_reproduced("dist") and _is_reproduced("adaptive-p")
+    return _is_reproduced("dist") and _is_reproduced("adaptive-p") and _xtc_is_reproduced()
 
 
 def _is_reproduced(stage: str) -> bool:
@@ -81,3 +96,19 @@ def _is_reproduced(stage: str) -> bool:
             drawn += 1
     llama.llama_sampler_free(sampler)
     return bool(fits)
+
+
+def _xtc_is_reproduced() -> bool:
+    """Of equal candidates that are all above its threshold XTC leaves one, where it acts."""
+    seed, share, drawn, fits = 7, 0.5, 0, True
+    uniforms, candidates = Uniforms(seed, is_float=True), Candidates(8)
+    sampler = llama.llama_sampler_init_xtc(share, 0.01, 1, seed)
+    for size in (8, 1, 4, 2, 1) * 8:
+        candidates.fill(np.zeros(8, np.float32))
+        candidates.native.size = size
+        llama.llama_sampler_apply(sampler, candidates.reference)
+        if decides(size):
+            fits = fits and (candidates.native.size == 1) == (uniforms[drawn] <= share)
+            drawn += 1
+    llama.llama_sampler_free(sampler)
+    return fits

@@ -91,6 +91,7 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     stage_list: bytes  # which of them a token has
     stage_left: bytes
     stage_probability: bytes
+    stage_uniform: bytes = b""  # NaN: none was drawn; empty: no stage drew any
 
 
 def pack(traces: Sequence[TokenTrace]) -> bytes:
@@ -127,7 +128,13 @@ def _columns(table: TraceTable) -> _Columns:
         stage_list=_planes([row.stages for row in rows]),
         stage_left=_planes(effect[0] for effect in table.effects()),
         stage_probability=_planes((effect[1] for effect in table.effects()), "f"),
+        stage_uniform=_stage_uniforms(array("f", (effect[2] for effect in table.effects()))),
     )
+
+
+def _stage_uniforms(uniforms: array[float]) -> bytes:
+    """They are 32-bit floats already. Most chains have no stage that draws."""
+    return b"" if all(map(math.isnan, uniforms)) else _planes(uniforms)
 
 
 def _shares(ends: list[int]) -> list[int]:
@@ -315,14 +322,15 @@ def _stages_of(columns: _Columns) -> list[list[StageEffect]]:
     total = sum(len(lists[number]) for number in chosen)
     left = _numbers(columns.stage_left, total).tolist()
     probabilities = _finite(_numbers(columns.stage_probability, total, "<f4"))
-    effects, at = [], 0
-    for number in chosen:
-        names = lists[number]
-        effects.append(
-            [StageEffect(name, left[at + i], probabilities[at + i]) for i, name in enumerate(names)]
-        )
-        at += len(names)
-    return effects
+    drawn: list[float | None] = [None] * total
+    if columns.stage_uniform:
+        numbers = _numbers(columns.stage_uniform, total, "<f4").tolist()
+        drawn = [None if math.isnan(number) else number for number in numbers]
+    rows = zip(left, probabilities, drawn, strict=True)
+    return [
+        [StageEffect(name, *row) for name, row in zip(lists[number], rows, strict=False)]
+        for number in chosen
+    ]
 
 
 def _numbers(planes: bytes, n: int, dtype: str = "<i4") -> Any:

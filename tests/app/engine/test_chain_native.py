@@ -247,6 +247,51 @@ def test_the_number_falls_on_the_drawn_token(select: SelectStage, steps: Steps) 
     assert n_draws > 1000
 
 
+def test_the_number_of_xtc_tells_whether_it_acts(steps: Steps) -> None:
+    """XTC takes out candidates where its number is not above its probability and two or more of
+    them reach its threshold; taken back, a draw takes the same number again."""
+    candidates = Candidates(steps.weights.vocabulary.n_vocab)
+    acted = spared = hopeless = 0
+    for seed in range(8):
+        sampling = Sampling([TopK(40), Xtc(0.5, 0.05), Temperature(0.9)], seed=seed)
+        chain = chain_of(sampling, steps.weights, steps.prompt)
+        for place, scores in enumerate(steps.rows):
+            moment = chain.before_draw()
+            draw = chain.draw(scores, candidates, record=True)
+            best = np.sort(scores.astype(np.float64))[::-1][:40]
+            shares = np.exp(best - best[0])
+            shares /= shares.sum()
+            n_above = int((shares >= 0.05).sum())
+            replay = Replay(scores.copy(), draw.token_id, np.array([draw.token_id], np.int32))
+            effects = [replay.follow(snapshot) for snapshot in draw.snapshots]
+            assert [effect.uniform is None for effect in effects] == [True, False, True, True]
+            number = effects[1].uniform
+            assert number is not None
+            expected = 40 - (n_above - 1) if number <= 0.5 and n_above >= 2 else 40
+            assert effects[1].left == expected
+            acted += expected < 40
+            spared += number > 0.5 and n_above >= 2
+            hopeless += n_above < 2
+            if place % 5 == 0:
+                chain.restore(moment, place)
+                again = chain.draw(scores, candidates, record=True)
+                assert again.token_id == draw.token_id
+                assert again.snapshots[1].uniform == number
+            else:
+                moment.free()
+            chain.accept(draw.token_id)
+        chain.close()
+    assert min(acted, spared, hopeless) > 20
+
+
+def test_no_number_of_xtc_where_one_candidate_is_left(steps: Steps) -> None:
+    chain = chain_of(Sampling([TopK(1), Xtc(1.0, 0.1)], seed=3), steps.weights, steps.prompt)
+    draw = chain.draw(steps.rows[0], Candidates(len(steps.rows[0])), record=True)
+    assert draw.snapshots[1].stage == "xtc"
+    assert draw.snapshots[1].uniform is None
+    chain.close()
+
+
 def test_numbers_are_those_of_the_standard_generator() -> None:
     """C++: the 10,000th output of std::mt19937 with its default seed is 4123659995."""
     raw = np.random.RandomState(5489)._bit_generator.random_raw(10_000)
@@ -256,6 +301,8 @@ def test_numbers_are_those_of_the_standard_generator() -> None:
         low, high = int(raw[2 * index]), int(raw[2 * index + 1])
         assert uniforms[index] == pytest.approx((low + high * 2**32) / 2**64, abs=1e-15)
     assert Uniforms(0)[5000] != uniforms[5000]
+    floats = Uniforms(5489, is_float=True)
+    assert [floats[i] * 2**32 for i in (0, 9_999)] == pytest.approx([3499211612, 4123659995])
 
 
 # --- the trace of the stages -----------------------------------------------------------------

@@ -45,6 +45,9 @@ def _array(dtype: str, values: list[Any]) -> Array:
 def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True) -> TokenTrace:
     logprobs = sorted((-rng.expovariate(0.2) for _ in range(k)), reverse=True)
     names = ["penalties", "top-k", "top-p", "min-p", "temp", "dist"]
+    drawn = {"xtc": rng.randrange(2**24) / 2**24}
+    if rng.random() < 0.5:
+        names.insert(2, "xtc")
     return TokenTrace(
         index=index,
         token_id=rng.randrange(262_144),
@@ -54,7 +57,10 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         entropy=rng.uniform(0, 18),
         alternative_ids=_array("i4", [rng.randrange(262_144) for _ in range(k)]),
         alternative_logprobs=_array("f4", logprobs),
-        stages=[StageEffect(name, rng.randrange(1, 262_144), rng.random()) for name in names]
+        stages=[
+            StageEffect(name, rng.randrange(1, 262_144), rng.random(), drawn.get(name))
+            for name in names
+        ]
         if stages
         else [],
         ms=rng.uniform(1, 60),
@@ -74,7 +80,9 @@ def assert_same(back: list[TokenTrace], traces: list[TokenTrace]) -> None:
         assert got.logprob == pytest.approx(want.logprob, rel=1e-6)
         assert got.entropy == pytest.approx(want.entropy, rel=1e-6, abs=1e-9)
         assert abs(got.ms - want.ms) <= 0.0005 + 1e-9
-        assert [(s.stage, s.left) for s in got.stages] == [(s.stage, s.left) for s in want.stages]
+        assert [(s.stage, s.left, s.uniform) for s in got.stages] == [
+            (s.stage, s.left, s.uniform) for s in want.stages
+        ]
         assert [s.probability for s in got.stages] == pytest.approx(
             [s.probability for s in want.stages], rel=1e-6
         )

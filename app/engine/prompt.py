@@ -32,6 +32,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from app.engine.prompt_layout import Layout, Span, lay_over, restore
 from app.engine.prompt_tokens import (
     Origin,
@@ -157,6 +159,8 @@ def _build_chat(
     notes: list[PromptNote] = []
     if template is None or not template.strip():
         notes.append(NO_TEMPLATE if prompt.template is None else _EMPTY_TEMPLATE)
+        messages = [_as_plain(message, vocabulary) for message in messages]
+        continued = continued and _as_plain(continued, vocabulary)
         rendering = _Rendering(vocabulary, None, render_plain)
     else:
         rendering = _Rendering(vocabulary, template, render)
@@ -190,9 +194,20 @@ def render_plain(
     >>> render_plain("", [{"role": "user", "content": "Hi"}], add_generation_prompt=True)
     'User: Hi\\n\\nAssistant:'
     """
-    names = {"user": "User: ", "assistant": "Assistant: ", "system": "", "tool": "Tool: "}
+    names = {"user": "User: ", "assistant": "Assistant:", "system": "", "tool": "Tool: "}
     turns = [f"{names[message['role']]}{message['content']}\n\n" for message in messages]
     return "".join(turns) + ("Assistant:" if add_generation_prompt else "")
+
+
+def _as_plain(message: ChatMessage, vocabulary: PromptVocabulary) -> ChatMessage:
+    """A reply as it stands behind `Assistant:`. A generated one followed directly, most often
+    with a space of its own, and must come back so; any other gets its space here."""
+    if message.role != "assistant" or message.content[:1].isspace():
+        return message
+    spelled = PromptTokenizer(vocabulary).spell(message.token_ids or [])
+    if spelled and spelled == message.content:
+        return message
+    return msgspec.structs.replace(message, content=f" {message.content}")
 
 
 def _first_accepted(

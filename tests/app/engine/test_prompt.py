@@ -360,6 +360,30 @@ def test_without_a_template_a_plain_format_is_used_and_said(template: str | None
     assert render_plain("", [], add_generation_prompt=False) == ""
 
 
+@pytest.mark.parametrize("text", ["Hi", " Hi", "\n Hi"])
+def test_in_the_plain_format_a_reply_follows_as_it_was_written(text: str) -> None:
+    """The next prompt begins with the first one and the reply's own IDs, whatever they begin
+    with; so nothing of them is evaluated again."""
+    vocabulary = MadeUpVocabulary()
+    own = vocabulary.tokenize(text)
+    first = _build([_user("q")], None, vocabulary=vocabulary)
+    reply = _reply(text, own)
+    second = _build([_user("q"), reply, _user("more")], None, vocabulary=vocabulary)
+    assert second.ids[: len(first.ids) + len(own)] == first.ids + own
+    assert second.rendered == f"User: q\n\nAssistant:{text}\n\nUser: more\n\nAssistant:"
+    assert second.retokenized == []
+    goes_on = _build([_user("q"), reply], None, vocabulary=vocabulary, continue_last=True)
+    assert goes_on.ids == first.ids + own
+
+
+def test_in_the_plain_format_a_written_reply_gets_its_space() -> None:
+    for own in (None, [1, 2]):  # IDs of another text: it was edited
+        built = _build([_user("q"), _reply("Hi", own), _user("more")], None)
+        assert built.rendered == "User: q\n\nAssistant: Hi\n\nUser: more\n\nAssistant:"
+    begun = _build([_user("q"), _reply("Hi")], None, continue_last=True)
+    assert begun.rendered == "User: q\n\nAssistant: Hi"
+
+
 @pytest.mark.parametrize("own", [None, CHATML])
 @pytest.mark.parametrize("given", ["", " \n"])
 def test_an_empty_template_in_its_place_is_not_blamed_on_the_file(

@@ -20,8 +20,9 @@ _PART = re.compile(rf"{CJK_PATTERN}|(?:(?!{_CJK_SIGN})[^\W_])+")
 _CJK = re.compile(CJK_PATTERN)
 _ACCENTS = "[\u0300-\u036f]*"
 _GAP = r"[\W_]*"
-# To the index a word also ends where Chinese begins.
-_BEGINS = rf"(?:(?<![^\W_])|(?<={_CJK_SIGN}))"
+# To the index a word also ends where Chinese begins. A word's first letter is looked for before
+# it is asked what stands before it: `re` finds a letter fast.
+_BEGINS = rf"(?:(?<![^\W_]{{0}})|(?<={_CJK_SIGN}{{0}}))"
 _ENDS = rf"(?:(?![^\W_])|(?={_CJK_SIGN}))"
 _SPACE = re.compile(r"\s")
 _WHITE = re.compile(r"[\s\0]+")
@@ -112,9 +113,10 @@ def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
 def _pattern(parts: list[str], is_open: bool) -> re.Pattern[str]:
     """The words of one piece behind each other; at its ends no word goes on."""
     body = _GAP.join(_ACCENTS.join(map(re.escape, part)) + _ACCENTS for part in parts)
-    before = "" if _CJK.match(parts[0]) else _BEGINS
+    first = re.escape(parts[0][0])
+    before = "" if _CJK.match(parts[0]) else _BEGINS.format(first)
     after = "" if is_open or _CJK.match(parts[-1]) else _ENDS
-    return re.compile(before + body + after)
+    return re.compile(first + before + body.removeprefix(first) + after)
 
 
 def _whole_word(text: str, start: int, first: int) -> int:

@@ -68,6 +68,8 @@ class _Look:
     """What all rows are painted with, until the theme changes."""
 
     def __init__(self, theme: Theme) -> None:
+        self.title_px, self.below_px, self.line_px = theme.px(20), theme.px(22), theme.px(18)
+        self.gap_px = theme.px(8)
         self.text = Face(theme.font_text())
         self.small = Face(theme.font_small())
         self.marked = QTextCharFormat()
@@ -125,16 +127,16 @@ class SearchDelegate(QStyledItemDelegate):
         colors, look = self._theme.colors, self._look
         day = short_date_of(hit)
         day_width = look.small.metrics.horizontalAdvance(day) + 1
-        first = QRect(rect.left(), rect.top(), rect.width(), self._theme.px(20))
+        first = QRect(rect.left(), rect.top(), rect.width(), look.title_px)
         painter.setPen(QColor(colors.dim))
         self._draw(painter, first.adjusted(rect.width() - day_width, 0, 0, 0), day, look.small)
-        title_rect = first.adjusted(0, 0, -day_width - self._theme.px(8), 0)
-        below = rect.adjusted(0, self._theme.px(22), 0, 0)
+        title_rect = first.adjusted(0, 0, -day_width - look.gap_px, 0)
+        below = rect.adjusted(0, look.below_px, 0, 0)
         if hit.message_id is None:
             self._text(painter, title_rect, hit.snippet, hit.marks, look.text, 1)
             painter.setPen(QColor(colors.dim))
             words = "Chat, in the archive" if hit.is_archived else "Chat"
-            line = QRect(below.left(), below.top(), below.width(), self._theme.px(18))
+            line = QRect(below.left(), below.top(), below.width(), look.line_px)
             self._draw(painter, line, words, look.small)
             return
         painter.setPen(QColor(colors.ink))

@@ -36,6 +36,10 @@ help:
 run: $(APP_STAMP)
 	@$(PY) main.py $(ARGS)
 
+# As many workers as cores, four at most; a file's tests stay in one of them, which loads weights
+# once for all. PYTEST_ARGS="-n0" runs one test after another in this process.
+WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n logical --maxprocesses 4 --dist loadfile)
+
 # Without an X server to start, the tests that press real keys are left out, and that is said.
 # .ci/run installs one.
 test: $(DEV_STAMP)
@@ -45,7 +49,7 @@ test: $(DEV_STAMP)
 	  marks='not soak and not xvfb'; \
 	  echo 'Xvfb and xdotool are not both installed: the tests that press real keys are left out.'; \
 	fi; \
-	$(PY) -m pytest -m "$$marks" $(PYTEST_ARGS)
+	$(PY) -m pytest -m "$$marks" $(WORKERS) $(PYTEST_ARGS)
 
 check: $(DEV_STAMP)
 	$(RUFF) format --check .

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import os
 import socket
 import sys
 import threading
@@ -23,6 +24,9 @@ import pytest
 PATIENCE_S = 3.0
 """How long threads and children may take to end once their test is over."""
 
+WAIT_ALL = 0x40000000
+"""Linux's __WALL: also children that send another signal than SIGCHLD when they end, or none."""
+
 
 class LeakGuard:
     """Remembers what exists now; `leaks()` names what came since and does not go away."""
@@ -30,7 +34,7 @@ class LeakGuard:
     def __init__(self) -> None:
         self._process = psutil.Process()
         self._threads = set(threading.enumerate())
-        self._children = set(self._process.children())
+        self._children = set(_children(self._process))
         self._n_native_threads = self._process.num_threads()
         self._windows = {id(window) for window in _top_level_windows()}
 
@@ -53,7 +57,7 @@ class LeakGuard:
         ]
         found += [
             f"child process {child.pid} ({_command_of(child)})"
-            for child in self._process.children()
+            for child in _children(self._process)
             if child not in self._children
         ]
         found += [
@@ -64,6 +68,17 @@ class LeakGuard:
         if self._process.num_threads() > self._n_native_threads:
             found += [f"QThread {name!r}" for name in _running_qthreads()]
         return found
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    """The children of this process. psutil reads about every process of the machine; most tests
+    have no child, and the system says so at once."""
+    if sys.platform == "linux":
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | WAIT_ALL)
+        except ChildProcessError:
+            return []
+    return process.children()
 
 
 def _command_of(process: psutil.Process) -> str:

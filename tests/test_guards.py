@@ -49,6 +49,20 @@ def test_a_child_that_nobody_waited_for_is_named():
     assert guard.leaks() == []
 
 
+def test_a_child_of_qts_that_stays_is_named(qapp):
+    from PySide6.QtCore import QProcess
+
+    guard = LeakGuard()
+    child = QProcess()
+    child.start(sys.executable, ["-c", "input()"])
+    assert child.waitForStarted()
+    (leak,) = guard.leaks(patience_s=0.05)
+    assert f"child process {child.processId()}" in leak
+    child.closeWriteChannel()
+    assert child.waitForFinished()
+    assert guard.leaks() == []
+
+
 def test_a_window_that_stays_is_named(qapp):
     from PySide6.QtWidgets import QWidget
 

@@ -20,6 +20,7 @@ from app.engine.weights import Weights
 
 pytestmark = [
     pytest.mark.weights,
+    pytest.mark.alone,
     pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has nothing to steer"),
 ]
 

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,21 +153,20 @@ def figures(samples: list[Sample]) -> Figures:
 
 
 def measure(data_dir: Path, samples: int = SAMPLES) -> dict[str, Figures]:
-    """Each kind's figures. The first question of a kind is asked once beforehand."""
+    """Each kind's figures. The kinds take turns, so that what else the machine does falls on all
+    of them; the first question of each is asked once beforehand."""
     watched = Watched(data_dir)
+    asked = questions(samples)
     try:
-        return {
-            kind: figures(list(_asked(watched, texts)))
-            for kind, texts in questions(samples).items()
-        }
+        for texts in asked.values():
+            watched.measure(texts[0])
+        taken: dict[str, list[Sample]] = {kind: [] for kind in asked}
+        for number in range(samples):
+            for kind, texts in asked.items():
+                taken[kind].append(watched.measure(texts[number]))
     finally:
         watched.close()
-
-
-def _asked(watched: Watched, texts: list[str]) -> Iterator[Sample]:
-    watched.measure(texts[0])
-    for text in texts:
-        yield watched.measure(text)
+    return {kind: figures(each) for kind, each in taken.items()}
 
 
 def database_in(data_dir: Path, count: int = N_MESSAGES) -> None:
@@ -187,6 +186,7 @@ def main() -> int:
         print(f"A database of {N_MESSAGES:,} messages takes some minutes to build.", flush=True)
         database_in(data_dir)
         found = measure(data_dir)
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     print(f"{'kind':24} {'median':>8} {'p95':>8} {'most':>8} {'cpu p95':>8}  rows")
     for kind, each in found.items():
         print(

@@ -160,6 +160,7 @@ class MessageActs(QObject):
             EDIT_REPLY if is_reply else EDIT_QUESTION,
             message.content,
             n_following=self._n_below(message.id),
+            reasoning=message.reasoning if is_reply else "",
         )
         self.editing.open(message.id, task, lambda name, done: self._edited(name, message, done))
 
@@ -169,10 +170,13 @@ class MessageActs(QObject):
                 self._wants_end = True
                 self._desk.edit_and_send(message.id, editor.text)
             case "go_on":
-                self._begin_reply(message.id, editor.text)
-            case _ if editor.text != message.content:
+                self._begin_reply(message.id, editor.text, _thoughts(editor))
+            case _ if editor.is_changed:
                 self._desk.edit_message(
-                    message.id, editor.text, keep_following=editor.keeps_following
+                    message.id,
+                    editor.text,
+                    keep_following=editor.keeps_following,
+                    reasoning=_thoughts(editor),
                 )
 
     def begin(self, message: Message) -> None:
@@ -184,9 +188,9 @@ class MessageActs(QObject):
             message.id, task, lambda _, done: self._begin_reply(message.id, done.text)
         )
 
-    def _begin_reply(self, message_id: str, text: str) -> None:
+    def _begin_reply(self, message_id: str, text: str, reasoning: str | None = None) -> None:
         self._wants_end = True
-        self._desk.begin_reply(message_id, text)
+        self._desk.begin_reply(message_id, text, reasoning)
 
     def insert(self, message_id: str, *, is_above: bool) -> None:
         messages = self._desk.messages
@@ -307,6 +311,11 @@ class MessageActs(QObject):
 
     def _may_change(self) -> bool:
         return self._has_messages() and not self._desk.is_generating
+
+
+def _thoughts(editor: MessageEditor) -> str | None:
+    """The reasoning, where the editor has a field for it."""
+    return editor.reasoning if editor.task.reasoning else None
 
 
 def _fits(name: str, message: Message) -> bool:

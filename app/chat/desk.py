@@ -369,14 +369,21 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
 
     # --- the tree -------------------------------------------------------------------------------
 
-    def edit_message(self, message_id: str, text: str, *, keep_following: bool = True) -> None:
+    def edit_message(
+        self,
+        message_id: str,
+        text: str,
+        *,
+        keep_following: bool = True,
+        reasoning: str | None = None,
+    ) -> None:
         """Save another text of a message as a new version; nothing is asked of the weights.
 
         keep_following: what follows is copied below the new version, so that it stays in view;
         else it stays under the old one alone.
         """
         if self._may_write():
-            self._tree.edit(message_id, text, keep_following=keep_following)
+            self._tree.edit(message_id, text, keep_following=keep_following, reasoning=reasoning)
 
     def edit_and_send(self, message_id: str, text: str) -> None:
         """Save another text of a user's message as a new version, and have it answered."""
@@ -397,9 +404,10 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         """Another version of a reply that begins with all of it and goes on."""
         self._replies.go_on(message_id)
 
-    def begin_reply(self, message_id: str, beginning: str) -> None:
-        """A reply to a message, or another version of a reply, that begins with these words."""
-        self._replies.begin_with(message_id, beginning)
+    def begin_reply(self, message_id: str, beginning: str, reasoning: str | None = None) -> None:
+        """A reply to a message, or another version of a reply, that begins with these words (and
+        with this reasoning, where it is another one)."""
+        self._replies.begin_with(message_id, beginning, reasoning)
 
     def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
         """Several replies at once, each with settings of its own over those of the chat."""

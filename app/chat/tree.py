@@ -59,12 +59,15 @@ class Tree:
 
     # --- new versions ---------------------------------------------------------------------------
 
-    def edit(self, message_id: str, text: str, *, keep_following: bool) -> None:
-        """Save another text as a new version."""
+    def edit(
+        self, message_id: str, text: str, *, keep_following: bool, reasoning: str | None = None
+    ) -> None:
+        """Save another text, and another reasoning where one is given, as a new version."""
         old, text = self._shelf.message(message_id), clean_message(text)
         if old is None or not self._may_change() or not self._has_text(text):
             return
-        edited = self._version_of(old, content=text)
+        thoughts = old.reasoning if reasoning is None else clean_message(reasoning)
+        edited = self._version_of(old, content=text, reasoning=thoughts)
         self._add(edited, self._following(message_id, keep=keep_following))
         if not keep_following and self._shelf.leaf_id != message_id:
             self._say_where_the_rest_is(old)

@@ -96,8 +96,8 @@ def test_save_only_asks_nothing_of_the_weights(window: MainWindow, desk: FakeDes
     editor(window).keep.setChecked(False)
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
     assert kept == [
-        (("m1", "Uno?"), {"keep_following": True}),
-        (("m2", "Erste Antwort."), {"keep_following": False}),
+        (("m1", "Uno?"), {"keep_following": True, "reasoning": None}),
+        (("m2", "Erste Antwort."), {"keep_following": False, "reasoning": None}),
     ]
     assert desk.called("edit_and_send") == []
 
@@ -106,7 +106,30 @@ def test_a_reply_is_saved_and_continued(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m4")
     editor(window).edit.setPlainText("Second")
     editor(window).buttons[1].click()
-    assert desk.called("begin_reply") == [("m4", "Second")]
+    assert desk.called("begin_reply") == [("m4", "Second", None)]
+
+
+def test_the_reasoning_of_a_reply_is_edited_in_a_field_of_its_own(
+    open_window: Callable[..., MainWindow], desk: FakeDesk
+):
+    desk.conversation = conversation(1, "A chat")
+    desk.messages = (TALK[0], replace(TALK[1], reasoning="First, think."))
+    saved: list[Any] = []
+    desk.edit_message = lambda *args, **names: saved.append((args, names["reasoning"]))
+    window = open_window()
+    window.message_acts.do("edit", "m1")
+    assert editor(window).thoughts is None, "a question has none"
+    window.message_acts.do("edit", "m2")
+    field = editor(window).thoughts
+    assert field.toPlainText() == "First, think."
+    field.setPlainText("Think twice.")
+    assert desk.called("keep_edit")[-1] == ("edit", "m2", ("First answer.", "Think twice."))
+    QTest.keyClick(field, Qt.Key.Key_Return, CONTROL)
+    window.message_acts.do("edit", "m2")
+    editor(window).thoughts.setPlainText("And then?")
+    editor(window).buttons[1].click()
+    assert saved == [(("m2", "First answer."), "Think twice.")]
+    assert desk.called("begin_reply") == [("m2", "First answer.", "And then?")]
 
 
 def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, desk: FakeDesk):
@@ -130,7 +153,7 @@ def test_the_beginning_of_a_reply_is_written_below_the_question(window: MainWind
     assert editor(window).task.is_below
     QTest.keyClicks(editor(window).edit, "Well,")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("begin_reply") == [("m3", "Well,")]
+    assert desk.called("begin_reply") == [("m3", "Well,", None)]
 
 
 @pytest.mark.parametrize(

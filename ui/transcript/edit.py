@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 SEND_KEY = "Ctrl+Return"
 LEAST_LINES = 3
 MOST_SHARE = 0.8
+MOST_THOUGHTS = 6
 GAP_PX = 8
 
 
@@ -54,6 +55,7 @@ class Task:
 
     `n_following`: so many messages follow, which may be kept in view; `role`: it can be chosen,
     and is this one at first. `is_below`: it stands below the message, else in its place.
+    `reasoning`: what comes before the text, in a field of its own where there is any.
     """
 
     name: str
@@ -63,29 +65,34 @@ class Task:
     n_following: int = 0
     role: Role | None = None
     is_below: bool = False
+    reasoning: str = ""
 
 
 class MessageEditor(QFrame):
     """A field, and what can be done with what is in it. `decided`: a choice's name, or empty."""
 
     decided = Signal(str)
+    changed = Signal()
     grown = Signal()
 
     def __init__(self, theme: Theme, task: Task, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._shared: tuple[bool, bool] | None = None
         self.task = task
         self.setObjectName("message_editor")
         self.setAccessibleName(task.title)
         self.title = QLabel(task.title, self)
         self.title.setProperty("kind", "small")
-        self.edit = QPlainTextEdit(task.text, self)
-        self.edit.setObjectName("message_editor_text")
-        self.edit.setAccessibleName(task.title)
-        self.edit.setTabChangesFocus(True)
-        self.edit.setFrameShape(QFrame.Shape.NoFrame)
-        self.edit.textChanged.connect(self._on_text_changed)
-        self.edit.installEventFilter(self)
+        self.edit = self._field(task.text, "message_editor_text", task.title)
+        self.thoughts: QPlainTextEdit | None = None
+        self.thoughts_title = QLabel("Reasoning", self)
+        self.thoughts_title.setProperty("kind", "small")
+        self.thoughts_title.setVisible(bool(task.reasoning))
+        if task.reasoning:
+            self.thoughts = self._field(
+                task.reasoning, "message_editor_reasoning", "Reasoning before the reply"
+            )
         self.roles = self._role_box() if task.role is not None else None
         self.keep = self._keep_box() if task.n_following else None
         self.buttons = [self._button(choice) for choice in task.choices]
@@ -98,6 +105,20 @@ class MessageEditor(QFrame):
     @property
     def text(self) -> str:
         return self.edit.toPlainText()
+
+    @property
+    def reasoning(self) -> str:
+        return self.thoughts.toPlainText() if self.thoughts is not None else ""
+
+    @property
+    def is_changed(self) -> bool:
+        return (self.text, self.reasoning) != (self.task.text, self.task.reasoning)
+
+    def restore(self, text: str, reasoning: str) -> None:
+        """What was typed before."""
+        self.edit.setPlainText(text)
+        if self.thoughts is not None:
+            self.thoughts.setPlainText(reasoning)
 
     @property
     def keeps_following(self) -> bool:
@@ -116,8 +137,24 @@ class MessageEditor(QFrame):
         """High enough for the text, within bounds."""
         lines = max(LEAST_LINES, round(self.edit.document().size().height()))
         field = lines * self.edit.fontMetrics().lineSpacing() + self._theme.px(20)
+        if self.thoughts is not None:
+            lines = min(MOST_THOUGHTS, round(self.thoughts.document().size().height()))
+            line = self.thoughts.fontMetrics().lineSpacing()
+            self.thoughts.setFixedHeight(
+                min(lines * line + self._theme.px(22), max(2 * line, most // 4))
+            )
         rest = self._column.sizeHint().height() - self.edit.sizeHint().height()
         return max(rest + self._theme.px(60), min(rest + field, most))
+
+    def _field(self, text: str, name: str, title: str) -> QPlainTextEdit:
+        field = QPlainTextEdit(text, self)
+        field.setObjectName(name)
+        field.setAccessibleName(title)
+        field.setTabChangesFocus(True)
+        field.setFrameShape(QFrame.Shape.NoFrame)
+        field.textChanged.connect(self._on_text_changed)
+        field.installEventFilter(self)
+        return field
 
     def _role_box(self) -> QComboBox:
         box = QComboBox(self)
@@ -161,6 +198,9 @@ class MessageEditor(QFrame):
         for button in reversed(self.buttons):
             self._row.addWidget(button)
         self._column.addLayout(self._head)
+        if self.thoughts is not None:
+            self._column.addWidget(self.thoughts_title)
+            self._column.addWidget(self.thoughts)
         self._column.addWidget(self.edit, 1)
         self._column.addLayout(self._upper_row)
         self._column.addLayout(self._row)
@@ -176,15 +216,20 @@ class MessageEditor(QFrame):
         choices = sum(button.sizeHint().width() + space for button in self.buttons)
         cancel = self.cancel.sizeHint().width() + space
         keep = sum(box.sizeHint().width() + 2 * space for box in kept)
+        has_cancel = room >= choices + cancel
+        has_kept = room >= choices + cancel + keep
+        if self._shared == (has_cancel, has_kept):
+            return
+        self._shared = (has_cancel, has_kept)
         for widget in (*kept, self.cancel):
             self._row.removeWidget(widget)
             self._upper_row.removeWidget(widget)
-        if room >= choices + cancel:
+        if has_cancel:
             self._row.insertWidget(1, self.cancel)
         else:
             self._upper_row.addWidget(self.cancel, 0, Qt.AlignmentFlag.AlignRight)
         for box in kept:
-            if room >= choices + cancel + keep:
+            if has_kept:
                 self._row.insertWidget(0, box)
             else:
                 self._upper_row.insertWidget(0, box, 1)
@@ -195,10 +240,16 @@ class MessageEditor(QFrame):
             self._share_rows(event.size().width())
             self.grown.emit()
 
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._share_rows(self.width())  # buttons have their real widths only now
+        return super().event(event)
+
     def _stops(self) -> list[QWidget]:
         """In the order of Tab: from the field to what is done most."""
         extra = [box for box in (self.roles, self.keep) if box is not None]
-        return [self.edit, *self.buttons, *extra, self.cancel]
+        fields = [field for field in (self.thoughts, self.edit) if field is not None]
+        return [*fields, *self.buttons, *extra, self.cancel]
 
     def _fit(self) -> None:
         px, colors = self._theme.px, self._theme.colors
@@ -209,10 +260,14 @@ class MessageEditor(QFrame):
         self._upper_row.setSpacing(px(8))
         self._share_rows(self.width())
         self.edit.setFont(self._theme.font_reply())
+        if self.thoughts is not None:
+            self.thoughts.setFont(self._theme.font_text())
         self.setStyleSheet(
             f"#message_editor {{ background: {colors.card}; border: 1px solid {colors.accent};"
             f" border-radius: {px(12)}px; }}"
             f"#message_editor_text {{ background: transparent; border: none; padding: 0; }}"
+            f"#message_editor_reasoning {{ background: {colors.chat}; color: {colors.dim};"
+            f" border: none; border-radius: {px(8)}px; padding: {px(4)}px {px(8)}px; }}"
         )
         self.grown.emit()
 
@@ -220,6 +275,7 @@ class MessageEditor(QFrame):
         has_text = bool(self.text.strip()) or self.task.name == "begin"
         for button in self.buttons:
             button.setEnabled(has_text)
+        self.changed.emit()
         self.grown.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -270,9 +326,9 @@ class Editing(QObject):
         editor = MessageEditor(self._view.theme, task, self._view.viewport())
         kept = self._keeper.kept_edit(task.name, message_id)
         if kept is not None:
-            editor.edit.setPlainText(kept[0])
+            editor.restore(*kept)
         self.editor = editor
-        editor.edit.textChanged.connect(self._keep)
+        editor.changed.connect(self._keep)
         editor.decided.connect(self._on_decided)
         editor.grown.connect(self._place)
         editor.show()
@@ -287,8 +343,8 @@ class Editing(QObject):
     def _keep(self) -> None:
         editor = self.editor
         if editor is not None:
-            is_other = bool(editor.text.strip()) and editor.text != editor.task.text
-            kept = (editor.text, "") if is_other else None
+            is_other = bool(editor.text.strip()) and editor.is_changed
+            kept = (editor.text, editor.reasoning) if is_other else None
             self._keeper.keep_edit(editor.task.name, self._message_id, kept)
 
     def _on_decided(self, choice: str) -> None:

@@ -69,6 +69,28 @@ def test_an_edited_answer_keeps_the_later_turns_in_view_and_the_old_one_whole(ro
     room.until(lambda: [m.id for m in room.desk.messages] == [m.id for m in shown])
 
 
+THINKS = {
+    "load": {"ms": 10},
+    "replies": [{"tokens": [{"text": "Hm.", "part": "reasoning"}, {"text": "Yes, "}]}],
+}
+
+
+def test_the_reasoning_is_part_of_the_new_version(make_room: Any):
+    room = make_room(THINKS).start_ready()
+    reply = room.ask("Well?")
+    assert (reply.reasoning, reply.content) == ("Hm.", "Yes, ")
+    room.desk.edit_message(reply.id, "No.", reasoning="Let me see.")
+    room.until(lambda: room.desk.messages[-1].content == "No.")
+    edited = room.desk.messages[-1]
+    assert (edited.reasoning, room.stored()[-1].reasoning) == ("Let me see.", "Let me see.")
+    room.desk.edit_message(edited.id, "No, no.")
+    room.until(lambda: room.desk.messages[-1].content == "No, no.")
+    assert room.desk.messages[-1].reasoning == "Let me see."
+    room.desk.begin_reply(room.desk.messages[-1].id, "So: ", "Anew.")
+    room.until(lambda: room.ended_reply() and room.ended_reply().content.startswith("So: "))
+    assert room.desk.messages[-1].reasoning.startswith("Anew.")
+
+
 def test_an_edit_without_the_later_turns_says_where_they_are(room):
     old = room.desk.messages
     room.desk.edit_message(old[1].id, "Edited answer.", keep_following=False)

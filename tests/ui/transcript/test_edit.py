@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from models.records import Message, Role
 from ui.theme import Theme
@@ -204,6 +205,23 @@ def test_keys_of_the_transcript_do_not_act_while_something_is_written(
         QTest.keyClick(editing.editor.edit, key)
     QTest.keyClick(editing.editor.buttons[0], Qt.Key.Key_Delete)
     assert asked == []
+
+
+def test_what_can_be_done_stands_in_one_row_where_there_is_room(
+    qapp: QApplication, qtbot: Any, view: TranscriptView, desk: Desk
+):
+    view.theme.apply_to(qapp)
+    editor = opened(view, desk).editor
+    buttons = (*editor.buttons, editor.cancel)
+    qtbot.waitUntil(lambda: len({each.geometry().center().y() for each in buttons}) == 1)
+
+
+def test_the_field_of_the_reasoning_shows_six_lines_at_most(view: TranscriptView, desk: Desk):
+    editor = opened(view, desk, reasoning="one line").editor
+    low = editor.thoughts.height()
+    editor.thoughts.setPlainText("line\n" * 40)
+    assert low < editor.thoughts.height() < 10 * editor.thoughts.fontMetrics().lineSpacing()
+    assert editor.edit.height() >= editor.edit.fontMetrics().lineSpacing()
 
 
 def test_tab_goes_from_the_field_to_what_is_done_most(view: TranscriptView, desk: Desk):

@@ -88,7 +88,7 @@ def test_every_prompt_token_but_the_first(session: NativeSession, starter: Weigh
 def test_all_rows_of_262k_candidates_in_bounded_memory(
     gemma_gguf: Path, native_log: NativeLog
 ) -> None:
-    weights = load_quietly(gemma_gguf, native_log, n_ctx=256, n_ubatch=64, n_threads=2)
+    weights = load_quietly(gemma_gguf, native_log, n_ctx=256, n_ubatch=64, n_threads=1)
     try:
         session = NativeSession(weights, native_log)
         ids = weights.vocabulary.tokenize("One, two, three, four, five, six, seven, " * 3)[:40]

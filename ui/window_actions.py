@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from models.records import Message, Role
@@ -28,6 +29,7 @@ def add_window_actions(
         *_of_chats(window, desk),
         *_of_settings(window, desk, lazy),
         *_of_the_view(window, lazy),
+        *_of_themes(desk),
         *_of_weights(window, desk),
         Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="Program"),
         Action(
@@ -150,6 +152,24 @@ def _of_the_view(window: MainWindow, lazy: LazyWindows) -> tuple[Action, ...]:
         zoom("zoom_in", "Larger", IN_KEYS, 1),
         zoom("zoom_out", "Smaller", OUT_KEYS, -1),
         zoom("zoom_reset", "Normal size (100 %)", RESET_KEYS, 0),
+    )
+
+
+def _of_themes(desk: Desk) -> tuple[Action, ...]:
+    return tuple(
+        Action(
+            f"theme_{mode}",
+            title,
+            key,
+            partial(desk.set_setting, "theme", mode),
+            lambda mode=mode: desk.settings.theme != mode,  # type: ignore[misc]
+            group="View",
+        )
+        for mode, title, key in (
+            ("light", "Theme: light", "Ctrl+Alt+1"),
+            ("dark", "Theme: dark", "Ctrl+Alt+2"),
+            ("system", "Theme: as the system", "Ctrl+Alt+3"),
+        )
     )
 
 

@@ -24,6 +24,7 @@ INDENT_PX = 16
 DEEPEST_INDENT = 5
 SCROLL_BAR_PX = 10
 """The list reaches into the column's margin by this, so that a scroll bar narrows no row."""
+BRANCH_ICON = "git-branch"
 TITLE_LIMIT = 200
 """Characters of a title that a person may type."""
 
@@ -98,8 +99,13 @@ class ConversationDelegate(QStyledItemDelegate):
         self._draw(painter, text_rect, row.text, self._theme.font_text())
 
     def _paint_chat(self, painter: QPainter, option: QStyleOptionViewItem, row: Row) -> None:
+        px, rect = self._theme.px, self._content_rect(option, row)
+        if row.is_branch:  # before the title: at its end it would be the first to be cut off
+            sign = QRectF(rect.left(), rect.center().y() - px(7) + 1, px(14), px(14))
+            paint_icon(painter, sign, BRANCH_ICON, QColor(self._theme.colors.dim))
+            rect = rect.adjusted(px(20), 0, 0, 0)
         painter.setPen(QColor(self._theme.colors.ink))
-        self._draw(painter, self._content_rect(option, row), row.text, self._theme.font_text())
+        self._draw(painter, rect, row.text, self._theme.font_text())
 
     def _row_rect(self, option: QStyleOptionViewItem) -> QRect:
         """The same width with and without a scroll bar beside it."""

@@ -279,7 +279,8 @@ class ConversationModel(QAbstractListModel):
             state = "expanded" if row.is_expanded else "collapsed"
             return f"{row.text}, folder, {chats}, {state}, level {row.depth + 1}"
         is_open = row.kind == "chat" and row.id == self._open_id
-        return f"{row.text}, open" if is_open else row.text
+        facts = (row.text, "branch" if row.is_branch else "", "open" if is_open else "")
+        return ", ".join(fact for fact in facts if fact)
 
     def flags(self, index: AnyIndex) -> Qt.ItemFlag:
         if not index.isValid() or not self._rows[index.row()].id:

@@ -38,7 +38,8 @@ class Row(NamedTuple):
     """A row of the list. kind: heading, folder or chat.
 
     `depth` is how many folders it lies in; `n_chats` the chats in a folder, inner ones too;
-    `folder_id` the one that a chat or folder lies in, empty for none.
+    `folder_id` the one that a chat or folder lies in, empty for none. `is_branch`: the chat was
+    branched off another one.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Row(NamedTuple):
     n_chats: int = 0
     folder_id: str = ""
     is_pinned: bool = False
+    is_branch: bool = False
 
     @property
     def key(self) -> str:
@@ -136,6 +138,7 @@ class Arrangement:
             conversation.id,
             folder_id=conversation.folder_id or "",
             is_pinned=conversation.is_pinned,
+            is_branch=conversation.copied_from is not None,
         )
         self._kept[conversation.id] = (conversation, row)
         return row

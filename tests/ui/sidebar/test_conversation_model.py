@@ -17,6 +17,7 @@ from ui.sidebar.conversation_model import (
     IS_HEADING_ROLE,
     IS_OPEN_ROLE,
     MERGE_LIMIT,
+    ROW_ROLE,
     ConversationModel,
     Dragged,
 )
@@ -53,6 +54,16 @@ def test_headings_stand_above_their_conversations(model: ConversationModel) -> N
         "Poem about rain",
     ]
     assert model.count() == 4
+
+
+def test_a_branch_is_marked_and_spoken_as_one(model: ConversationModel) -> None:
+    branch = conversation(5, "Poem about rain (branch)", copied_from="m1")
+    model.set_conversations([*CHATS, branch])
+    place = model.index_of("c5")
+    assert place.data(ROW_ROLE).is_branch
+    spoken = place.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == "Poem about rain (branch), branch"
+    assert not model.index_of("c4").data(ROW_ROLE).is_branch
 
 
 def test_headings_cannot_be_chosen_or_renamed(model: ConversationModel) -> None:

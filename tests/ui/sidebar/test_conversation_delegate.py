@@ -1,0 +1,34 @@
+"""What the list paints of a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtGui import QImage
+from recording_desk import NOON, conversation
+
+from ui.sidebar.conversation_delegate import ConversationDelegate
+from ui.sidebar.conversation_model import ConversationModel
+from ui.sidebar.conversation_view import ConversationView
+from ui.theme import Theme
+
+LONG = "A title that is far too long for the column that it stands in, and by far"
+
+
+def painted(qtbot: Any, **fields: Any) -> QImage:
+    theme = Theme("light")
+    model = ConversationModel(now=lambda: NOON)
+    model.set_conversations([conversation(1, LONG, **fields)])
+    view = ConversationView(theme, model)
+    qtbot.addWidget(view)
+    assert isinstance(view.itemDelegate(), ConversationDelegate)
+    view.resize(200, 120)
+    with qtbot.waitExposed(view):
+        view.show()
+    return view.grab().toImage()
+
+
+def test_the_sign_of_a_branch_is_seen_however_long_the_title_is(qtbot: Any) -> None:
+    plain, branch = painted(qtbot), painted(qtbot, copied_from="m1")
+    left = [image.copy(0, 36, 26, 36) for image in (plain, branch)]
+    assert left[0] != left[1]

@@ -105,6 +105,11 @@ def _family() -> str:
     return families[0]
 
 
+def loaded_family() -> str:
+    """The font's name among the installed ones; empty before the first icon is painted."""
+    return _family() if _family.cache_info().currsize else ""
+
+
 @lru_cache(maxsize=16)
 def _font(size_px: int) -> QRawFont:
     font = QFont(_family())

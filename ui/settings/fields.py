@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui import icons
 from ui.combo import Combo
 from ui.theme import Theme
 
@@ -206,7 +207,7 @@ class FontField(Combo):
             return
         for family in QFontDatabase.families():
             is_fitting = not self._is_mono or QFontDatabase.isFixedPitch(family)
-            if is_fitting and not QFontDatabase.isPrivateFamily(family):
+            if is_fitting and _can_be_read(family):
                 self.addItem(family, family)
 
     def show_value(self, value: object) -> None:
@@ -228,6 +229,14 @@ class FontField(Combo):
     def focusInEvent(self, event: QFocusEvent) -> None:
         self._fill()  # the arrow keys choose without opening it
         super().focusInEvent(event)
+
+
+def _can_be_read(family: str) -> bool:
+    """Not the system's private ones, nor fonts of signs alone, as that of our icons."""
+    signs = (QFontDatabase.WritingSystem.Any, QFontDatabase.WritingSystem.Symbol)
+    if QFontDatabase.isPrivateFamily(family) or family == icons.loaded_family():
+        return False
+    return any(each not in signs for each in QFontDatabase.writingSystems(family))
 
 
 class TextField(QPlainTextEdit):

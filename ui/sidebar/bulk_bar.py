@@ -11,7 +11,7 @@ from ui.theme import Theme
 _ACTS = (
     ("pin", "push-pin", "Pin the chosen chats"),
     ("move", "folder", "Move the chosen chats to a folder"),
-    ("archive", "archive-box", "Put the chosen chats into the archive"),
+    ("archive", "archive", "Put the chosen chats into the archive"),
     ("trash", "trash", "Move the chosen chats to the trash"),
     ("done", "x", "Choose one only"),
 )

@@ -113,7 +113,7 @@ class Sidebar(QWidget):
         self.folder_button = button(
             "new_folder_button", "folder-plus", "New folder", with_key("New folder", NEW_FOLDER_KEY)
         )
-        self.archive_button = button("archive_button", "archive-box", "Archive", "Archived chats")
+        self.archive_button = button("archive_button", "archive", "Archive", "Archived chats")
         self.archive_button.setCheckable(True)
         self.trash_button = button("trash_button", "trash", "Trash", "Deleted chats")
         self.hide_button = button(

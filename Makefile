@@ -38,7 +38,8 @@ run: $(APP_STAMP)
 
 # As many workers as cores, four at most; a file's tests stay in one of them, which loads weights
 # once for all. PYTEST_ARGS="-n0" runs one test after another in this process.
-WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n logical --maxprocesses 4 --dist loadfile)
+WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n logical --maxprocesses 4 \
+  --dist loadfile --no-loadscope-reorder)
 
 # Without an X server to start, the tests that press real keys are left out, and that is said.
 # .ci/run installs one.

@@ -49,7 +49,7 @@ def main() -> int:
     load_s = time.perf_counter() - began
     vocabulary = llama.llama_model_get_vocab(weights)
     n_vocab = llama.llama_vocab_n_tokens(vocabulary)
-    chains = [_make_chain(n_vocab, options.seed + n) for n in range(options.sequences)]
+    chains = [make_chain(n_vocab, options.seed + n) for n in range(options.sequences)]
     _warm_up(context)
     figures = _run(context, chains, _tokenize(vocabulary, options.text), options)
     figures |= {"load_s": load_s, "peak_bytes": _peak_bytes()}
@@ -97,7 +97,7 @@ def _make_context(weights: Any, options: argparse.Namespace) -> Any:
     return context
 
 
-def _make_chain(n_vocab: int, seed: int) -> Any:
+def make_chain(n_vocab: int, seed: int) -> Any:
     chain = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
     for stage in (
         llama.llama_sampler_init_penalties(n_vocab, 64, 1.0, 0.0, 0.0),

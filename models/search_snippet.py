@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,10 +21,8 @@ _PART = re.compile(rf"{CJK_PATTERN}|(?:(?!{_CJK_SIGN})[^\W_])+")
 _CJK = re.compile(CJK_PATTERN)
 _ACCENTS = "[\u0300-\u036f]*"
 _GAP = r"[\W_]*"
-# To the index a word also ends where Chinese begins. A word's first letter is looked for before
-# it is asked what stands before it: `re` finds a letter fast.
-_BEGINS = rf"(?:(?<![^\W_]{{0}})|(?<={_CJK_SIGN}{{0}}))"
-_ENDS = rf"(?:(?![^\W_])|(?={_CJK_SIGN}))"
+# To the index a word also ends where Chinese begins.
+_GOES_ON = re.compile(rf"(?!{_CJK_SIGN})[^\W_]")
 _SPACE = re.compile(r"\s")
 _WHITE = re.compile(r"[\s\0]+")
 
@@ -42,16 +41,16 @@ class Matcher:
     """Finds in texts what was typed (without filters). Make one per search."""
 
     def __init__(self, words: str) -> None:
-        self._patterns = _patterns(words)
+        self._pieces = _pieces(words)
 
     def is_in(self, text: str) -> bool:
         folded = fold(text)
-        return any(pattern.search(folded) for pattern in self._patterns)
+        return any(piece.first_in(folded) for piece in self._pieces)
 
     def snippet(self, text: str) -> Snippet:
         """About a line around the first place where one of the pieces stands."""
         folded = fold(text)
-        places = [found for pattern in self._patterns if (found := pattern.search(folded))]
+        places = [found for piece in self._pieces if (found := piece.first_in(folded))]
         first = min((place.start() for place in places), default=0)
         start = _whole_word(text, max(0, first - _BEFORE), first)
         end = min(len(text), start + _LENGTH)
@@ -62,8 +61,8 @@ class Matcher:
         """Where the pieces stand between two places, in order, none inside of another."""
         found = sorted(
             (place.start(), min(place.end(), end))
-            for pattern in self._patterns
-            for place in pattern.finditer(folded, start, end)
+            for piece in self._pieces
+            for place in piece.places(folded, start, end)
             if place.start() < place.end()
         )
         spans: list[tuple[int, int]] = []
@@ -98,25 +97,51 @@ class _Folding(dict[int, str]):
 _FOLDED = _Folding()
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Words behind each other. What stands around them is asked where they are found: a pattern
+    that asks it is slow to make, and asks it at every place."""
+
+    pattern: re.Pattern[str]
+    begins_word: bool
+    ends_word: bool
+
+    def first_in(self, text: str) -> re.Match[str] | None:
+        return next(self.places(text, 0, len(text)), None)
+
+    def places(self, text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+        while found := self.pattern.search(text, start, end):
+            is_whole = self._is_whole(text, *found.span())
+            if is_whole:
+                yield found
+            start = found.end() if is_whole else found.start() + 1
+
+    def _is_whole(self, text: str, start: int, end: int) -> bool:
+        if self.begins_word and start and _GOES_ON.match(text, start - 1):
+            return False
+        return not (self.ends_word and _GOES_ON.match(text, end))
+
+
 @lru_cache(maxsize=8)
-def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
+def _pieces(words: str) -> tuple[_Piece, ...]:
     found = pieces(words)
     last_is_open = bool(found) and not is_finished(words)
-    patterns = []
+    made = []
     for number, piece in enumerate(found):
         parts = _PART.findall(fold(piece))
         if parts:
-            patterns.append(_pattern(parts, last_is_open and number == len(found) - 1))
-    return tuple(patterns)
+            made.append(_piece(parts, last_is_open and number == len(found) - 1))
+    return tuple(made)
 
 
-def _pattern(parts: list[str], is_open: bool) -> re.Pattern[str]:
+def _piece(parts: list[str], is_open: bool) -> _Piece:
     """The words of one piece behind each other; at its ends no word goes on."""
     body = _GAP.join(_ACCENTS.join(map(re.escape, part)) + _ACCENTS for part in parts)
-    first = re.escape(parts[0][0])
-    before = "" if _CJK.match(parts[0]) else _BEGINS.format(first)
-    after = "" if is_open or _CJK.match(parts[-1]) else _ENDS
-    return re.compile(first + before + body.removeprefix(first) + after)
+    return _Piece(
+        re.compile(body),
+        begins_word=not _CJK.match(parts[0]),
+        ends_word=not (is_open or _CJK.match(parts[-1])),
+    )
 
 
 def _whole_word(text: str, start: int, first: int) -> int:

@@ -188,7 +188,12 @@ class WriterThread(threading.Thread):
         )
 
     def _cannot_open(self, error: Exception) -> None:
-        failed = StoreError(f"The database could not be opened: {error}")
+        from models.trouble import words_of
+
+        failed = StoreError(
+            f"The database could not be opened ({words_of(error)}). Nothing is saved in this "
+            "window: start Cutaway again."
+        )
         failed.__cause__ = error
         self._on_problem("failed", str(failed))
         self.opened.set_exception(failed)

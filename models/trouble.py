@@ -31,6 +31,11 @@ def code_of(error: BaseException | None) -> int:
     return code & 0xFF if isinstance(code, int) else 0
 
 
+def words_of(error: BaseException) -> str:
+    """SQLite's own words, without the statement and the address that SQLAlchemy adds."""
+    return str(getattr(error, "orig", None) or error)
+
+
 def passing_trouble(error: BaseException) -> str | None:
     """The sentence for an error that may go away by itself; None for another."""
     return _PASSING.get(code_of(error))
@@ -60,6 +65,6 @@ def as_store_error(error: Exception) -> StoreError:
     elif (sentence := passing_trouble(error)) is not None:
         found = StoreError(sentence)
     else:
-        found = RefusedError(f"The database refused this: {error}")
+        found = RefusedError(f"The database refused this: {words_of(error)}")
     found.__cause__ = error
     return found

@@ -594,3 +594,22 @@ def test_an_unexpected_error_reaches_everybody_who_waits(
             future.result(20)
     assert told[0][0] == "failed"
     store.close()
+
+
+def test_an_unexpected_error_of_sqlite_is_said_in_one_line(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLAlchemy's own text has the statement, and an address."""
+
+    def broken(connection: Any) -> None:
+        connection.exec_driver_sql("UPDATE gone SET a = 1")
+
+    monkeypatch.setattr("models.writing.interrupt_streaming", broken)
+    store = Store.open(data_dir, backup_after_s=None)
+    with pytest.raises(StoreError) as raised:
+        store.opened.result(20)
+    assert str(raised.value) == (
+        "The database could not be opened (no such table: gone). Nothing is saved in this "
+        "window: start Cutaway again."
+    )
+    store.close()

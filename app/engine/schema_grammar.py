@@ -31,8 +31,9 @@ class Converted:
 
 def convert(schema: dict[str, Any]) -> Converted:
     """The grammar of the JSON texts that fit `schema`. Raises BadSetting."""
-    converter = _converter(schema)
     try:
+        schema = _with_whole_numbers(schema)
+        converter = _converter(schema)
         converter.visit(schema, "")
         return Converted(str(converter.format_grammar()), tuple(sentences(converter.found.items())))
     except BadSetting:
@@ -43,6 +44,19 @@ def convert(schema: dict[str, Any]) -> Converted:
         raise _bad(f"cannot be turned into a grammar: {shown_text(str(error))}") from None
     except Exception:  # noqa: BLE001 - whatever a strange schema does to the converter
         raise _bad("is not made as schemas are: a value in it is of the wrong kind") from None
+
+
+def _with_whole_numbers(part: Any) -> Any:
+    """In JSON 2.0 is the whole number 2, and a count may be written so. Values that are to be
+    written as they stand stay as they are."""
+    if isinstance(part, float) and part.is_integer():
+        return int(part)
+    if isinstance(part, list):
+        return [_with_whole_numbers(each) for each in part]
+    if isinstance(part, dict):
+        kept = ("const", "enum", "default", "examples")
+        return {k: v if k in kept else _with_whole_numbers(v) for k, v in part.items()}
+    return part
 
 
 def _bad(words: str) -> BadSetting:

@@ -88,6 +88,8 @@ HELD: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "string"}, '"a\\nb"', '"a\nb"'),
     ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, "[1,2]", "[1]"),
     ({"type": "array", "minItems": 1, "maxItems": 2}, '[1,"a"]', "[]"),
+    ({"type": "array", "items": {"type": "null"}, "minItems": 2.0}, "[null,null]", "[null]"),
+    ({"const": 2.0}, "2.0", "3"),
     ({"type": "array", "items": {}, "maxItems": 1}, "[null]", "[1,2]"),
     ({"type": "array", "prefixItems": [{"type": "null"}], "items": False}, "[null]", "[null,1]"),
     ({"type": "array", "items": {"type": "null"}, "uniqueItems": False}, "[null]", "[1]"),

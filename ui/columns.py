@@ -2,7 +2,7 @@
 
 With room, the sidebar stands beside the chat. Without (a small window, a high zoom) one of
 them has the whole window, and the same key and buttons turn from one to the other. What the
-user wants with room is kept apart from that.
+user wants with room, and how wide in unscaled pixels, is kept apart from that and comes back.
 """
 
 from __future__ import annotations
@@ -88,8 +88,6 @@ class Columns(QSplitter):
     def _fit(self) -> None:
         self.setStyleSheet(f"QSplitter::handle {{ background: {self._theme.colors.side}; }}")
         self._arrange()
-        width = self._theme.px(self._width_px)
-        self.setSizes([width, max(1, self.width() - width)])
 
     def _arrange(self) -> None:
         is_narrow = self.is_narrow
@@ -99,6 +97,10 @@ class Columns(QSplitter):
         self._chat.setVisible(not (is_narrow and shows_sidebar))
         self._sidebar.setVisible(shows_sidebar)
         self._chat.header.set_sidebar_hidden(not shows_sidebar)
+        # Always, also where nothing of it changed: what Qt takes away while there is little room
+        # (a high zoom, a small window) it does not give back.
+        width = self._theme.px(self._width_px)
+        self.setSizes([width, max(1, self.width() - width)])
 
     def _on_moved(self) -> None:
         if not self.is_narrow and self._sidebar.isVisible():

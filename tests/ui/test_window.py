@@ -830,6 +830,20 @@ def test_the_sidebars_width_is_remembered(
     assert desk.settings.sidebar_width == 300
 
 
+def test_the_sidebars_width_comes_back_after_a_zoom_that_has_no_room_for_it(
+    open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    window = open_window(1280)
+    bridge.settings_changed.emit(SettingsChanged(frozenset()))  # the remembered place is taken
+    window.columns.moveSplitter(300, 1)
+    for percent in (300, 200, 100):
+        desk.set_setting("zoom_percent", percent)
+    assert window.sidebar.width() == 300
+    window.columns.setSizes([217, 1063])  # as Qt does where the chat needs the room
+    window.resize(1281, 780)
+    assert window.sidebar.width() == 300
+
+
 # --- room -----------------------------------------------------------------------------------
 
 

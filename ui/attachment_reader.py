@@ -56,7 +56,7 @@ class AttachmentReader(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setProperty("plane", "chat")
+        self.setProperty("plane", "side")
         self.setObjectName("attachment_reader")
         self.setAccessibleName(f"Attachment {attachment.name}")
         self.setWindowTitle(attachment.name)

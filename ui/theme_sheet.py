@@ -25,8 +25,8 @@ def _size(theme: Theme, size_px: int) -> str:
 def _planes(theme: Theme) -> str:
     c = theme.colors
     return f"""
-    QMainWindow, QDialog, *[plane="chat"] {{ background: {c.chat}; }}
-    *[plane="side"] {{ background: {c.side}; }}
+    QMainWindow, *[plane="chat"] {{ background: {c.chat}; }}
+    QDialog, *[plane="side"] {{ background: {c.side}; }}
     *[plane="card"] {{ background: {c.card}; border: none; border-radius: {theme.px(10)}px; }}
     QSplitter::handle {{ background: {c.line}; }}
     QToolTip {{

@@ -15,18 +15,25 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import (
     QApplication,
     QCompleter,
+    QDialog,
+    QFileDialog,
     QLabel,
     QLineEdit,
+    QMessageBox,
     QPlainTextEdit,
     QPushButton,
     QTabBar,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
+from recording_desk import NOON, FakeBridge, FakeDesk, conversation, loaded, message
 
 from app.chat.events import ConversationOpened, EngineStateChanged
-from models.records import Role
+from app.chat.settings import Settings
+from models.records import Attachment, Role
+from ui.attachment_reader import AttachmentReader
+from ui.compare_ask import AskSeveral
+from ui.import_progress import ImportProgress
 from ui.theme import Theme
 from ui.window import MainWindow
 
@@ -188,3 +195,28 @@ def test_a_list_that_is_a_window_of_its_own_has_an_opaque_ground(
     corner = image.pixelColor(image.width() - 4, image.height() - 4)
     assert (corner.name(), corner.alpha()) == (theme.colors.card, 255)
     popup.hide()
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_all_dialogs_stand_on_one_plane(
+    qapp: QApplication, window: MainWindow, theme: Theme, mode: str
+) -> None:
+    theme.set_mode(mode)
+    theme.apply_to(qapp)
+    text = Attachment("a", "c", "a.txt", "words", 5, NOON)
+    window.message_acts.show_map()
+    dialogs = [
+        *window.findChildren(QDialog, "branch_map"),
+        QMessageBox(window),
+        QFileDialog(window),
+        AskSeveral(theme, Settings(), window),
+        AttachmentReader(theme, text, window, put_into_text=None, remove=None),
+        ImportProgress(theme, window),
+    ]
+    assert len(dialogs) == 6
+    for dialog in dialogs:
+        dialog.show()
+        image = dialog.grab().toImage()
+        ground = image.pixelColor(image.width() - 2, 2).name()
+        assert ground == theme.colors.side, dialog
+        dialog.close()

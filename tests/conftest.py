@@ -5,17 +5,16 @@ Qt is not imported here: most tests need none, and the engine's must run without
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
-from turns import Turns
+from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
@@ -28,16 +27,6 @@ hypothesis.settings.register_profile(
     "cutaway", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("cutaway")
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Among several workers each test waits for its turn; the time limit begins after that."""
-    with contextlib.ExitStack() as turn:
-        if "PYTEST_XDIST_WORKER" in os.environ:
-            shared = item.config._tmp_path_factory.getbasetemp().parent
-            turn.enter_context(Turns(shared).turn(alone="alone" in item.keywords))
-        return (yield)
 
 
 @pytest.fixture(autouse=True)

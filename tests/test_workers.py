@@ -1,0 +1,100 @@
+"""Workers that share tests, seen from outside: pytest on a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HOOKS = "from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., str]:
+    """run(options, **sources) runs pytest on files with these sources, and returns its output."""
+
+    def run_pytest(*options: str, **sources: str) -> str:
+        (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = alone\n")
+        (tmp_path / "conftest.py").write_text(HOOKS)
+        for name, source in sources.items():
+            (tmp_path / f"test_{name}.py").write_text(source)
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-rA", *options],
+            cwd=tmp_path,
+            env={
+                **inherited,
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "PYTHONPATH": str(Path(__file__).parent),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        return done.stdout + done.stderr
+
+    return run_pytest
+
+
+FILES = ("-p", "xdist", "-n2", "--dist=loadfile", "--no-loadscope-reorder")
+
+
+def test_a_test_that_ends_its_worker_fails_once_and_the_rest_of_its_file_runs(run):
+    dies = (
+        "import os\ndef test_before(): pass\ndef test_dies(): os._exit(3)\ndef test_after(): pass"
+    )
+    said = run(
+        *FILES, dies=dies, last="import os\ndef test_dies(): os._exit(3)", other="def test(): 0"
+    )
+    assert "2 failed, 3 passed" in said
+    assert "crashed while running 'test_dies.py::test_dies'" in said
+    assert "crashed while running 'test_last.py::test_dies'" in said
+
+
+def test_a_test_that_hangs_is_shown_and_ended(run):
+    said = run(
+        *FILES,
+        *("-o", "faulthandler_timeout=2", "-o", "faulthandler_exit_on_timeout=true"),
+        hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
+    )
+    assert "in test_sleeps" in said
+    assert "1 failed, 1 passed" in said
+
+
+ALONE = """
+import pathlib, time, pytest
+NOTES = pathlib.Path("notes")
+
+@pytest.mark.parametrize("number", range(3))
+{mark}
+def test(number):
+    with NOTES.open("a") as notes:
+        notes.write("in {name}\\n")
+    time.sleep(0.3)
+    with NOTES.open("a") as notes:
+        notes.write("out {name}\\n")
+"""
+
+
+def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
+    plain, alone = (
+        ALONE.format(name=name, mark=mark)
+        for name, mark in (("plain", ""), ("alone", "@pytest.mark.alone"))
+    )
+    assert "6 passed" in run(*FILES, plain=plain, alone=alone)
+    notes = (tmp_path / "notes").read_text().split("\n")[:-1]
+    assert len(notes) == 12
+    for place, note in enumerate(notes):
+        if note == "in alone":
+            assert notes[place + 1] == "out alone"
+
+
+@pytest.mark.parametrize("options", [("-p", "xdist", "-n0"), ()])
+def test_without_workers_nothing_is_waited_for(run, options):
+    alone = ALONE.format(name="alone", mark="@pytest.mark.alone")
+    assert "3 passed" in run(*options, alone=alone)

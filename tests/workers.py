@@ -1,0 +1,53 @@
+"""How several workers (pytest-xdist) share the tests: hooks for a conftest.
+
+Each file goes to one worker as a whole. A test in which a worker ends, because native code
+crashed or the time limit struck, fails once; what is left of its file goes to another worker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from turns import Turns
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadFileScheduling
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Among several workers each test waits for its turn; the time limit begins after that."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    shared = item.config._tmp_path_factory.getbasetemp().parent
+    with Turns(shared).turn(alone="alone" in item.keywords):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesOnce(LoadFileScheduling):
+        """pytest-xdist 3.8 hands the test that ended a worker to the next one, and so on."""
+
+        def remove_node(self, node: Any) -> str | None:
+            unfinished = {
+                scope: unit
+                for scope, unit in self.assigned_work[node].items()
+                if not all(unit.values())
+            }
+            self.assigned_work[node] = unfinished
+            for unit in unfinished.values():
+                fatal = next(test for test, is_done in unit.items() if not is_done)
+                unit[fatal] = True
+                if all(unit.values()):
+                    del unfinished[self._split_scope(fatal)]
+                super().remove_node(node)
+                return fatal
+            return super().remove_node(node)
+
+    return FilesOnce(config, log) if config.getvalue("dist") == "loadfile" else None

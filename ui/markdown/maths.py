@@ -3,6 +3,10 @@
 What must hold: money and shell variables are not mathematics. `\\(…\\)`, `\\[…\\]` always are;
 `$…$` and `$$…$$` only if the dollars hug what is between them and that looks like a formula.
 
+One symbol alone is one (`$n$`), one number alone is not (`$1$`, `$24000$`, `$0.60$`): small models
+write prices that way, and a price without its dollar sign says something else, where a number in
+the letters of the text loses nothing. Between `\\(` and `\\)` a number is a formula.
+
 >>> [inline_formula(text, 0) for text in ("$x^2$", "$24000 or $40000", "$HOME and $x$")]
 [('$', 'x^2', 5), None, None]
 """

@@ -59,6 +59,7 @@ def test_not_mathematics(source: str) -> None:
         ("\\(x\\)", ["x"]),
         ("\\(5\\)", ["5"]),
         ("$x$", ["x"]),
+        ("cards, $1$ to $n$, for $5 and $6", ["n"]),
         ("$f(x)$, $x'$ and $2x$", ["f(x)", "x'", "2x"]),
         ("$n/2$ times, $(n)/2$ or $n-1$", ["n/2", "(n)/2", "n-1"]),
         ("a ($E = mc^2$).", ["E = mc^2"]),

@@ -85,6 +85,16 @@ def room(qtbot: QtBot, theme: Theme) -> Room:
     return Room(qtbot, theme)
 
 
+def test_what_is_shown_of_an_entity_is_what_is_found(qtbot: QtBot, theme: Theme) -> None:
+    """The transcript shows entities as they are written."""
+    room = Room(qtbot, theme)
+    room.view.set_conversation(chat(2, {1: "K&auml;se, and **Tom**&amp;Jerry"}))
+    for text, count in (("K&auml;se", 1), ("tom&amp;jerry", 1), ("&amp;", 1), ("Käse", 0)):
+        room.bar.field.clear()
+        room.find(text)
+        assert room.view.finder.count == count, text
+
+
 def test_places_are_counted_in_what_is_shown(room: Room) -> None:
     room.view.set_conversation(chat(40, {3: MULTILINE, 20: "Needle? needle needles"}))
     room.find("needle")

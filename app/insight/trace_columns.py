@@ -32,13 +32,14 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import sub
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
-from app.insight.trace_table import Row, TraceTable
+from app.insight.trace_table import HAS_REMOVED_BY, HAS_UNIFORM, IS_DRAFTED, TraceTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,27 +106,27 @@ def pack(traces: Sequence[TokenTrace]) -> bytes:
 
 
 def _columns(table: TraceTable) -> _Columns:
-    rows = list(table.rows())
-    counts = _shares([row.alternatives_end for row in rows])
+    counts = _shares(table.column("alternatives_end"))
+    drawn = zip(table.column("uniform"), table.flags(HAS_UNIFORM), strict=True)
     return _Columns(
-        n=len(rows),
-        index=_planes(_shares([row.position for row in rows])),
-        token_id=_planes([row.token_id for row in rows]),
-        piece_sizes=_planes(_shares([row.piece_end for row in rows])),
+        n=len(table),
+        index=_planes(_shares(table.column("position"))),
+        token_id=_planes(table.column("token_id")),
+        piece_sizes=_planes(_shares(table.column("piece_end"))),
         pieces=bytes(table.pieces),
-        logprob=_planes([row.logprob for row in rows], "f"),
-        rank=_planes([row.rank for row in rows]),
-        entropy=_planes([row.entropy for row in rows], "f"),
-        microseconds=_planes([_microseconds(row.ms) for row in rows]),
-        uniform=_planes([row.uniform if row.has_uniform else math.nan for row in rows], "d"),
-        drafted=_bits([row.is_drafted for row in rows]),
+        logprob=_planes(table.column("logprob"), "f"),
+        rank=_planes(table.column("rank")),
+        entropy=_planes(table.column("entropy"), "f"),
+        microseconds=_planes(map(_microseconds, table.column("ms"))),
+        uniform=_planes((uniform if has_one else math.nan for uniform, has_one in drawn), "d"),
+        drafted=_bits(table.flags(IS_DRAFTED)),
         alternative_counts=_planes(counts),
         alternative_ids=_byte_planes(table.alternative_ids, 4),
         alternative_steps=_planes(_steps(table.alternative_logprobs, counts)),
-        has_removed_by=_bits([row.has_removed_by for row in rows]),
-        removed_by=_removed_by(table, rows, counts),
+        has_removed_by=_bits(table.flags(HAS_REMOVED_BY)),
+        removed_by=_removed_by(table, counts),
         stage_lists=[list(names) for names in table.stage_lists],
-        stage_list=_planes([row.stages for row in rows]),
+        stage_list=_planes(table.column("stages")),
         stage_left=_planes(effect[0] for effect in table.effects()),
         stage_probability=_planes((effect[1] for effect in table.effects()), "f"),
         stage_uniform=_stage_uniforms(array("f", (effect[2] for effect in table.effects()))),
@@ -134,25 +135,25 @@ def _columns(table: TraceTable) -> _Columns:
 
 def _stage_uniforms(uniforms: array[float]) -> bytes:
     """They are 32-bit floats already. Most chains have no stage that draws."""
-    return b"" if all(map(math.isnan, uniforms)) else _planes(uniforms)
+    return b"" if all(map(math.isnan, uniforms)) else _planes(uniforms, "f")
 
 
-def _shares(ends: list[int]) -> list[int]:
+def _shares(ends: array[int]) -> array[int]:
     """Each less the one before it."""
-    return list(map(sub, ends, [0, *ends]))
+    return array("q", map(sub, ends, chain([0], ends)))
 
 
-def _removed_by(table: TraceTable, rows: list[Row], counts: list[int]) -> bytes:
+def _removed_by(table: TraceTable, counts: array[int]) -> bytes:
     """Of a token without as many marks as alternatives the missing ones count as "was there"."""
-    shares, first = [], 0
-    for row, count in zip(rows, counts, strict=True):
-        if row.has_removed_by:
-            shares.append(table.removed_by[first : row.removed_end].ljust(count, b"\xff"))
-        first = row.removed_end
+    ends, shares, first = table.column("removed_end"), [], 0
+    for has_marks, end, count in zip(table.flags(HAS_REMOVED_BY), ends, counts, strict=True):
+        if has_marks:
+            shares.append(table.removed_by[first:end].ljust(count, b"\xff"))
+        first = end
     return b"".join(shares)
 
 
-def _steps(logprobs: bytearray, counts: list[int]) -> array[int]:
+def _steps(logprobs: bytearray, counts: array[int]) -> array[int]:
     """The log-probabilities of all tokens in steps, each less the one before it."""
     nats = _little_endian(array("f", bytes(logprobs)))
     found, first = array("i"), 0
@@ -180,7 +181,7 @@ def _microseconds(ms: float) -> int:
 
 def _planes(values: Iterable[float], code: str = "i") -> bytes:
     """The first byte of every number, then the second of every number, …"""
-    numbers = values if isinstance(values, array) else array(code, values)
+    numbers = array(code, values)
     return _byte_planes(_little_endian(numbers).tobytes(), numbers.itemsize)
 
 

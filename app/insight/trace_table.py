@@ -16,16 +16,20 @@ No numpy: a window that only chats does not import it.
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from operator import index as as_index
-from typing import Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
 
-_ROW: Final = struct.Struct("<qqqddddBIIIII")
-_EFFECT: Final = struct.Struct("<qd")
-_HAS_UNIFORM, _HAS_REMOVED, _IS_DRAFTED = 1, 2, 4
+_CODES: Final = "qqqddddBIIIII"
+_ROW: Final = struct.Struct(f"<{_CODES}")
+_EFFECT: Final = struct.Struct("<qdd")
+HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED = 1, 2, 4
 _BOUND: Final = 2**63 - 1
 
 
@@ -47,20 +51,13 @@ class Row(NamedTuple):
     removed_end: int
     effects_end: int
 
-    @property
-    def has_uniform(self) -> bool:
-        return bool(self.flags & _HAS_UNIFORM)
-
-    @property
-    def has_removed_by(self) -> bool:
-        return bool(self.flags & _HAS_REMOVED)
-
-    @property
-    def is_drafted(self) -> bool:
-        return bool(self.flags & _IS_DRAFTED)
-
 
 _NOTHING: Final = Row(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)
+_PLACES: Final = {
+    name: (code, struct.calcsize(f"<{_CODES[:i]}"))
+    for i, (name, code) in enumerate(zip(Row._fields, _CODES, strict=True))
+}
+"""Of each field: its code and where in the row it begins."""
 
 
 class TraceTable(Sequence[TokenTrace]):
@@ -113,7 +110,8 @@ class TraceTable(Sequence[TokenTrace]):
 
     def _row_of(self, token: TokenTrace, count: int, n_removed: int, n_effects: int) -> Row:
         last, uniform = self._last, token.uniform
-        flags = _HAS_UNIFORM * (uniform is not None) | _HAS_REMOVED * (token.removed_by is not None)
+        flags = HAS_UNIFORM * (uniform is not None)
+        flags |= HAS_REMOVED_BY * (token.removed_by is not None)
         return Row(
             _bounded(token.index),
             _bounded(token.token_id),
@@ -122,7 +120,7 @@ class TraceTable(Sequence[TokenTrace]):
             token.entropy,
             token.ms,
             uniform or 0.0,
-            flags | _IS_DRAFTED * token.drafted,
+            flags | IS_DRAFTED * token.drafted,
             self._list_number(tuple([effect.stage for effect in token.stages])),
             last.piece_end + len(token.piece),
             last.alternatives_end + count,
@@ -156,15 +154,29 @@ class TraceTable(Sequence[TokenTrace]):
             raise IndexError(f"there is no token {index} among {len(self)}")
         return self._token(i)
 
-    def rows(self) -> Iterator[Row]:
-        return map(Row._make, _ROW.iter_unpack(self._rows))
+    def column(self, name: str) -> array[Any]:
+        """One field of all rows, without making a single row: its first bytes stand a row apart,
+        so do its second ones, and so on."""
+        code, offset = _PLACES[name]
+        found = array(code)
+        size = found.itemsize
+        column = bytearray(len(self) * size)
+        for place in range(size):
+            column[place::size] = self._rows[offset + place :: _ROW.size]
+        found.frombytes(column)
+        if sys.byteorder == "big":
+            found.byteswap()
+        return found
+
+    def flags(self, flag: int) -> list[bool]:
+        return [bool(flags & flag) for flags in self.column("flags")]
 
     def row(self, i: int) -> Row:
         """The row of a token; before the first one all buffers end at 0."""
         return _NOTHING if i < 0 else Row._make(_ROW.unpack_from(self._rows, i * _ROW.size))
 
-    def effects(self) -> Iterator[tuple[int, float]]:
-        """What all stages of all tokens did: left, probability."""
+    def effects(self) -> Iterator[tuple[int, float, float]]:
+        """What all stages of all tokens did: left, probability, uniform (NaN: none drawn)."""
         return _EFFECT.iter_unpack(self._effects)
 
     def _token(self, i: int) -> TokenTrace:
@@ -183,21 +195,24 @@ class TraceTable(Sequence[TokenTrace]):
             alternative_logprobs=Array("f4", [count], bytes(self.alternative_logprobs[first:end])),
             stages=self._stages(row, before.effects_end),
             ms=row.ms,
-            removed_by=Array("u1", [len(removed)], removed) if row.has_removed_by else None,
-            uniform=row.uniform if row.has_uniform else None,
-            drafted=row.is_drafted,
+            removed_by=Array("u1", [len(removed)], removed) if row.flags & HAS_REMOVED_BY else None,
+            uniform=row.uniform if row.flags & HAS_UNIFORM else None,
+            drafted=bool(row.flags & IS_DRAFTED),
         )
 
     def _stages(self, row: Row, first: int) -> list[StageEffect]:
         effects = _EFFECT.iter_unpack(self._effects[first : row.effects_end])
         return [
-            StageEffect(name, left, probability)
-            for name, (left, probability) in zip(self.stage_lists[row.stages], effects, strict=True)
+            StageEffect(name, left, probability, None if math.isnan(uniform) else uniform)
+            for name, (left, probability, uniform) in zip(
+                self.stage_lists[row.stages], effects, strict=True
+            )
         ]
 
 
 def _effect(effect: StageEffect) -> bytes:
-    return _EFFECT.pack(_bounded(effect.left), effect.probability)
+    uniform = math.nan if effect.uniform is None else effect.uniform
+    return _EFFECT.pack(_bounded(effect.left), effect.probability, uniform)
 
 
 def _bounded(number: int) -> int:

@@ -99,8 +99,9 @@ QUESTIONS = (
 class Tour:
     """The window with the scripted engine, and a picture of whatever it shows."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, folder: Path) -> None:
         self.app = app
+        self.folder = folder
         self.desk = app.desk
         self.window = app.window
 
@@ -144,7 +145,7 @@ def main() -> None:
         script.write_text(json.dumps({"load": {"ms": 1}, "replies": REPLIES}), encoding="utf-8")
         app = build(["--data-dir", f"{folder}/data", "--offline", "--scripted", str(script)])
         try:
-            tour = Tour(app)
+            tour = Tour(app, Path(folder))
             app.window.resize(*SIZES[100])
             tour.wait(lambda: app.desk.engine_state.state == "ready")
             for scene, show in SCENES.items():
@@ -227,6 +228,31 @@ def trash(tour: Tour) -> QWidget | None:
     return top_dialog(tour)
 
 
+def export(tour: Tour) -> QWidget | None:
+    tour.do("export_chats")
+    return top_dialog(tour)
+
+
+def bring_in(tour: Tour) -> QWidget | None:
+    """A file with a chat that is there and one that is new."""
+    from dataclasses import replace
+
+    from app.chat.exchange import json_file
+    from models.records import WholeConversation
+
+    here = tour.desk.conversations[0]
+    store = tour.desk._around.store
+    assert store is not None
+    there = store.read_whole(here.id).result()
+    new = replace(there.conversation, id="new", title="Notes from a journey", active_leaf_id=None)
+    path = tour.folder / "Cutaway chats.json"
+    with path.open("wb") as file:
+        json_file.write(file, [there, WholeConversation(new, ())], [], [], new.created_at)
+    tour.desk.preview_import([str(path)])
+    tour.wait(lambda: top_dialog(tour) is not None)
+    return top_dialog(tour)
+
+
 def look_at(tour: Tour, scene: str) -> None:
     """Scroll to what the scene is about."""
     bar = tour.window.chat.transcript.verticalScrollBar()
@@ -260,6 +286,8 @@ SCENES: dict[str, Callable[[Tour], QWidget | None]] = {
     "7-palette": palette,
     "8-settings": settings,
     "9-trash": trash,
+    "10-export": export,
+    "11-import": bring_in,
 }
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class ImportDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._scale = theme.scale
         self.setObjectName("import_dialog")
         self.setWindowTitle("Import chats")
         self.setAccessibleName("Import chats")
@@ -124,6 +125,9 @@ class ImportDialog(QDialog):
         self._column.setContentsMargins(px(20), px(16), px(20), px(16))
         self._column.setSpacing(px(10))
         self.setMinimumWidth(px(380))
+        if self._theme.scale != self._scale:  # zoomed while it is open: as much is seen as before
+            ratio, self._scale = self._theme.scale / self._scale, self._theme.scale
+            self.resize(round(self.width() * ratio), round(self.height() * ratio))
 
 
 def _summary(counts: Counter[Whereabouts]) -> str:

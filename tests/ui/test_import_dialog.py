@@ -97,3 +97,12 @@ def test_many_chats_are_shown_in_part(make: Callable[..., ImportDialog]) -> None
     assert dialog.list.topLevelItemCount() == MOST_ROWS
     assert "… and 5 more." in [label.text() for label in dialog.findChildren(QLabel)]
     assert dialog.import_button.text() == "Import 1,005 chats"
+
+
+def test_zoomed_while_it_is_open_it_shows_as_much(make: Callable[..., ImportDialog], theme: Theme):
+    dialog = make(NEW, THERE)
+    before = dialog.size()
+    theme.set_zoom(200)
+    assert dialog.size() == 2 * before
+    theme.set_zoom(100)
+    assert dialog.size() == before

@@ -124,10 +124,10 @@ class ImportDialog(QDialog):
         px = self._theme.px
         self._column.setContentsMargins(px(20), px(16), px(20), px(16))
         self._column.setSpacing(px(10))
+        # Zoomed while it is open, it shows as much as before.
+        wanted, self._scale = self.size() * (self._theme.scale / self._scale), self._theme.scale
         self.setMinimumWidth(px(380))
-        if self._theme.scale != self._scale:  # zoomed while it is open: as much is seen as before
-            ratio, self._scale = self._theme.scale / self._scale, self._theme.scale
-            self.resize(round(self.width() * ratio), round(self.height() * ratio))
+        self.resize(wanted)
 
 
 def _summary(counts: Counter[Whereabouts]) -> str:

@@ -114,6 +114,9 @@ def test_messages_are_queued_while_a_reply_runs_and_sent_in_order(open_window):
     assert [row.message.text for row in rows()] == ["one", "two"]
     assert said(person) == ["slow"]
     person.click("stop_button")
+    person.wait_ended()
+    assert said(person) == ["slow"], "Stop sends nothing"
+    person.click("send_queued_button")
     person.wait(lambda: said(person) == ["slow", "one", "two"])
     person.wait_ended()
     person.wait(lambda: not person.window.chat.composer.queue.isVisible())

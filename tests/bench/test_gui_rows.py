@@ -37,6 +37,7 @@ def test_long_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
     assert found["bytes"] == 60_000
     assert found["repaints_per_s"] >= 10
     assert found["longest_cpu_ms"] < 50
+    assert found["above_empty_mb"] < 120
 
 
 def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:

@@ -129,6 +129,8 @@ def test_what_is_queued_there_stays_there(make_room, data_dir):
     room.until(room.growing)
     room.desk.queue_message(f"{SECRET} queued")
     room.desk.stop()
+    room.until(lambda: not room.desk.is_generating)
+    room.desk.send_queued()
     room.until(lambda: len(room.desk.messages) == 4 and room.ended_reply())
     assert on_disk(data_dir, SECRET, ANSWER) == []
 

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
 from app.insight.trace_columns import pack, unpack
-from app.insight.trace_table import TraceTable
+from app.insight.trace_table import IS_DRAFTED, TraceTable
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -83,6 +84,17 @@ def test_what_is_taken_back_leaves_no_trace(acts: list[tuple[int, int]], seed: i
         del expected[kept:]
     assert list(table) == expected
     assert unpack(pack(table)) == unpack(pack(expected))
+
+
+def test_a_column_is_that_field_of_every_token() -> None:
+    traces = _made_up(3, 50)
+    table = TraceTable(traces)
+    assert table.column("token_id").tolist() == [trace.token_id for trace in traces]
+    assert table.column("entropy").tolist() == [trace.entropy for trace in traces]
+    ends = list(accumulate(len(trace.piece) for trace in traces))
+    assert table.column("piece_end").tolist() == ends
+    assert table.flags(IS_DRAFTED) == [trace.drafted for trace in traces]
+    assert not TraceTable().column("rank")
 
 
 def test_a_number_beyond_all_bounds_ends_nothing() -> None:

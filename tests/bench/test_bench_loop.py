@@ -35,6 +35,7 @@ def test_the_bare_loop_imports_nothing_of_the_app() -> None:
     assert not names & {"app", "models", "ui", "numpy"}
 
 
+@pytest.mark.alone
 @pytest.mark.weights
 @pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
 def test_both_sides_say_the_same_tokens(file: str, request: pytest.FixtureRequest) -> None:

@@ -263,7 +263,7 @@ class Replies:
             return
         self._answer(message_id, beginning=beginning_of(message, self._loader.weights_hash))
 
-    def begin_with(self, message_id: str, text: str) -> None:
+    def begin_with(self, message_id: str, text: str, thoughts: str | None = None) -> None:
         """Ask for a reply that begins with these words: another version, or to a message."""
         text = clean_message(text)
         message = self._shelf.message(message_id)
@@ -271,7 +271,7 @@ class Replies:
             self._answer(message_id)
         elif message is not None:
             is_reply = message.role is Role.ASSISTANT
-            reasoning = message.reasoning if is_reply else ""
+            reasoning = message.reasoning if thoughts is None else clean_message(thoughts)
             source_id = message_id if is_reply else None
             self._answer(message_id, beginning=Beginning(text, reasoning, None, source_id))
 

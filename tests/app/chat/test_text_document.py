@@ -77,9 +77,9 @@ def test_a_change_is_as_small_as_its_ends_allow(before: str, after: str) -> None
 def test_a_megabyte_is_compared_quickly() -> None:
     before = "All happy families are alike. " * 40_000
     after = before[:500_000] + "x" + before[500_000:]
-    began = time.perf_counter()
+    began = time.thread_time()
     assert change(before, after) == (500_000, 500_000, "x")
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1
 
 
 def test_of_a_long_text_the_prompt_has_what_can_fit_and_begins_alike_for_long() -> None:

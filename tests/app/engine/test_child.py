@@ -208,6 +208,7 @@ def test_threads_change_between_replies(talking: Conversation) -> None:
 # --- stopping ---------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_stop_during_a_long_prefill(talking: Conversation) -> None:
     talking.say(Generate(2, TextPrompt("All work and no play. " * 300), GREEDY))
     talking.hear(Progress, 2)

@@ -97,6 +97,7 @@ def test_a_picture_is_asked_for_once_and_kept(qtbot, formulas: Formulas) -> None
     assert formulas.find("x", is_display=True) is None
 
 
+@pytest.mark.alone
 def test_asking_never_waits(formulas: Formulas) -> None:
     formulas.find("first", is_display=False)
     started = time.perf_counter()

@@ -22,6 +22,7 @@ sys.path[:0] = [str(ROOT)]
 PATIENCE_S = 300.0
 SIZE = (1440, 900)
 TOKEN_MS = 5
+WAKE_MS = 10
 
 
 def empty() -> dict[str, Any]:
@@ -177,14 +178,17 @@ class _Gaps:
 
 
 def _wait(app: Any, is_so: Callable[[], Any]) -> None:
-    """Process events until it is so."""
-    from PySide6.QtCore import QEventLoop
+    """Process events until it is so, and sleep between them: with a time limit
+    `processEvents` returns at once, and its turns would count as the program's own work."""
+    from PySide6.QtCore import QEventLoop, QTimer
 
+    waker = QTimer()
+    waker.start(WAKE_MS)
     ends_at = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > ends_at:
             raise TimeoutError("it never came")
-        app.application.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 20)
+        app.application.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
 def _settle(app: Any, seconds: float) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from bench.gui_rows import LONG, opening, start_ratios, streaming
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.mark.soak
 def test_frame_is_painted_soon_after_an_empty_window_would_be(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from sqlalchemy import Connection, select
 from models import extras, reading
 from models.attaching import with_attachments
 from models.errors import NotFoundError
-from models.mapping import MESSAGE_COLUMNS, conversation_from, message_from
+from models.mapping import conversation_from, message_from
+from models.plain import MESSAGE_COLUMNS
 from models.records import (
     Attachment,
     Conversation,

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Row
-
+from models.plain import MESSAGE_COLUMNS
 from models.records import (
     Attachment,
     Conversation,
@@ -31,6 +30,9 @@ from models.records import (
     Weights,
 )
 
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _COUNT_NAMES = frozenset(f.name for f in fields(MessageCounts))
@@ -40,26 +42,6 @@ _STATES: dict[Any, MessageState] = {
     state.value: state for state in MessageState if state is not MessageState.UNREADABLE
 }
 _decode = json.JSONDecoder().decode
-
-MESSAGE_COLUMNS = (
-    "id",
-    "role",
-    "state",
-    "created_us",
-    "is_pinned",
-    "trashed_us",
-    "stop_reason",
-    "error",
-    "seed",
-    "weights_name",
-    "weights_hash",
-    "settings",
-    "counts",
-    "content",
-    "reasoning",
-    "token_ids",
-)
-"""What a message is read from; the rendered prompt, which may be large, only on its own."""
 
 _shared = dict[int, int]().setdefault
 """Equal token IDs are one object: 10,000 messages hold a million of them, and a number of its

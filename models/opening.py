@@ -44,8 +44,8 @@ from models.connecting import (
 )
 from models.errors import StoreError
 from models.migrations import migrating
+from models.plain import HEAD_REVISION
 from models.records import StoreOpened
-from models.tables import HEAD_REVISION
 from models.trouble import is_damage, passing_trouble
 
 _CHECK_ALWAYS_BELOW_BYTES = 32 * 1024 * 1024

@@ -19,7 +19,8 @@ from sqlalchemy import Connection, Row, func, select, text
 
 from models import attaching
 from models.errors import NotFoundError
-from models.mapping import MESSAGE_COLUMNS, conversation_from, message_from, weights_from
+from models.mapping import conversation_from, message_from, weights_from
+from models.plain import MESSAGE_COLUMNS, PATH_SQL
 from models.records import Conversation, Message, Weights
 from models.tables import (
     STAGED_US,
@@ -30,25 +31,7 @@ from models.tables import (
     WeightsRow,
 )
 
-_PATH = text(
-    f"""
-    WITH RECURSIVE path(row_id, parent_row_id, height) AS (
-        SELECT row_id, parent_row_id, 0 FROM message WHERE row_id = :leaf
-        UNION ALL
-        SELECT m.row_id, m.parent_row_id, path.height + 1
-        FROM path JOIN message AS m ON m.row_id = path.parent_row_id
-        LIMIT :bound
-    )
-    SELECT {", ".join(f"m.{name}" for name in MESSAGE_COLUMNS)},
-        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
-            AND s.parent_row_id IS m.parent_row_id AND s.trashed_us IS NULL
-            AND s.row_id < m.row_id) AS sibling_index,
-        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
-            AND s.parent_row_id IS m.parent_row_id AND s.trashed_us IS NULL) AS sibling_count,
-        path.height
-    FROM path JOIN message AS m ON m.row_id = path.row_id
-    """
-)
+_PATH = text(PATH_SQL)
 
 _LEAF_BELOW = text(
     """

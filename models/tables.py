@@ -20,9 +20,6 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from models.search_index import create_search_index
 
-HEAD_REVISION = "0002"
-"""The newest migration. A database that `create_all` made is stamped with it."""
-
 STAGED_US = 1
 """A microsecond after 1970: no time at which anybody deletes anything."""
 

@@ -88,6 +88,6 @@ def make(target: Path) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
-    from models.tables import HEAD_REVISION
+    from models.plain import HEAD_REVISION
 
     make(path_for(HEAD_REVISION))

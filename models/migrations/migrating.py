@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from models.connecting import close, connect_for_writing
 from models.errors import StoreError
-from models.tables import HEAD_REVISION, Base
+from models.plain import HEAD_REVISION
+from models.tables import Base
 
 MIGRATIONS = Path(__file__).parent
 

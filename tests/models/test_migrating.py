@@ -16,8 +16,9 @@ from store_records import a_message
 
 from models.connecting import close, connect_for_writing, connect_in_memory
 from models.migrations import migrating
+from models.plain import HEAD_REVISION
 from models.records import Folder, MessageState
-from models.tables import HEAD_REVISION, Base, MessageRow
+from models.tables import Base, MessageRow
 
 
 def schema_of(raw: sqlite3.Connection) -> dict[str, str]:

@@ -22,9 +22,9 @@ from store_records import a_conversation, a_message
 from models import opening
 from models.errors import StoreError
 from models.migrations import migrating
+from models.plain import HEAD_REVISION
 from models.records import Message, MessageState, Role
 from models.store import Store
-from models.tables import HEAD_REVISION
 
 ROOT = Path(__file__).parents[2]
 Execute = Callable[..., list[tuple[Any, ...]]]

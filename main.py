@@ -5,8 +5,9 @@ What must hold:
 * The hidden `--child=…` arguments are answered before Qt or anything heavy is imported:
   a child must set its environment before llama.cpp's library loads, and stay small.
 * The window's frame and composer are painted and take keys before anything but Qt is
-  imported. The rest of the window is imported beside it and built around the composer; then
-  the store, the engine and the last used weights start (`Desk.start`).
+  imported. Then the last chat is shown, to be read, before anything heavy is imported. The rest
+  of the window is imported beside it and built around it; then the store, the engine and the
+  last used weights start (`Desk.start`).
 * Everything is wired here, in one visible place; nobody reaches for a global.
 * Whatever was started is closed in reverse order, within bounded time, also on SIGTERM,
   SIGINT and SIGHUP.
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ui.window import MainWindow
 
 CHILD: Final = "--child="
+READABLE: Final = ("models.peek", "app.chat.last_chat", "ui.chat_column")
+"""What shows the last chat; imported once the frame is painted."""
 REST: Final = (
     "app.chat.desk",
     "app.bridge",
@@ -51,7 +54,7 @@ REST: Final = (
     "ui.text_mode_following",
     "ui.window_actions",
 )
-"""What the window is made of besides its frame; imported once that is painted."""
+"""What the window is made of besides; imported once the last chat can be read."""
 
 
 def main(argv: list[str]) -> int:
@@ -139,14 +142,15 @@ def build(argv: list[str]) -> App:
     from ui.theme import STYLE, Theme
     from ui.window import MainWindow
 
-    QApplication.setStyle(STYLE)  # before there is one, or Qt makes its own first
-    application = QApplication.instance() or QApplication(["cutaway"])
+    # As an argument: Qt would make its own style first, and PySide a class of every style.
+    there = QApplication.instance()
+    application = there or QApplication(["cutaway", "-style", STYLE])
     assert isinstance(application, QApplication)
     application.setApplicationName("Cutaway")
     application.setDesktopFileName("cutaway")
     look = first_look.peek(folder.path)
     theme = Theme.remembered(look)
-    theme.apply_to(application)
+    theme.apply_to(application, has_style=there is None)
     window = MainWindow(None, None, theme, look)
     return App(application, folder, window, partial(make_desk, options, folder), options.quit_after)
 
@@ -300,7 +304,9 @@ class App:
         self._warming: Thread | None = None
         self._collector = QuietCollector(lambda: self.desk.is_generating)
         self._imports = Imports(window, REST, self._start)
-        self._first_paint = FirstPaint(window, self._imports.begin)
+        self._reading = Imports(window, READABLE, self._show_last_chat)
+        self._first_paint = FirstPaint(window, self._reading.begin)
+        self._second_paint: FirstPaint | None = None
         if quit_after_s is not None:
             call_after(window, quit_after_s, self.end)
         window.show()
@@ -319,6 +325,20 @@ class App:
             bridge, desk = self._made
             self.window.complete(desk, bridge)
         return self._made
+
+    def _show_last_chat(self) -> None:
+        """What was open last comes on screen; when it is painted, the rest is imported."""
+        from app.chat.last_chat import may_peek
+        from models.peek import last_chat
+        from ui.life import FirstPaint
+
+        found = None if self._made is not None else last_chat(self.folder.path)
+        if found is None or not may_peek(self.folder.path, found[0].id):
+            self._imports.begin()
+            return
+        self.window.show_chat(*found)
+        shown = self.window.chat.transcript.viewport()
+        self._second_paint = FirstPaint(shown, self._imports.begin)
 
     def _start(self) -> None:
         """The frame is painted and takes keys, and the rest is imported: now it may begin."""
@@ -355,6 +375,9 @@ class App:
             return
         self._is_closed = True
         self._first_paint.cancel()
+        self._reading.cancel()
+        if self._second_paint is not None:
+            self._second_paint.cancel()
         self._imports.cancel()
         self.window.close()
         if self._made is not None:
@@ -362,6 +385,10 @@ class App:
             desk.shutdown()
             bridge.close()
             bridge.deleteLater()
+        elif self._second_paint is not None:
+            from app.chat.last_chat import end_peek
+
+            end_peek(self.folder.path)
         self._collector.end()
         if self._warming is not None:
             self._warming.join()

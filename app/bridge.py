@@ -22,6 +22,7 @@ class Bridge(QObject):
 
     conversations_changed = Signal(object)
     conversation_opened = Signal(object)
+    last_chat_stays = Signal(object)
     earlier_arrived = Signal(object)
     conversation_changed = Signal(object)
     path_changed = Signal(object)
@@ -86,6 +87,7 @@ class Bridge(QObject):
 SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.ConversationsChanged: "conversations_changed",
     events.ConversationOpened: "conversation_opened",
+    events.LastChatStays: "last_chat_stays",
     events.EarlierArrived: "earlier_arrived",
     events.ConversationChanged: "conversation_changed",
     events.PathChanged: "path_changed",

@@ -21,6 +21,7 @@ class FakeBridge(QObject):
 
     conversations_changed = Signal(object)
     conversation_opened = Signal(object)
+    last_chat_stays = Signal(object)
     earlier_arrived = Signal(object)
     conversation_changed = Signal(object)
     path_changed = Signal(object)

@@ -29,6 +29,14 @@ class FirstFrame(QWidget):
         self._sidebar_px = width if isinstance(width, int) and 0 < width < 4000 else SIDEBAR_PX
         self._has_sidebar = look.get("sidebar_visible") is not False
         self.composer = Composer(theme, self)
+        self._chat: QWidget | None = None
+
+    def hold(self, chat: QWidget) -> None:
+        """Show the chat's column, which has taken the composer in, where the window will."""
+        self._chat = chat
+        chat.setParent(self)
+        self._arrange()
+        chat.show()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -55,6 +63,9 @@ class FirstFrame(QWidget):
     def _arrange(self) -> None:
         px, left = self._theme.px, self._left()
         width = self.width() - left
+        if self._chat is not None:
+            self._chat.setGeometry(left, 0, width, self.height())
+            return
         side = max(px(SIDE_PX), (width - px(COLUMN_PX)) // 2)
         self.composer.setContentsMargins(side, px(8), side, px(4))
         height = self.composer.sizeHint().height()

@@ -29,7 +29,7 @@ from app.chat.events import (
     TextArrived,
 )
 from app.chat.replies import NO_WEIGHTS_SENTENCE
-from models.records import MessageState
+from models.records import Conversation, MessageState
 from ui.chat_column import ChatColumn
 from ui.figures import plain_name
 from ui.header import LOADING
@@ -80,14 +80,20 @@ class Following(QObject):
         bridge.noticed.connect(self._on_noticed)
         bridge.store_state_changed.connect(self._on_store_state_changed)
 
-    def read_desk(self) -> None:
-        """Take over what was there before anybody listened. Words in the field stay there."""
+    def read_desk(self, peeked: Conversation | None = None) -> None:
+        """Take over what was there before anybody listened. Words in the field stay there.
+
+        `peeked`: the chat that is shown already, though the desk has not opened it yet.
+        """
         desk = self._desk
         if desk.conversations:  # none yet is not the same as none: the list comes later
             self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
-        typed = self._chat.composer.text() or desk.conversation.draft
-        conversation = dataclasses.replace(desk.conversation, draft=typed)
-        self._on_conversation_opened(ConversationOpened(conversation, tuple(desk.messages)))
+        if peeked is not None:
+            self._open_id, self._has_messages = peeked.id, True
+        else:
+            typed = self._chat.composer.text() or desk.conversation.draft
+            conversation = dataclasses.replace(desk.conversation, draft=typed)
+            self._on_conversation_opened(ConversationOpened(conversation, tuple(desk.messages)))
         self._on_engine_state_changed(desk.engine_state)
 
     # --- conversations ------------------------------------------------------------------

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QVBoxLayout, QWi
 
 from app.chat.events import EngineStateChanged
 from models.records import Weights
-from ui.elided import ElidedButton, ElidedLabel
+from ui.elided import ElidedLabel
+from ui.elided_button import ElidedButton
 from ui.figures import loaded_details, loaded_text, plain_name, size_text
 from ui.icon_button import IconButton
 from ui.keys import with_key

@@ -6,8 +6,9 @@ import builtins
 import contextlib
 import gc
 import importlib
+import os
 import signal
-import socket
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -104,7 +105,7 @@ class SignalWatcher:
     """Inside `with`, the signals of `ENDING` call `action` on the GUI thread.
 
     Python runs a signal's handler only between its own instructions, and an idle event loop
-    runs none. So the C handler writes a byte into a socket whose other end wakes the loop.
+    runs none. So the C handler writes a byte into a pipe whose other end wakes the loop.
     """
 
     def __init__(self, action: Callable[[], object]) -> None:
@@ -112,11 +113,9 @@ class SignalWatcher:
         self._former: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> SignalWatcher:
-        self._read_end, self._write_end = socket.socketpair()
-        self._read_end.setblocking(False)
-        self._write_end.setblocking(False)
-        self._former_fd = signal.set_wakeup_fd(self._write_end.fileno(), warn_on_full_buffer=False)
-        self._notifier = QSocketNotifier(self._read_end.fileno(), QSocketNotifier.Type.Read)
+        self._ends = _SocketEnds() if sys.platform == "win32" else _PipeEnds()
+        self._former_fd = signal.set_wakeup_fd(self._ends.write_fd, warn_on_full_buffer=False)
+        self._notifier = QSocketNotifier(self._ends.read_fd, QSocketNotifier.Type.Read)
         self._notifier.activated.connect(self._drain)
         for number in ENDING:
             self._former[number] = signal.signal(number, self._on_signal)
@@ -128,8 +127,7 @@ class SignalWatcher:
         signal.set_wakeup_fd(self._former_fd)
         self._notifier.setEnabled(False)
         self._notifier.deleteLater()
-        self._read_end.close()
-        self._write_end.close()
+        self._ends.close()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         QTimer.singleShot(0, self._close)
@@ -139,7 +137,43 @@ class SignalWatcher:
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            self._read_end.recv(4096)
+            self._ends.read()
+
+
+class _PipeEnds:
+    """Two ends that never block."""
+
+    def __init__(self) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.read_fd, False)
+        os.set_blocking(self.write_fd, False)
+
+    def read(self) -> None:
+        os.read(self.read_fd, 4096)
+
+    def close(self) -> None:
+        os.close(self.read_fd)
+        os.close(self.write_fd)
+
+
+class _SocketEnds:
+    """The same for Windows, where a signal may only write into a socket. Its module is not
+    imported elsewhere: that takes a twentieth of the way to the first paint."""
+
+    def __init__(self) -> None:
+        import socket
+
+        self._ends = socket.socketpair()
+        for end in self._ends:
+            end.setblocking(False)
+        self.read_fd, self.write_fd = (end.fileno() for end in self._ends)
+
+    def read(self) -> None:
+        self._ends[0].recv(4096)
+
+    def close(self) -> None:
+        for end in self._ends:
+            end.close()
 
 
 class QuietCollector:

@@ -257,9 +257,10 @@ class Theme(QObject):
         """The colours as Qt's own widgets understand them."""
         return _palette(self._colors)
 
-    def apply_to(self, app: QApplication) -> None:
-        """Dress the whole program, now and after every change."""
-        if app.style().name() != STYLE.lower():
+    def apply_to(self, app: QApplication, *, has_style: bool = False) -> None:
+        """Dress the whole program, now and after every change. `has_style`: it was started with
+        `STYLE` (asking takes PySide a tenth of the way to the first paint)."""
+        if not has_style and app.style().name() != STYLE.lower():
             app.setStyle(STYLE)
         # Nothing of ours moves by itself, and Qt's own shall not where somebody asked for rest.
         for effect in MOTIONS:

@@ -3,14 +3,15 @@
 Widgets ask by signals, the desk acts, the bridge tells; this file is where they meet. It
 holds no state of the chat: what is not told by an event is read from the desk.
 
-It is built in two steps, so that the program takes keys early: first the frame with the
-composer, for which nothing else may be imported at the top of this file; then, in `complete`,
-all the rest around it.
+It is built in steps, so that the program takes keys early: first the frame with the composer,
+for which nothing else may be imported at the top of this file; then, in `show_chat`, the chat
+that was open last, to be read; then, in `complete`, all the rest around it. What is sent before
+the desk has opened that chat waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from app.chat.events import SettingsChanged
+    from models.records import Conversation, Message, Weights
+    from ui.chat_column import ChatColumn
     from ui.settings.settings_window import SettingsWindow
     from ui.trash_window import TrashWindow
 
@@ -58,6 +61,7 @@ class MainWindow(QMainWindow):
         self._theme = theme
         self._is_complete = False
         self._sent_early: list[str] = []
+        self._peeked: Conversation | None = None
         self._settings_window: SettingsWindow | None = None
         self._trash_window: TrashWindow | None = None
         self.setObjectName("main_window")
@@ -74,10 +78,29 @@ class MainWindow(QMainWindow):
         if desk is not None and bridge is not None:
             self.complete(desk, bridge)
 
+    def show_chat(self, conversation: Conversation, messages: Sequence[Message]) -> None:
+        """Before `complete`: the last chat as it is about to be opened. Until the desk has it,
+        nothing is offered that would change it."""
+        self._peeked = conversation
+        self.chat = self._chat_column()
+        self._frame.hold(self.chat)
+        self.chat.header.set_title(conversation.title)
+        self.chat.transcript.is_locked = True
+        self.chat.transcript.set_conversation(messages)
+        self.chat.show_transcript(True)
+        self.chat.composer.focus()
+
+    def _chat_column(self) -> ChatColumn:
+        from ui.chat_column import ChatColumn
+
+        def known_weights() -> Sequence[Weights]:
+            return self._desk.known_weights() if self._is_complete else ()
+
+        return ChatColumn(self._theme, known_weights, self._frame.composer)
+
     def complete(self, desk: Desk, bridge: Bridge) -> None:
         """Build the rest around the composer. What was typed and sent meanwhile counts."""
         from ui.actions import Actions
-        from ui.chat_column import ChatColumn
         from ui.columns import Columns
         from ui.composing import Composing
         from ui.exchange_acts import ExchangeActs
@@ -96,7 +119,8 @@ class MainWindow(QMainWindow):
         self._desk = desk
         self._bridge = bridge
         self.sidebar = Sidebar(theme)
-        self.chat = ChatColumn(theme, desk.known_weights, composer)
+        if self._peeked is None:
+            self.chat = self._chat_column()
         self.columns = Columns(theme, self.sidebar, self.chat, self)
         self.setCentralWidget(self.columns)  # deletes the frame, the composer has moved out
         self._place = WindowPlace(self, self.columns, desk)
@@ -122,19 +146,40 @@ class MainWindow(QMainWindow):
         self.message_acts.add_actions(self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
-        self.following.read_desk()
+        self.following.read_desk(self._peeked)
         self._is_complete = True
-        self._take_early(typed)
+        composer.send_requested.disconnect(self._on_sent_early)
+        if self._peeked is None:
+            self._take_early(typed)
+        else:
+            # After `following`, which shows what was opened.
+            bridge.conversation_opened.connect(self._settle)
+            bridge.last_chat_stays.connect(self._on_last_chat_stays)
+            if typed:
+                desk.save_draft(typed)
         self.chat.focus_writing()
 
     def _on_sent_early(self, text: str) -> None:
         self._sent_early.append(text)
 
+    def _on_last_chat_stays(self) -> None:
+        if self._peeked is not None:
+            self.following.read_desk()
+            self._settle()
+
+    def _settle(self) -> None:
+        """The desk has the chat that was shown before it, or another one: go on as ever."""
+        if self._peeked is None:
+            return
+        self._peeked = None
+        self.chat.transcript.is_locked = self._desk.is_generating
+        self._take_early(self.chat.composer.text())
+
     def _take_early(self, typed: str) -> None:
         """What was written before anybody listened. The field is left as it is, caret and all."""
-        composer = self.chat.composer
-        composer.send_requested.disconnect(self._on_sent_early)
-        refused = [text for text in self._sent_early if not self._desk.send(text)]
+        composer, sent = self.chat.composer, self._sent_early
+        self._sent_early = []
+        refused = [t for t in sent if not (self._desk.send(t) or self._desk.queue_message(t))]
         if refused:
             composer.set_text("\n".join((*refused, typed) if typed else refused))
         if typed or refused:
@@ -252,7 +297,9 @@ class MainWindow(QMainWindow):
 
     def _on_send_requested(self, text: str) -> None:
         """What the desk does not take (it says why) stays in the field."""
-        if not self._desk.send(text):
+        if self._peeked is not None:
+            self._sent_early.append(text)
+        elif not self._desk.send(text):
             self.chat.composer.set_text(text)
 
     def _on_typed(self, text: str) -> None:

@@ -27,6 +27,7 @@ from app.chat.counting import ContextMeter
 from app.chat.edits import Edits
 from app.chat.events import (
     EngineStateChanged,
+    LastChatStays,
     Noticed,
     SettingsChanged,
     StoreStateChanged,
@@ -214,6 +215,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._around.can_write = False
         self._shelf.awaits_last = False
         self._set_store_state("failed", sentence)
+        self._stay()
         self._loader.load_first(self._gguf, None)
 
     def _shelf_list(self, conversations: tuple[Conversation, ...]) -> None:
@@ -222,11 +224,17 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         has_begun = bool(self._shelf.path)  # the user was faster than the database
         is_awaited, self._shelf.awaits_last = self._shelf.awaits_last, False
         if has_begun or not is_awaited or not self._shelf.is_stored(last):
-            return
-        if not self._around.can_write or self._last_chat.may_open(last):
+            self._stay()
+        elif not self._around.can_write or self._last_chat.may_open(last):
             self._shelf.open_stored(last, with_typed_text=True)
+            self._last_chat.on_settled()
         else:
             self._around.emit(Noticed("warning", LEFT_CLOSED_SENTENCE))
+            self._stay()
+
+    def _stay(self) -> None:
+        self._last_chat.on_settled()
+        self._around.emit(LastChatStays())
 
     def _take_stored_settings(self, stored: dict[str, Any]) -> None:
         before = self._around.settings

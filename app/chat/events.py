@@ -40,6 +40,11 @@ class ConversationOpened:
 
 
 @dataclass(frozen=True, slots=True)
+class LastChatStays:
+    """At the start: the chat that was open last will not come on screen by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class EarlierArrived:
     """More of the open path, read in the background: `messages` stand right above the first one
     that was there."""
@@ -361,6 +366,7 @@ class ImportProgressed:
 Event = (
     ConversationsChanged
     | ConversationOpened
+    | LastChatStays
     | EarlierArrived
     | ConversationChanged
     | PathChanged

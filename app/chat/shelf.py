@@ -25,6 +25,7 @@ from app.chat.events import (
     ConversationOpened,
     ConversationsChanged,
     EarlierArrived,
+    LastChatStays,
     MessageAdded,
     MessageChanged,
     Noticed,
@@ -204,6 +205,8 @@ class Shelf:
             self.awaits_last = False
             if sentence:
                 self._around.emit(Noticed("error", sentence))
+            if with_typed_text:
+                self._around.emit(LastChatStays())
 
         loaded = self._store.load_conversation(conversation_id, newest=FIRST_PART)
         self._around.when_done(loaded, show, stay)

@@ -9,6 +9,7 @@ too, the second says what the program itself costs.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from array import array
@@ -19,6 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
+BEGAN = "CUTAWAY_BENCH_BEGAN"
 PATIENCE_S = 300.0
 SIZE = (1440, 900)
 TOKEN_MS = 5
@@ -54,17 +56,20 @@ def start(data_dir: str) -> dict[str, Any]:
     begin = Imports.begin
 
     def painted(imports: Imports) -> None:
-        marks.update(frame_cpu_ms=_cpu_ms(), frame_wall_ms=_wall_ms())
+        if "frame_cpu_ms" not in marks:  # later ones begin once the chat can be read
+            marks.update(frame_cpu_ms=_cpu_ms(), frame_wall_ms=_wall_ms())
         begin(imports)
 
     Imports.begin = painted  # type: ignore[method-assign]
     app = main.build(["--data-dir", data_dir, "--offline"])
     try:
         _wait(app, lambda: "frame_cpu_ms" in marks)
-        _wait(app, lambda: app._made is not None and app.desk.messages)
+        _wait(app, lambda: hasattr(app.window, "chat"))
         shown = app.window.chat.transcript
         _wait(app, lambda: shown.repaints and len(shown.rows) and not shown.is_update_due)
         marks.update(readable_cpu_ms=_cpu_ms(), readable_wall_ms=_wall_ms())
+        _wait(app, lambda: app._made is not None and app.desk.messages)
+        marks.update(opened_cpu_ms=_cpu_ms(), opened_wall_ms=_wall_ms())
     finally:
         app.close()
     return marks
@@ -201,9 +206,8 @@ def _cpu_ms() -> float:
 
 
 def _wall_ms() -> float:
-    import psutil
-
-    return (time.time() - psutil.Process().create_time()) * 1000
+    """Since the parent started this process."""
+    return (time.time() - float(os.environ[BEGAN])) * 1000
 
 
 def _memory() -> dict[str, Any]:

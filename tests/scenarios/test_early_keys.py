@@ -117,16 +117,15 @@ def former_id(data_dir: Path) -> str:
 def test_where_there_was_a_chat_with_a_draft(
     open_window: Any, posted: Posted, former_id: str, step: int
 ) -> None:
-    """They go to the new chat, or to the former one with its draft if that was on screen."""
+    """They go to the former chat, which is on screen first: with its draft, if that is in the
+    field by then, else without, and the draft comes to what is written meanwhile."""
     person = open_window(QUICK)
     start(person, posted, step, "one\nmore")
-    if person.app.desk.conversation.id == former_id:
-        assert asked(person) == ["before", "oldone"]
-    else:
-        assert asked(person) == ["one"]
-        (kept,) = [c for c in person.app.desk.conversations if c.id == former_id]
-        assert kept.draft == "old"
-    assert person.written() == "more"
+    assert person.app.desk.conversation.id == former_id
+    assert asked(person) in (["before", "oldone"], ["before", "one"])
+    is_with_draft = asked(person)[-1] == "oldone"
+    assert person.written() == "more" if is_with_draft else "old" in person.written()
+    assert person.written().endswith("more")
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -72,6 +72,8 @@ class FakeDesk:
         self.offline = False
         self.devices: tuple[Device, ...] = ()
         self.is_waiting = False
+        self.is_temporary = False
+        self.has_temporary = False
         self.weights: list[Weights] = []
         self.takes_messages = True
         self.log: list[tuple[str, str]] = []

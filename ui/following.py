@@ -90,6 +90,7 @@ class Following(QObject):
             self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
         if peeked is not None:
             self._open_id, self._has_messages = peeked.id, True
+            self._show_title(peeked.title)
         else:
             typed = self._chat.composer.text() or desk.conversation.draft
             conversation = dataclasses.replace(desk.conversation, draft=typed)

@@ -13,10 +13,11 @@ from bench.gui_rows import LONG, opening, start_ratios, streaming
 
 
 @pytest.mark.soak
-def test_frame_is_painted_soon_after_an_empty_window_would_be(tmp_path: Path) -> None:
-    found = start_ratios(tmp_path / "data", runs=4)
+def test_frame_and_last_chat_are_there_soon_after_an_empty_window_would_be(tmp_path: Path) -> None:
+    found = start_ratios(tmp_path / "data", runs=5)
     print(found)
     assert found["frame"] <= 1.5
+    assert found["readable"] <= 4
 
 
 def test_ten_thousand_messages_are_readable_at_once(tmp_path: Path) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import NOON, FakeBridge, FakeDesk
 
+from app.chat.events import ConversationOpened, LastChatStays
+from models.records import Conversation, Message, Role
 from ui.composer import MessageEdit
 from ui.theme import Theme
 from ui.window import MainWindow
@@ -151,3 +154,97 @@ def test_frame_can_be_closed_and_resized(frame):
     window = frame()
     window.resize(700, 500)
     assert window.close()
+
+
+# --- the last chat, shown before there is a desk ---------------------------------------------
+
+
+CHAT = Conversation("c9", "About ships", created_at=NOON, updated_at=NOON, draft="old")
+MESSAGES = (
+    Message("m1", "c9", None, Role.USER, "What is a sloop?", NOON),
+    Message("m2", "c9", "m1", Role.ASSISTANT, "A boat with one mast.", NOON),
+)
+
+
+def send(window: MainWindow, text: str) -> None:
+    QTest.keyClicks(edit(window), text)
+    QTest.keyClick(edit(window), Qt.Key.Key_Return)
+
+
+def opened(desk: FakeDesk, bridge: FakeBridge, draft: str = "old") -> None:
+    """The desk has read it and says so."""
+    desk.conversation, desk.messages = replace(CHAT, draft=draft), MESSAGES
+    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, MESSAGES))
+
+
+def test_last_chat_is_read_before_there_is_a_desk_and_stays(qtbot, frame, desk, bridge):
+    window = frame()
+    before = place(window)
+    window.show_chat(CHAT, MESSAGES)
+    view = window.chat.transcript
+    qtbot.waitUntil(lambda: view.repaints > 0)
+    assert view.isVisible()
+    assert len(view.rows) == 2
+    assert window.chat.header.title.text() == "About ships"
+    assert edit(window).hasFocus()
+    wait_for_place(qtbot, window, before)
+    corners = [view.item_origin(i) + view.mapTo(window, QPoint(0, 0)) for i in range(2)]
+    complete(window, desk, bridge)
+    assert window.chat.transcript is view
+    wait_for_place(qtbot, window, before)
+    opened(desk, bridge)
+    wait_for_place(qtbot, window, before)
+    after = [view.item_origin(i) + view.mapTo(window, QPoint(0, 0)) for i in range(2)]
+    assert after == corners
+    assert edit(window).text() == "old"
+
+
+def test_nothing_that_changes_it_is_offered_before_the_desk_has_it(frame, desk, bridge):
+    window = frame()
+    window.show_chat(CHAT, MESSAGES)
+    view = window.chat.transcript
+    complete(window, desk, bridge)
+    early = {offer.name for offer in view.offers_of(1)}
+    opened(desk, bridge)
+    late = {offer.name for offer in view.offers_of(1)}
+    assert early < late
+    assert "edit" in late - early
+
+
+def test_what_is_sent_waits_until_the_desk_has_the_chat(frame, desk, bridge):
+    window = frame()
+    send(window, "first")
+    window.show_chat(CHAT, MESSAGES)
+    send(window, "second")
+    complete(window, desk, bridge)
+    send(window, "third")
+    QTest.keyClicks(edit(window), "more")
+    assert desk.called("send") == []
+    opened(desk, bridge, draft="more")
+    assert desk.called("send") == [("first",), ("second",), ("third",)]
+    assert edit(window).text() == "more"
+    send(window, "")
+    assert desk.called("send")[-1] == ("more",)
+
+
+def test_what_the_desk_refuses_then_is_in_the_field(frame, desk, bridge):
+    desk.takes_messages = False
+    window = frame()
+    window.show_chat(CHAT, MESSAGES)
+    send(window, "kept")
+    complete(window, desk, bridge)
+    opened(desk, bridge)
+    assert edit(window).text() == "kept\nold"
+
+
+def test_a_chat_that_does_not_come_goes_from_the_screen(frame, desk, bridge):
+    window = frame()
+    window.show_chat(CHAT, MESSAGES)
+    send(window, "anew")
+    QTest.keyClicks(edit(window), "rest")
+    complete(window, desk, bridge)
+    bridge.last_chat_stays.emit(LastChatStays())
+    assert len(window.chat.transcript.rows) == 0
+    assert window.chat.header.title.text() == desk.conversation.title
+    assert desk.called("send") == [("anew",)]
+    assert edit(window).text() == "rest"

@@ -207,12 +207,10 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._folders.read()
         around.when_done(store.list_conversations(), self._shelf_list)
         around.when_done(store.list_weights(), self._loader.show_known)
-        around.when_done(
-            store.last_used_weights(), lambda last: self._loader.load_first(self._gguf, last)
-        )
+        last_used = store.last_used_weights()
+        around.when_done(last_used, lambda last: self._loader.load_first(self._gguf, last))
 
     def _on_store_failed(self, sentence: str) -> None:
-        self._around.can_write = False
         self._shelf.awaits_last = False
         self._set_store_state("failed", sentence)
         self._stay()
@@ -221,9 +219,9 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
     def _shelf_list(self, conversations: tuple[Conversation, ...]) -> None:
         self._shelf.show_list(conversations)
         last = self._around.settings.last_conversation_id
-        has_begun = bool(self._shelf.path)  # the user was faster than the database
         is_awaited, self._shelf.awaits_last = self._shelf.awaits_last, False
-        if has_begun or not is_awaited or not self._shelf.is_stored(last):
+        # With a path the user was faster than the database.
+        if self._shelf.path or not is_awaited or not self._shelf.is_stored(last):
             self._stay()
         elif not self._around.can_write or self._last_chat.may_open(last):
             self._shelf.open_stored(last, with_typed_text=True)

@@ -509,11 +509,8 @@ class Shelf:
 
     def list_trash(self) -> None:
         """Ask the store what is in the trash and say it."""
-
-        def tell(trashed: tuple[Conversation, ...]) -> None:
-            self._around.emit(TrashListed(trashed))
-
-        self._around.when_done(self._store.list_trash(), tell)
+        listed = self._store.list_trash()
+        self._around.when_done(listed, lambda trashed: self._around.emit(TrashListed(trashed)))
 
     def restore(self, conversation_id: str) -> None:
         """Out of the trash, whenever it was thrown away."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from workers import pytest_xdist_make_scheduler
 
 HOOKS = "from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler\n"
 
@@ -54,6 +55,55 @@ def test_a_test_that_ends_its_worker_fails_once_and_the_rest_of_its_file_runs(ru
     assert "2 failed, 3 passed" in said
     assert "crashed while running 'test_dies.py::test_dies'" in said
     assert "crashed while running 'test_last.py::test_dies'" in said
+
+
+class Node:
+    """A worker as the scheduler sees it."""
+
+    shutting_down = False
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self.gateway = self
+        self.id = "node"
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.given += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+class Config:
+    """What the scheduler asks pytest's configuration for."""
+
+    class option:  # noqa: N801
+        loadscopereorder = False
+
+    def getvalue(self, name: str) -> object:
+        return {"dist": "loadfile", "tx": ["2*popen"]}[name]
+
+
+def test_a_worker_that_is_still_collecting_gets_no_work():
+    """One worker has ended and its successor collects when the other one ends, too."""
+    scheduler = pytest_xdist_make_scheduler(Config(), None)
+    tests = ["a.py::one", "a.py::two", "b.py::one", "b.py::two"]
+    first, second, third = Node(), Node(), Node()
+    for node in (first, second):
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, tests)
+    scheduler.schedule()
+    assert (first.given, second.given) == ([0, 1], [2, 3])
+    first.shutting_down = second.shutting_down = True
+    assert scheduler.remove_node(first) == "a.py::one"
+    scheduler.add_node(third)
+    assert scheduler.remove_node(second) == "b.py::one"
+    assert third.given == []
+    scheduler.add_node_collection(third, tests)
+    scheduler.schedule()
+    assert third.given == [1]
+    scheduler.mark_test_complete(third, 1)
+    assert third.given == [1, 3]
 
 
 def test_a_test_that_hangs_is_shown_and_ended(run):

@@ -32,7 +32,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     from xdist.scheduler import LoadFileScheduling
 
     class FilesOnce(LoadFileScheduling):
-        """pytest-xdist 3.8 hands the test that ended a worker to the next one, and so on."""
+        """pytest-xdist 3.8 hands the test that ended a worker to the next one, and so on; and
+        work to a worker that has not said yet which tests it knows, which ends the run."""
+
+        def _reschedule(self, node: Any) -> None:
+            if node in self.registered_collections:
+                super()._reschedule(node)
 
         def remove_node(self, node: Any) -> str | None:
             unfinished = {

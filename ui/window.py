@@ -368,6 +368,9 @@ class MainWindow(QMainWindow):
             return
         if self._is_complete:
             self._place.save()
+            if self._peeked is not None and self._sent_early:
+                unsent = "\n".join((*self._sent_early, self.chat.composer.text()))
+                self._desk.save_draft(unsent.rstrip("\n"))
         for window in (self._settings_window, self._trash_window):
             if window is not None:
                 window.close()

@@ -227,6 +227,16 @@ def test_what_is_sent_waits_until_the_desk_has_the_chat(frame, desk, bridge):
     assert desk.called("send")[-1] == ("more",)
 
 
+def test_what_was_sent_and_has_not_gone_is_a_draft_when_the_window_closes(frame, desk, bridge):
+    window = frame()
+    window.show_chat(CHAT, MESSAGES)
+    send(window, "sent")
+    complete(window, desk, bridge)
+    QTest.keyClicks(edit(window), "more")
+    window.close()
+    assert desk.called("save_draft")[-1] == ("sent\nmore",)
+
+
 def test_what_the_desk_refuses_then_is_in_the_field(frame, desk, bridge):
     desk.takes_messages = False
     window = frame()

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from models.mapping import attachment_from, clean, to_us
+from models.mapping import attached_to, attachment_from, clean, to_us
 from models.records import Attachment, Message
 from models.tables import AttachmentRow, ConversationRow, MessageRow
 
@@ -44,14 +43,7 @@ def with_attachments(
     attached: dict[str, list[Attachment]] = {}
     for row in rows:
         attached.setdefault(str(row.message_id), []).append(attachment_from(row))
-    if not attached:
-        return messages
-    return tuple(
-        replace(message, attachments=tuple(attached[message.id]))
-        if message.id in attached
-        else message
-        for message in messages
-    )
+    return attached_to(messages, attached)
 
 
 def claim(

@@ -12,7 +12,7 @@ import zlib
 from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -240,6 +240,18 @@ def attachment_from(row: Row[Any]) -> Attachment:
         message_id=_text_or_none(row.message_id),
         tokens=_number(row.tokens),
         position=_number(row.position) or 0,
+    )
+
+
+def attached_to(
+    messages: tuple[Message, ...], attached: Mapping[str, Sequence[Attachment]]
+) -> tuple[Message, ...]:
+    """The messages with what was attached to them, by their ids."""
+    return tuple(
+        replace(message, attachments=tuple(attached[message.id]))
+        if message.id in attached
+        else message
+        for message in messages
     )
 
 

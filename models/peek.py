@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from models.mapping import attachment_from, conversation_from, message_from
+from models.mapping import attached_to, attachment_from, conversation_from, message_from
 from models.plain import HEAD_REVISION, PATH_SQL
 from models.records import Attachment, Conversation, ConversationKind, Message, MessageState
 
@@ -104,12 +103,7 @@ def _with_attachments(
         (conversation_id, *(message.id for message in messages)),
     ):
         attached.setdefault(row["message_id"], []).append(attachment_from(_named(row)))
-    return tuple(
-        replace(message, attachments=tuple(attached[message.id]))
-        if message.id in attached
-        else message
-        for message in messages
-    )
+    return attached_to(messages, attached)
 
 
 def _named(row: sqlite3.Row) -> Any:

@@ -23,6 +23,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from bench.gui_chats import make_chat, technical_reply  # noqa: E402
+from bench.gui_child import BEGAN  # noqa: E402
 
 LONG = 10_000
 PATIENCE_S = 400
@@ -32,7 +33,7 @@ RUNS = 3
 def measure(row: str, *arguments: str | Path) -> dict[str, Any]:
     """One run of one row in a fresh process."""
     command = [sys.executable, str(HERE / "gui_child.py"), row, *map(str, arguments)]
-    environment = {**os.environ, "CUTAWAY_BENCH_BEGAN": str(time.time())}
+    environment = {**os.environ, BEGAN: str(time.time())}
     environment.setdefault("QT_QPA_PLATFORM", "offscreen")
     done = subprocess.run(
         command,

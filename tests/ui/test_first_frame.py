@@ -46,6 +46,11 @@ def edit(window: MainWindow) -> MessageEdit:
     return found
 
 
+def send(window: MainWindow, text: str) -> None:
+    QTest.keyClicks(edit(window), text)
+    QTest.keyClick(edit(window), Qt.Key.Key_Return)
+
+
 def place(window: MainWindow) -> QRect:
     """Where the text field is in the window."""
     field = edit(window)
@@ -97,8 +102,7 @@ def test_caret_stays_where_it_is_and_before_it_comes_the_old_draft(frame, desk, 
 def test_all_that_is_written_before_there_is_a_desk_keeps_its_order(frame, desk, bridge):
     window = frame()
     for text in ("one", "two"):
-        QTest.keyClicks(edit(window), text)
-        QTest.keyClick(edit(window), Qt.Key.Key_Return)
+        send(window, text)
     QTest.keyClicks(edit(window), "three")
     complete(window, desk, bridge)
     assert desk.called("send") == [("one",), ("two",)]
@@ -110,8 +114,7 @@ def test_what_the_desk_refuses_comes_before_what_is_being_written(frame, desk, b
     desk.takes_messages = False
     window = frame()
     for text in ("one", "two"):
-        QTest.keyClicks(edit(window), text)
-        QTest.keyClick(edit(window), Qt.Key.Key_Return)
+        send(window, text)
     QTest.keyClicks(edit(window), "three")
     complete(window, desk, bridge)
     assert edit(window).text() == "one\ntwo\nthree"
@@ -164,11 +167,6 @@ MESSAGES = (
     Message("m1", "c9", None, Role.USER, "What is a sloop?", NOON),
     Message("m2", "c9", "m1", Role.ASSISTANT, "A boat with one mast.", NOON),
 )
-
-
-def send(window: MainWindow, text: str) -> None:
-    QTest.keyClicks(edit(window), text)
-    QTest.keyClick(edit(window), Qt.Key.Key_Return)
 
 
 def opened(desk: FakeDesk, bridge: FakeBridge, draft: str = "old") -> None:

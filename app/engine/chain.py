@@ -31,8 +31,9 @@ import numpy as np
 
 from app.engine.banned import check_banned
 from app.engine.bounds import BadSetting, Bounds, check_number, check_switch
+from app.engine.candidates import Candidates
 from app.engine.grammar import Grammar, check_grammar, new_grammar
-from app.engine.native import Candidates, llama
+from app.engine.native import llama
 from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK, Xtc
 from app.engine.registry import (
     KINDS,

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.engine.bounds import BadSetting, check_text
+from app.engine.candidates import Candidates
 from app.engine.grammar_limits import (
     MAX_NESTING,
     MAX_RULES,
@@ -39,7 +40,7 @@ from app.engine.grammar_limits import (
     largest_ways,
     shape_of,
 )
-from app.engine.native import Candidates, llama
+from app.engine.native import llama
 from app.engine.schema_grammar import Converted, convert
 
 if TYPE_CHECKING:

@@ -62,12 +62,9 @@ import psutil  # noqa: E402
 
 from app.engine.placement import GraphicsEvidence  # noqa: E402
 from app.engine.protocol import Device  # noqa: E402
-from app.engine.shortlist import Scores, Shortlist, ShortlistFinder  # noqa: E402
+from app.engine.shortlist import Scores  # noqa: E402
 
 VERSION: Final = importlib.metadata.version("llama-cpp-python")
-
-CANDIDATE: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
-"""llama_token_data, so that an array of them is filled by columns and read without copies."""
 
 GGML_TYPES: Final[dict[str, int]] = {
     "f32": llama.GGML_TYPE_F32,
@@ -177,144 +174,6 @@ class AbortFlag:
 
 
 # --- arrays shared with C -------------------------------------------------------------------------
-
-
-class Candidates:
-    """One candidate array for a vocabulary: filled by columns, shrunk in place by samplers.
-
-    Writing 262,144 candidates costs more than any stage does, so they are written only when a
-    stage asks for them; until then there are the scores alone. A stage that keeps the best k gets
-    those few that can be among them (`narrow`).
-    """
-
-    def __init__(self, n_vocab: int) -> None:
-        self._array = np.zeros(n_vocab, CANDIDATE)
-        self._ids = np.arange(n_vocab, dtype=np.int32)
-        self._own = np.zeros(n_vocab, np.float32)
-        self._scores: Scores = self._own
-        self._shortlist: Shortlist | None = None
-        self._finder = ShortlistFinder(n_vocab)
-        self._is_written = False
-        self._address = self._array.ctypes.data
-        self._pointer = self._array.ctypes.data_as(llama.llama_token_data_p)
-        self.native = llama.llama_token_data_array()
-        self._reference = ctypes.byref(self.native)
-
-    def fill(self, logits: Scores, shortlist: Shortlist | None = None) -> None:
-        """Start again with the whole vocabulary. Samplers write `p` before they read it.
-
-        `logits` must stay as they are until the token is drawn; they are only read. `shortlist`:
-        of these logits, if there is one.
-        """
-        self._scores = logits
-        self._shortlist = shortlist
-        self._is_written = False
-        self.native.data = self._pointer
-        self.native.size = len(self._array)
-        self.native.selected = -1
-        self.native.sorted = False
-
-    def _changeable(self) -> Scores:
-        """The scores by ID, to be written into: a copy of our own, or the array's column."""
-        self._shortlist = None
-        if self._is_written:
-            column: Scores = self._array["logit"]
-            return column
-        if self._scores is not self._own:
-            self._own[:] = self._scores
-            self._scores = self._own
-        return self._own
-
-    def _write(self) -> None:
-        if not self._is_written:
-            self._is_written = True
-            self._array["id"] = self._ids
-            self._array["logit"] = self._scores
-
-    @property
-    def reference(self) -> Any:
-        """The array as samplers take it."""
-        self._write()
-        return self._reference
-
-    @property
-    def best_score(self) -> float:
-        """The largest score of those that are left."""
-        return float(np.max(self.view["logit"] if self._is_written else self._scores))
-
-    @property
-    def first_score(self) -> float:
-        """The score of the first candidate; where one is finite, it nearly always is."""
-        return float(self.native.data[0].logit if self._is_written else self._scores[0])
-
-    def narrow(self, k: int) -> None:
-        """Keep only candidates that can be among the best k, in their order; a stage that sorts
-        out the best k comes next and finds the same ones. Without effect where they were written
-        already, or where equal scores leave it to the sorting which of them come first.
-        """
-        if self._is_written or not 0 < k <= len(self._scores) // 8:
-            return
-        found, best = self._shortlist, None
-        if found is not None:
-            best = _sure_scores(found, k + 1)
-        if found is None or best is None:
-            found = self._finder.find(self._scores, k + 1)
-            best = _sure_scores(found, k + 1)
-        if best is None or len(set(best)) <= k:
-            return
-        few = found.scores
-        count = len(found)
-        self._array["id"][:count] = found.ids
-        self._array["logit"][:count] = few
-        self._is_written = True
-        self.native.size = count
-
-    def ban(self, token_ids: np.ndarray[Any, np.dtype[np.int32]]) -> None:
-        """Set tokens to −inf; only right after `fill`, while candidate i is token i."""
-        self._changeable()[token_ids] = -np.inf
-
-    def keep(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        """Drop the candidates that are not `wanted`; the others keep their order."""
-        left = self.view[wanted]
-        self.view[: len(left)] = left
-        self.native.size = len(left)
-
-    def apply_to(self, sampler: Any, token_ids: np.ndarray[Any, np.dtype[np.int32]]) -> Any:
-        """Apply a sampler that judges each candidate by itself to these tokens alone, while
-        candidate i is token i. Returns their new scores."""
-        scores = self._changeable()
-        few = np.empty(len(token_ids), CANDIDATE)
-        few["id"] = token_ids
-        few["logit"] = scores[token_ids]
-        pointer = few.ctypes.data_as(llama.llama_token_data_p)
-        array = llama.llama_token_data_array(data=pointer, size=len(few), selected=-1)
-        llama.llama_sampler_apply(sampler, ctypes.byref(array))
-        scores[token_ids] = few["logit"]
-        return few["logit"].copy()
-
-    @property
-    def address(self) -> int:
-        """Where the first candidate lies (a sampler may have moved it)."""
-        self._write()
-        return ctypes.cast(self.native.data, ctypes.c_void_p).value or 0
-
-    @property
-    def view(self) -> np.ndarray[Any, Any]:
-        """What is left now, as it lies in memory (a sampler may have replaced the array)."""
-        address = self.address
-        size = int(self.native.size)
-        if address == self._address:
-            left: np.ndarray[Any, Any] = self._array[:size]
-            return left
-        raw = (ctypes.c_ubyte * (size * CANDIDATE.itemsize)).from_address(address)
-        elsewhere: np.ndarray[Any, Any] = np.ctypeslib.as_array(raw).view(CANDIDATE)
-        return elsewhere
-
-
-def _sure_scores(found: Shortlist, count: int) -> list[float] | None:
-    """The best `count` scores of all, ascending; None where not so many are sure to be listed."""
-    best: list[float] = np.sort(found.scores)[-count:].tolist()
-    return best if len(best) == count and best[0] >= found.limit else None
 
 
 class Batch:

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.engine.native import Candidates, llama
+from app.engine.candidates import Candidates
+from app.engine.native import llama
 
 _BLOCK: Final = 256
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.engine.batching import Row
+from app.engine.candidates import Candidates
 from app.engine.chain import Moment
-from app.engine.native import Candidates, scores_of
+from app.engine.native import scores_of
 from app.engine.protocol import Event, TextTakenBack
 from app.engine.shortlist import Scores, ShortlistFinder
 from app.engine.slot import Drawn, HeldToken, Phase, Reply, Slot

@@ -18,9 +18,10 @@ from native_chains import Steps, native_chain
 from native_session import load_quietly
 
 from app.engine import native
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain
 from app.engine.measuring import Measurer
-from app.engine.native import Candidates, llama
+from app.engine.native import llama
 from app.engine.protocol import (
     Dist,
     FilterStage,

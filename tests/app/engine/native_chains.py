@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.native import CANDIDATE, Batch, llama, scores_of
+from app.engine.candidates import CANDIDATE
+from app.engine.native import Batch, llama, scores_of
 from app.engine.protocol import (
     AdaptiveP,
     Dist,

@@ -10,8 +10,9 @@ import pytest
 from native_session import NativeSession
 
 from app.engine.bounds import BadSetting
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain, NoCandidate, check, fresh_seed
-from app.engine.native import Candidates, llama, scores_of
+from app.engine.native import llama, scores_of
 from app.engine.protocol import (
     Dist,
     Greedy,

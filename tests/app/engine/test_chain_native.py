@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from native_chains import N_STEPS, Array, Steps, native_chain, random_sampling
 
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain
 from app.engine.measuring import Measurer
-from app.engine.native import Candidates, llama
+from app.engine.native import llama
 from app.engine.protocol import (
     AdaptiveP,
     Dist,
@@ -349,7 +350,7 @@ def array_view(array: Array) -> np.ndarray:
     """What is left, wherever a sampler has moved the beginning to."""
     import ctypes
 
-    from app.engine.native import CANDIDATE
+    from app.engine.candidates import CANDIDATE
 
     address = ctypes.cast(array.native.data, ctypes.c_void_p).value
     start = ((address or 0) - array.data.ctypes.data) // CANDIDATE.itemsize

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain
 from app.engine.effects import without_effect, worth_saying
-from app.engine.native import Candidates
 from app.engine.protocol import (
     AdaptiveP,
     Dist,

@@ -14,6 +14,7 @@ from native_session import NativeSession
 
 from app.engine import grammar as grammar_module
 from app.engine.bounds import BadSetting
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain, NoCandidate
 from app.engine.grammar import (
     MAX_BYTES,
@@ -25,7 +26,7 @@ from app.engine.grammar import (
     schema_to_gbnf,
 )
 from app.engine.grammar_limits import MAX_NESTING, MAX_WAYS, largest_ways, shape_of
-from app.engine.native import Batch, Candidates, llama, scores_of
+from app.engine.native import Batch, llama, scores_of
 from app.engine.protocol import (
     Dist,
     Failed,

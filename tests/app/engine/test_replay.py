@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given, strategies as st
 from native_chains import Array, native_chain
 
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain
 from app.engine.measuring import Measurer
-from app.engine.native import Candidates, llama
+from app.engine.native import llama
 from app.engine.protocol import (
     Dist,
     DynamicTemperature,

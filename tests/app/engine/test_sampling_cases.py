@@ -13,8 +13,9 @@ from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import GREEDY, NativeSession, load_quietly
 
 from app.engine.bounds import BadSetting
+from app.engine.candidates import Candidates
 from app.engine.chain import Chain, NoCandidate, check
-from app.engine.native import Candidates, NativeLog
+from app.engine.native import NativeLog
 from app.engine.protocol import (
     AdaptiveP,
     Dist,

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ui.theme import Theme
 
+CHOICE_PX = 16
+"""The box that is ticked, the ring that is chosen."""
+ITEM_MARGIN = 3
+"""What Qt leaves beside the text of an item, within its padding; headings shall stand above it."""
+
 
 def stylesheet(theme: Theme) -> str:
     """The whole application's style sheet."""
@@ -95,6 +100,7 @@ def _fields(theme: Theme) -> str:
         selection-background-color: {c.selection}; selection-color: {c.ink};
         placeholder-text-color: {c.dim};
     }}
+    QLineEdit {{ icon-size: {theme.px(16)}px; }}
     QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus,
     QDoubleSpinBox:focus, QComboBox:focus {{ border: 1px solid {c.accent}; }}
     QLineEdit:disabled, QPlainTextEdit:disabled, QTextEdit:disabled, QSpinBox:disabled,
@@ -120,10 +126,11 @@ def _views(theme: Theme) -> str:
         padding: {theme.px(6)}px {theme.px(8)}px; border-radius: {radius}px;
     }}
     QAbstractItemView::item:hover {{ background: {c.hover}; }}
+    QAbstractItemView::item:disabled {{ color: {c.dim}; }}
     QAbstractItemView::item:selected {{ background: {c.accent_tone}; color: {c.ink}; }}
     QHeaderView::section {{
         background: {c.side}; color: {c.dim}; border: none;
-        padding: {theme.px(2)}px {theme.px(8)}px;
+        padding: {theme.px(2)}px {theme.px(8) + ITEM_MARGIN}px;
     }}
     QScrollArea {{ background: transparent; border: none; }}
     QScrollBar:vertical {{ background: transparent; width: {theme.px(10)}px; margin: 0; }}
@@ -162,19 +169,28 @@ def _menus(theme: Theme) -> str:
 
 def _choices(theme: Theme) -> str:
     c = theme.colors
+    line = theme.px(1.5)
+    inside = theme.px(CHOICE_PX) - 2 * line
     return f"""
-    QCheckBox, QRadioButton {{ color: {c.ink}; spacing: {theme.px(8)}px; }}
+    QCheckBox, QRadioButton {{
+        color: {c.ink}; spacing: {theme.px(8)}px; padding: {theme.px(3)}px 3px;
+        border: 1px solid transparent; border-radius: {theme.px(6)}px;
+    }}
     QCheckBox:disabled, QRadioButton:disabled {{ color: {c.dim}; }}
-    QRadioButton:focus {{ color: {c.accent}; }}
-    QRadioButton::indicator {{
-        width: {theme.px(12)}px; height: {theme.px(12)}px;
-        border: {theme.px(2)}px solid {c.dim}; border-radius: {theme.px(8)}px;
+    QCheckBox:focus, QRadioButton:focus {{ border: 1px solid {c.accent}; }}
+    QCheckBox::indicator, QRadioButton::indicator {{
+        width: {inside}px; height: {inside}px; border: {line}px solid {c.dim};
         background: transparent;
     }}
+    QCheckBox::indicator {{ border-radius: {theme.px(4)}px; }}
+    QRadioButton::indicator {{ border-radius: {theme.px(8)}px; }}
+    QCheckBox::indicator:checked {{ background: {c.accent}; border-color: {c.accent}; }}
     QRadioButton::indicator:checked {{
-        width: {theme.px(6)}px; height: {theme.px(6)}px;
-        border: {theme.px(5)}px solid {c.accent}; background: {c.on_accent};
+        border-color: {c.accent};
+        background: qradialgradient(cx: 0.5, cy: 0.5, radius: 0.5, fx: 0.5, fy: 0.5,
+            stop: 0 {c.accent}, stop: 0.5 {c.accent}, stop: 0.6 transparent);
     }}
+    QCheckBox::indicator:checked:disabled {{ background: {c.dim}; border-color: {c.dim}; }}
     QSlider::groove:horizontal {{
         background: {c.line}; height: {theme.px(4)}px; border-radius: {theme.px(2)}px;
     }}

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QFrame,
     QHBoxLayout,
@@ -27,6 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import Role
+from ui.check_box import CheckBox
 from ui.keys import shown_key
 from ui.theme import Theme
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
 
 SEND_KEY = "Ctrl+Return"
-LEAST_LINES = 3
+LEAST_LINES = 2
 MOST_SHARE = 0.8
 MOST_THOUGHTS = 6
 GAP_PX = 8
@@ -79,6 +79,7 @@ class MessageEditor(QFrame):
         super().__init__(parent)
         self._theme = theme
         self._shared: tuple[bool, bool] | None = None
+        self._last_hint = QSize()
         self.task = task
         self.setObjectName("message_editor")
         self.setAccessibleName(task.title)
@@ -165,12 +166,12 @@ class MessageEditor(QFrame):
         box.setCurrentIndex(box.findData(self.task.role.value if self.task.role else ""))
         return box
 
-    def _keep_box(self) -> QCheckBox:
+    def _keep_box(self) -> CheckBox:
         count = self.task.n_following
         words = "the message below" if count == 1 else f"the {count:,} messages below"
-        box = QCheckBox(f"When saved, keep {words} in view", self)
+        box = CheckBox(self._theme, f"When saving, keep {words}", self)
         box.setObjectName("message_editor_keep")
-        box.setToolTip("When saved: copied below the new version. The old version keeps its own.")
+        box.setToolTip("Copied below the new version. The old version keeps its own.")
         box.setChecked(True)
         return box
 
@@ -242,7 +243,11 @@ class MessageEditor(QFrame):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.LayoutRequest:
-            self._share_rows(self.width())  # buttons have their real widths only now
+            self._share_rows(self.width())  # buttons have their real sizes only now
+            hint = self._column.sizeHint()
+            if hint != self._last_hint:
+                self._last_hint = hint
+                self.grown.emit()
         return super().event(event)
 
     def _stops(self) -> list[QWidget]:
@@ -253,8 +258,12 @@ class MessageEditor(QFrame):
 
     def _fit(self) -> None:
         px, colors = self._theme.px, self._theme.colors
-        self._column.setContentsMargins(px(14), px(8), px(10), px(10))
+        # The text of a field stands a little within it: captions and boxes stand above that.
+        inset = round(self.edit.document().documentMargin())
+        self._column.setContentsMargins(px(12), px(10), px(12), px(12))
         self._column.setSpacing(px(6))
+        for label in (self.title, self.thoughts_title):
+            label.setContentsMargins(inset, 0, 0, 0)
         self._head.setSpacing(px(8))
         self._row.setSpacing(px(8))
         self._upper_row.setSpacing(px(8))

@@ -189,7 +189,7 @@ def test_a_new_message_stands_below_and_has_a_role(view: TranscriptView, desk: D
 def test_keeping_what_follows_is_asked_only_where_something_does(view: TranscriptView, desk: Desk):
     assert opened(view, desk).editor.keep is None
     editing = opened(view, desk, n_following=4)
-    assert editing.editor.keep.text() == "When saved, keep the 4 messages below in view"
+    assert editing.editor.keep.text() == "When saving, keep the 4 messages below"
     assert editing.editor.keeps_following
     editing.editor.keep.setChecked(False)
     assert not editing.editor.keeps_following
@@ -248,3 +248,12 @@ def test_it_fits_at_every_zoom(view: TranscriptView, desk: Desk, zoom: int):
     editor = opened(view, desk, n_following=2).editor
     assert editor.width() == round(view.rows.width)
     assert editor.edit.height() >= editor.edit.fontMetrics().lineSpacing()
+
+
+def test_a_short_text_leaves_little_empty_room(
+    qapp: QApplication, qtbot: Any, view: TranscriptView, desk: Desk
+):
+    view.theme.apply_to(qapp)
+    editor = opened(view, desk, n_following=1).editor
+    editor.edit.setPlainText("One line")
+    qtbot.waitUntil(lambda: editor.edit.height() < 4 * editor.edit.fontMetrics().lineSpacing())

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QIcon, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
-    QCheckBox,
     QDialog,
     QHBoxLayout,
     QHeaderView,
@@ -27,7 +26,9 @@ from PySide6.QtWidgets import (
 from app.chat.events import TreeRead
 from models.records import MessageState, Role, TreeNode
 from ui.branch_map_rows import Line, lines_of
+from ui.check_box import CheckBox
 from ui.icons import icon
+from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -101,8 +102,9 @@ class BranchMap(QDialog):
         self.tree.currentItemChanged.connect(self._look_what_can_be_done)
         self.tree.prune_requested.connect(self.prune)
         self.summary = QLabel(self)
-        self.summary.setProperty("kind", "dim")
-        self.deleted = QCheckBox("Show what was deleted", self)
+        self.summary.setProperty("kind", "small")
+        self.summary.setWordWrap(True)
+        self.deleted = CheckBox(theme, "Show what was deleted", self)
         self.deleted.setObjectName("branch_map_deleted")
         self.deleted.toggled.connect(lambda _: self._fill())
         self.prune_button = self._button("Delete branch", "prune_button", self.prune)
@@ -117,7 +119,7 @@ class BranchMap(QDialog):
             bridge.trashed_branches_listed,
         ):
             signal.connect(self._on_changed)
-        theme.changed.connect(self._fill)
+        theme.changed.connect(self._on_theme_changed)
 
     def open_map(self) -> None:
         """Show it beside the chat, with the keyboard where you are."""
@@ -164,6 +166,7 @@ class BranchMap(QDialog):
         self.tree.clear()
         on_path = frozenset(self._path)
         self.tree.addTopLevelItems([self._made(line, on_path, leaf_id) for line in lines])
+        _span(self._all_items())
         if count <= OPEN_LINES:
             self._open_all()
         else:
@@ -225,6 +228,10 @@ class BranchMap(QDialog):
         self._items[node.id] = item
         return item
 
+    def _on_theme_changed(self) -> None:
+        self._fit()
+        self._fill()
+
     def _open_all(self) -> None:
         """Everything but the folded runs."""
         for item in self._all_items():
@@ -246,7 +253,9 @@ class BranchMap(QDialog):
         line = item.data(0, FOLDED)
         if isinstance(line, Line) and not item.childCount():
             on_path = frozenset(self._path)
-            item.addChildren([self._item_of(inner, on_path, None) for inner in line.inside])
+            inner = [self._item_of(each, on_path, None) for each in line.inside]
+            item.addChildren(inner)
+            _span(inner)
 
     def _open_path(self) -> None:
         for message_id in self._path:
@@ -260,7 +269,7 @@ class BranchMap(QDialog):
         messages = "1 message" if len(there) == 1 else f"{len(there):,} messages"
         branches = "1 branch" if ends == 1 else f"{ends:,} branches"
         self.summary.setText(
-            f"{messages}, {branches}. Enter goes there, Delete prunes."
+            f"{messages}, {branches}. Enter goes there, Delete removes a branch."
             if lines
             else "Nothing has been said here yet."
         )
@@ -296,25 +305,30 @@ class BranchMap(QDialog):
         return button
 
     def _arrange(self) -> None:
-        px = self._theme.px
-        foot = QHBoxLayout()
-        foot.setSpacing(px(8))
-        foot.addWidget(self.deleted, 1)
-        foot.addWidget(self.restore_button)
-        foot.addWidget(self.prune_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(px(14), px(12), px(14), px(12))
-        column.setSpacing(px(8))
-        column.addWidget(self.summary)
-        column.addWidget(self.tree, 1)
-        column.addLayout(foot)
+        self._foot = QHBoxLayout()
+        self._foot.addWidget(self.deleted)
+        self._foot.addStretch(1)
+        self._foot.addWidget(self.restore_button)
+        self._foot.addWidget(self.prune_button)
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self.summary)
+        self._column.addWidget(self.tree, 1)
+        self._column.addLayout(self._foot)
+        self._fit()
+        ZoomedSize(self, self._theme, SIZE)
+
+    def _fit(self) -> None:
+        px, tone = self._theme.px, self._theme.colors.accent_tone
+        self._foot.setSpacing(px(8))
+        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
+        self._column.setSpacing(px(12))
         self.tree.setIconSize(QSize(px(16), px(16)))
         self.tree.setIndentation(px(18))
+        # One even tone from edge to edge, also left of a line that stands inside of another.
         self.tree.setStyleSheet(
-            "QTreeView { show-decoration-selected: 0; }"
-            f"QTreeView::item {{ border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
+            f"QTreeView::item {{ border: none; border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
+            f"QTreeView::item:selected, QTreeView::branch:selected {{ background: {tone}; }}"
         )
-        self.resize(px(SIZE[0]), px(SIZE[1]))
 
     def _stand_beside(self) -> None:
         """At the right edge of the window, below its header, so that the text is not hidden."""
@@ -324,6 +338,12 @@ class BranchMap(QDialog):
         corner = window.mapToGlobal(QPoint(window.width(), 0))
         margin = self._theme.px(16)
         self.move(corner.x() - self.width() - margin, corner.y() + self._theme.px(64))
+
+
+def _span(items: list[QTreeWidgetItem]) -> None:
+    """A line without marks has the room of their column too."""
+    for item in items:
+        item.setFirstColumnSpanned(not item.text(1))
 
 
 @lru_cache(maxsize=32)

@@ -21,13 +21,14 @@ from PySide6.QtWidgets import (
 from app.chat.events import ChatLooked, ImportPreviewed
 from models.records import Whereabouts
 from ui.theme import Theme
+from ui.zoomed_size import ZoomedSize
 
 MOST_ROWS = 1000
 SIZE_PX = (560, 440)
 _HAPPENS = {
-    Whereabouts.NEW: "is added",
-    Whereabouts.OTHER: "is added beside yours",
-    Whereabouts.THERE: "is there already",
+    Whereabouts.NEW: "Added",
+    Whereabouts.OTHER: "Added beside yours",
+    Whereabouts.THERE: "Already here",
 }
 
 
@@ -44,7 +45,6 @@ class ImportDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._scale = theme.scale
         self.setObjectName("import_dialog")
         self.setWindowTitle("Import chats")
         self.setAccessibleName("Import chats")
@@ -57,7 +57,7 @@ class ImportDialog(QDialog):
         self.summary = self._label(_summary(counts), "title")
         self.summary.setObjectName("import_summary")
         if counts[Whereabouts.OTHER]:
-            self._label("Nothing that is there is changed.", "small")
+            self._label("Your own chats are not changed.", "small")
         self.list = self._table(preview.chats)
         self._column.addWidget(self.list, 1)
         self.list.setVisible(bool(preview.chats))
@@ -84,7 +84,7 @@ class ImportDialog(QDialog):
         theme.changed.connect(self._fit)
         self._fit()
         if preview.chats:
-            self.resize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
+            ZoomedSize(self, theme, SIZE_PX)
         (self.import_button if n_added else last).setFocus()
 
     def _label(self, words: str, kind: str) -> QLabel:
@@ -124,10 +124,7 @@ class ImportDialog(QDialog):
         px = self._theme.px
         self._column.setContentsMargins(px(20), px(16), px(20), px(16))
         self._column.setSpacing(px(10))
-        # Zoomed while it is open, it shows as much as before.
-        wanted, self._scale = self.size() * (self._theme.scale / self._scale), self._theme.scale
         self.setMinimumWidth(px(380))
-        self.resize(wanted)
 
 
 def _summary(counts: Counter[Whereabouts]) -> str:
@@ -137,8 +134,8 @@ def _summary(counts: Counter[Whereabouts]) -> str:
     there = counts[Whereabouts.THERE]
     words = "1 chat" if total == 1 else f"{total:,} chats"
     if there == total:
-        return f"{words}, there already: nothing to import."
-    return f"{words}, {there:,} of them there already" if there else words
+        return f"{words}, already here: nothing to import."
+    return f"{words}, {there:,} of them already here" if there else words
 
 
 def _verb(count: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -32,6 +32,7 @@ from models.records import Preset
 from ui.flow import FlowLayout
 from ui.settings.chain_field import lines_of
 from ui.theme import Theme
+from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -110,8 +111,7 @@ class PresetsWindow(QWidget):
         bridge.presets_listed.connect(self._on_listed)
         theme.changed.connect(self._fit)
         self._fit()
-        wanted = QSize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
-        self.resize(wanted.boundedTo(self.screen().availableSize() * 0.9))
+        ZoomedSize(self, theme, SIZE_PX)
         self._show_chosen()
 
     # --- building -----------------------------------------------------------------------

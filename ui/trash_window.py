@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 from app.chat.events import SettingsChanged, TrashedBranchesListed, TrashListed
 from models.records import Conversation, TrashedBranch
 from ui.theme import Theme
+from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -74,8 +75,7 @@ class TrashWindow(QWidget):
         self._connect(bridge)
         self._fit()
         self._show()
-        wanted = QSize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
-        self.resize(wanted.boundedTo(self.screen().availableSize() * 0.9))
+        ZoomedSize(self, theme, SIZE_PX)
 
     def _build(self) -> None:
         self._row = QHBoxLayout()

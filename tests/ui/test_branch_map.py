@@ -61,6 +61,17 @@ def test_the_path_is_told_apart_by_more_than_colour(map_: BranchMap):
     assert not map_.item("a").font(0).bold()
 
 
+def test_a_line_without_marks_has_their_room_too(map_: BranchMap):
+    assert map_.item("q").isFirstColumnSpanned()
+    assert not map_.item("b").isFirstColumnSpanned()
+
+
+def test_icons_grow_with_the_zoom_of_an_open_map(map_: BranchMap, theme: Theme):
+    before = map_.tree.iconSize()
+    theme.set_zoom(200)
+    assert map_.tree.iconSize() == 2 * before
+
+
 def test_enter_goes_to_the_line_of_the_keyboard(qtbot: Any, map_: BranchMap):
     QTest.keyClick(map_.tree, Qt.Key.Key_Home)
     QTest.keyClick(map_.tree, Qt.Key.Key_Down)

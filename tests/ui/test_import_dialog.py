@@ -53,11 +53,11 @@ def rows(dialog: ImportDialog) -> list[list[str]]:
 
 def test_each_chat_says_what_happens_to_it(make: Callable[..., ImportDialog]) -> None:
     dialog = make(NEW, OTHER, THERE)
-    assert dialog.summary.text() == "3 chats, 1 of them there already"
+    assert dialog.summary.text() == "3 chats, 1 of them already here"
     assert rows(dialog) == [
-        ["Chat 0", "0", "is added"],
-        ["Chat 1", "10", "is added beside yours"],
-        ["Chat 2", "20", "is there already"],
+        ["Chat 0", "0", "Added"],
+        ["Chat 1", "10", "Added beside yours"],
+        ["Chat 2", "20", "Already here"],
     ]
     assert dialog.import_button.text() == "Import 2 chats"
     assert "chats.json" in dialog.list.topLevelItem(0).toolTip(0)
@@ -77,7 +77,7 @@ def test_what_is_there_already_cannot_be_imported(
     make: Callable[..., ImportDialog], qtbot: Any, answers: list[str]
 ) -> None:
     dialog = make(THERE, THERE)
-    assert dialog.summary.text() == "2 chats, there already: nothing to import."
+    assert dialog.summary.text() == "2 chats, already here: nothing to import."
     assert not dialog.import_button.isVisible()
     qtbot.keyClick(dialog, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: answers == ["forget"])
@@ -102,7 +102,7 @@ def test_many_chats_are_shown_in_part(make: Callable[..., ImportDialog]) -> None
 def test_zoomed_while_it_is_open_it_shows_as_much(make: Callable[..., ImportDialog], theme: Theme):
     dialog = make(NEW, THERE)
     before = dialog.size()
-    theme.set_zoom(200)
-    assert dialog.size() == 2 * before
+    theme.set_zoom(120)
+    assert dialog.size() == 1.2 * before
     theme.set_zoom(100)
     assert dialog.size() == before

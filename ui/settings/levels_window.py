@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -41,6 +41,7 @@ from ui.settings.fields import (
 )
 from ui.settings.rows import Page, SettingRow
 from ui.theme import Theme
+from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -88,8 +89,7 @@ class LevelsWindow(QWidget):
             signal.connect(lambda _event: self._follow())
         theme.changed.connect(self._fit)
         self._fit()
-        wanted = QSize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
-        self.resize(wanted.boundedTo(self.screen().availableSize() * 0.9))
+        ZoomedSize(self, theme, SIZE_PX)
 
     # --- opening ------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QCloseEvent, QDesktopServices, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QCloseEvent, QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -33,6 +33,7 @@ from ui.settings.fields import (
 )
 from ui.settings.rows import Page, SettingRow
 from ui.theme import Theme
+from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -97,7 +98,7 @@ class SettingsWindow(QWidget):
         self._show_values(frozenset(self._rows))
         self._show_loaded()
         self._fit()
-        self.resize(self._fitting_size())
+        ZoomedSize(self, theme, SIZE_PX)
 
     # --- pages --------------------------------------------------------------------------
 
@@ -429,12 +430,6 @@ class SettingsWindow(QWidget):
             f"QTabBar::scroller {{ width: {px(48)}px; }}"
             f"QTabBar QToolButton {{ padding: 0; background: {self._theme.colors.side}; }}"
         )
-
-    def _fitting_size(self) -> QSize:
-        """As designed, but never larger than the screen."""
-        wanted = QSize(self._theme.px(SIZE_PX[0]), self._theme.px(SIZE_PX[1]))
-        screen = self.screen() or QGuiApplication.primaryScreen()
-        return wanted.boundedTo(screen.availableSize() * 0.9)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """What was typed last is applied, even without Return."""

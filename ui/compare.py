@@ -20,14 +20,16 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import Message, MessageState
-from ui.elided import ElidedLabel
+from ui.elided import ElidedLabel, PartsLabel
 from ui.icon_button import IconButton
 from ui.markdown.formulas import Formulas
 from ui.sizes import SIDE_PX
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 
-LEAST_COLUMN_PX = 260
+LEAST_COLUMN_PX = 200
+"""Two fit into a window of 1,440 pixels at 200 %."""
+INNER_PX = 16
 QUESTION_CHARS = 300
 
 
@@ -40,17 +42,19 @@ class AnswerColumn(QFrame):
     def __init__(self, theme: Theme, message: Message, number: int, formulas: Formulas) -> None:
         super().__init__()
         self._theme = theme
+        self._highest = 0
         self.message = message
         self.setObjectName("answer_column")
         self.setAccessibleName(f"Answer {number}")
         self.title = QLabel(f"Version {number}")
         self.title.setProperty("kind", "title")
-        self.facts = ElidedLabel("")
+        self.facts = PartsLabel("")
         self.facts.setProperty("kind", "small")
         self.view = TranscriptView(theme, formulas=formulas)
         self.view.setObjectName("answer_text")
         self.view.setAccessibleName(f"Answer {number}")
         self.view.rows.is_bare = True
+        self.view.side_px = INNER_PX
         self.pick = QPushButton("Pick this one")
         self.pick.setObjectName("pick_button")
         self.pick.setAccessibleName(f"Pick answer {number}")
@@ -64,6 +68,7 @@ class AnswerColumn(QFrame):
         self._arrange()
         self._is_at_start = message.state is MessageState.STREAMING
         self.view.settled.connect(self._go_to_start)
+        self.view.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
         self.view.set_conversation([_alone(message)])
         self._follow()
 
@@ -71,6 +76,13 @@ class AnswerColumn(QFrame):
         self.message = message
         self.view.change_message(_alone(message))
         self._follow()
+
+    def _on_range_changed(self, _low: int, high: int) -> None:
+        """What was seen whole and no longer is (zoomed, a smaller window) is read from its
+        beginning too."""
+        if not self._highest and high and self.message.state is not MessageState.STREAMING:
+            self._is_at_start = False
+        self._highest = high
 
     def _go_to_start(self) -> None:
         """A text that is whole is read from its beginning, one that grows is followed."""
@@ -103,12 +115,12 @@ class AnswerColumn(QFrame):
     def _fit(self) -> None:
         """Title and buttons stand where the transcript's own column stands."""
         px, colors = self._theme.px, self._theme.colors
-        side = px(SIDE_PX)
+        side = px(INNER_PX)
         self._head.setContentsMargins(side, 0, side, 0)
         self._head.setSpacing(px(8))
-        self._foot.setContentsMargins(side - px(12), 0, side, 0)
+        self._foot.setContentsMargins(max(0, side - px(12)), 0, side, 0)
         self._column.setContentsMargins(1, px(12), 1, px(12))
-        self._column.setSpacing(px(2))
+        self._column.setSpacing(px(6))
         self.setMinimumWidth(px(LEAST_COLUMN_PX))
         self.setStyleSheet(
             f"#answer_column {{ background: {colors.chat}; border: 1px solid {colors.line};"

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.elided import ElidedLabel
+from ui.elided import PartsLabel
 from ui.message_edit import (
     LONG_PASTE as LONG_PASTE,
     MessageEdit as MessageEdit,
@@ -385,7 +385,7 @@ class Composer(QWidget):
             self._count.style().polish(self._count)
 
 
-class Hint(ElidedLabel):
+class Hint(PartsLabel):
     """Small words in the card: in one line, or wrapped where they must be read whole."""
 
     def __init__(self, name: str) -> None:

@@ -9,6 +9,9 @@ from PySide6.QtWidgets import QLabel, QWidget
 RIGHT = Qt.TextElideMode.ElideRight
 
 
+PART = " · "
+
+
 class ElidedLabel(QLabel):
     """One line of plain text; where it is cut, its whole is the tooltip."""
 
@@ -38,3 +41,15 @@ class ElidedLabel(QLabel):
         painter.setPen(self.palette().windowText().color())
         flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         painter.drawText(self.contentsRect(), flags, self.shown_text())
+
+
+class PartsLabel(ElidedLabel):
+    """Words in parts ("seed 1 · temperature 0.3"): whole ones leave, the last first, before the
+    first one is cut."""
+
+    def shown_text(self) -> str:
+        metrics, room = self.fontMetrics(), self.contentsRect().width()
+        parts = self.text().split(PART)
+        while len(parts) > 1 and metrics.horizontalAdvance(PART.join(parts)) > room:
+            parts.pop()
+        return metrics.elidedText(PART.join(parts), RIGHT, room)

@@ -385,8 +385,30 @@ def test_four_answers_fit_a_small_window_by_scrolling(
     theme.set_zoom(zoom)
     bridge.versions_read.emit(VersionsRead("c1", answers("a", "b", "c", "d")))
     shown = comparison(window)
-    assert all(column.width() >= theme.px(260) for column in shown.columns)
+    assert all(column.view.rows.width >= theme.px(160) for column in shown.columns)
     assert all(column.pick.height() > 0 for column in shown.columns)
+
+
+def test_two_answers_are_seen_together_at_twice_the_size(
+    window: MainWindow, bridge: FakeBridge, theme: Theme
+):
+    window.resize(1440, 900)
+    theme.set_zoom(200)
+    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    shown = comparison(window)
+    last = shown.columns[-1]
+    assert last.mapTo(shown, last.rect().bottomRight()).x() < shown.width()
+
+
+def test_an_answer_that_was_seen_whole_is_zoomed_from_its_beginning(
+    window: MainWindow, bridge: FakeBridge, theme: Theme, qtbot: Any
+):
+    bridge.versions_read.emit(VersionsRead("c1", answers("line\n\n" * 6, "Right")))
+    bar = comparison(window).columns[0].view.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() == 0)
+    theme.set_zoom(200)
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    assert bar.value() == 0
 
 
 # --- going somewhere ----------------------------------------------------------------------------

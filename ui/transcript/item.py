@@ -7,6 +7,7 @@ widget lies over the item (its editor), `room` is that widget's height and nothi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -504,11 +505,12 @@ class MessageItem:
         shown = [a for a in actions if look.is_lit or a.name not in QUIET]
         beside = [action.rect.left() for action in shown if action.rect.top() >= row.top()]
         right = min(beside, default=row.right() + styles.px(8))
-        if words := self._footer_words():
-            room = row.adjusted(0, 0, right - styles.px(8) - row.right(), 0)
-            words = painter.fontMetrics().elidedText(
-                words, Qt.TextElideMode.ElideRight, round(room.width())
-            )
+        metrics, room = (
+            painter.fontMetrics(),
+            row.adjusted(0, 0, right - styles.px(8) - row.right(), 0),
+        )
+        if words := self._footer_words(lambda t: metrics.horizontalAdvance(t) <= room.width()):
+            words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, round(room.width()))
             side = Qt.AlignmentFlag.AlignRight if self.is_quoted else Qt.AlignmentFlag.AlignLeft
             painter.drawText(room, side | Qt.AlignmentFlag.AlignVCenter, words)
         versions = [a.rect for a in actions if a.name.startswith("version")]
@@ -516,11 +518,11 @@ class MessageItem:
             label = QRectF(versions[0].topRight(), versions[1].bottomLeft())
             painter.drawText(label, Qt.AlignmentFlag.AlignCenter, version_text(self.message))
 
-    def _footer_words(self) -> str:
+    def _footer_words(self, fits: Callable[[str], bool]) -> str:
         """The quiet line: why nothing happens yet, else the figures of a reply that has ended."""
         if self.is_streaming:
             return ""
-        return self.progress or ("" if self.is_quoted else figures_text(self.message))
+        return self.progress or ("" if self.is_quoted else figures_text(self.message, fits))
 
 
 def _section_part(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from models.records import Message, MessageState, Role
 from ui.figures import rate_text, seconds_text
 
@@ -27,6 +29,9 @@ _TROUBLES = {
 }
 
 
+LEAVE_FIRST = ("reused", "first_token", "rate", "left_out", "ending", "tokens")
+
+
 def ending_text(message: Message) -> str:
     """Why a reply ended, in a few words; empty while it runs, where that is not known, and
     where a whole sentence says it (`trouble_text`)."""
@@ -38,23 +43,36 @@ def ending_text(message: Message) -> str:
     return _ENDINGS.get(reason, reason.replace("_", " "))
 
 
-def figures_text(message: Message) -> str:
-    """tokens · tokens/s · first token · reused/evaluated · left out · why it ended."""
-    counts = message.counts
-    parts = []
+def figures_text(message: Message, fits: Callable[[str], bool] = lambda _: True) -> str:
+    """tokens · tokens/s · first token · reused/evaluated · left out · why it ended.
+
+    Where it does not fit, whole parts leave, the least important first; one always stays.
+    """
+    parts = {name: text for name, text in _figures(message) if text}
+    for name in LEAVE_FIRST:
+        if len(parts) <= 1 or fits(_joined(parts)):
+            break
+        parts.pop(name, None)
+    return _joined(parts)
+
+
+def _joined(parts: dict[str, str]) -> str:
+    return " · ".join(parts.values())
+
+
+def _figures(message: Message) -> Iterator[tuple[str, str]]:
+    counts, cut = message.counts, _left_out(message)
     if counts.generated is not None:
-        parts.append(f"{counts.generated:,} token{'' if counts.generated == 1 else 's'}")
+        yield "tokens", f"{counts.generated:,} token{'' if counts.generated == 1 else 's'}"
     if counts.tokens_per_s:
-        parts.append(rate_text(counts.tokens_per_s))
+        yield "rate", rate_text(counts.tokens_per_s)
     if counts.first_token_s is not None:
-        parts.append(f"first token {seconds_text(counts.first_token_s)}")
+        yield "first_token", f"first token {seconds_text(counts.first_token_s)}"
     if counts.reused is not None and counts.evaluated is not None:
-        parts.append(f"{counts.reused:,} reused, {counts.evaluated:,} evaluated")
-    if cut := _left_out(message):
-        parts.append(f"{cut:,} older message{'' if cut == 1 else 's'} left out")
-    if ending := ending_text(message):
-        parts.append(ending)
-    return " · ".join(parts)
+        yield "reused", f"{counts.reused:,} reused, {counts.evaluated:,} evaluated"
+    if cut:
+        yield "left_out", f"{cut:,} older message{'' if cut == 1 else 's'} left out"
+    yield "ending", ending_text(message)
 
 
 def _left_out(message: Message) -> int:

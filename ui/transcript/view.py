@@ -71,6 +71,7 @@ class TranscriptView(QAbstractScrollArea):
     may have moved. While a reply grows (`is_locked`) only what changes no path is offered.
     """
 
+    side_px = SIDE_PX
     retry_requested = Signal(str)
     act_requested = Signal(str, str)
     settled = Signal()
@@ -335,7 +336,7 @@ class TranscriptView(QAbstractScrollArea):
     # Geometry
 
     def _column_width(self) -> float:
-        room = self.width() - 2 * self._theme.px(SIDE_PX)
+        room = self.width() - 2 * self._theme.px(self.side_px)
         return max(80, min(self._theme.px(MAX_WIDTH), room))
 
     @property

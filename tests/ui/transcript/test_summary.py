@@ -30,6 +30,18 @@ def test_figures() -> None:
     )
 
 
+def test_whole_figures_leave_where_there_is_no_room() -> None:
+    message = replace(REPLY, counts=COUNTS, stop_reason="end_token")
+
+    def within(length: int) -> str:
+        return figures_text(message, lambda words: len(words) <= length)
+
+    assert within(80) == "40 tokens · 52.4 tokens/s · first token 0.31 s · ended by itself"
+    assert within(50) == "40 tokens · 52.4 tokens/s · ended by itself"
+    assert within(30) == "40 tokens · ended by itself"
+    assert within(10) == within(1) == "40 tokens"
+
+
 def test_what_was_left_out_of_the_prompt_is_said() -> None:
     message = replace(REPLY, settings={"cut": {"n_messages": 4, "n_tokens": 90}})
     assert figures_text(message) == "4 older messages left out"

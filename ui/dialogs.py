@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QFileDialog, QMessageBox, QWidget
 
 SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 
@@ -22,6 +22,13 @@ def choose_gguf(parent: QWidget, folder: Path, chosen: Callable[[str], None]) ->
     dialog.fileSelected.connect(chosen)
     dialog.open()
     return dialog
+
+
+def space_buttons(buttons: QDialogButtonBox, spacing: int) -> None:
+    """Qt's own spacing does not follow the zoom."""
+    row = buttons.layout()
+    assert row is not None
+    row.setSpacing(spacing)
 
 
 def may_open(address: str) -> bool:

@@ -18,7 +18,9 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import Conversation
+from ui.dialogs import space_buttons
 from ui.theme import Theme
+from ui.theme_sheet import CHOICE_PX, RING_INSET
 
 JSON, MARKDOWN = "json", "markdown"
 _FORMS = (
@@ -30,7 +32,7 @@ _FORMS = (
     (
         MARKDOWN,
         "What is shown (Markdown)",
-        "The texts of the shown versions, to read and to pass on. Several chats become files.",
+        "The texts of the versions on screen, to read and to pass on. A file for each chat.",
     ),
 )
 
@@ -54,6 +56,8 @@ class ExportDialog(QDialog):
         self._theme = theme
         self._chosen = chosen
         self._ids: list[Sequence[str] | None] = []
+        self._groups: list[QVBoxLayout] = []
+        self._hints: list[QLabel] = []
         self.setObjectName("export_dialog")
         self.setWindowTitle("Export chats")
         self.setAccessibleName("Export chats")
@@ -63,7 +67,7 @@ class ExportDialog(QDialog):
         self._column = QVBoxLayout(self)
         self._whats = QButtonGroup(self)
         self._forms = QButtonGroup(self)
-        self._heading("What")
+        self._heading("Which chats")
         if shown is not None:
             self._what("export_this", f"This chat: {_short(shown.title)}", [shown.id])
         ids = [each.id for each in chosen_chats]
@@ -73,22 +77,21 @@ class ExportDialog(QDialog):
                 words += f": {_short(chosen_chats[0].title)}"
             self._what("export_chosen", words, ids)
             self._whats.buttons()[-1].setChecked(True)
-        all_words = "The one chat that there is" if n_all == 1 else f"All {n_all:,} chats"
-        self._what("export_all", f"{all_words}, the archive too", None)
-        self._heading("As")
+        self._what("export_all", f"All chats, archived ones too ({n_all:,})", None)
+        self._heading("As what")
         for name, words, hint in _FORMS:
             self._form(name, words, hint)
-        self._hint("What is in the trash is left out.")
+        self._column.addWidget(self._small("What is in the trash is left out."))
         self._column.addStretch()
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
+        self._buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
         self.export_button = QPushButton("Export…", self)
         self.export_button.setObjectName("export_button")
         self.export_button.setProperty("kind", "primary")
-        buttons.addButton(self.export_button, QDialogButtonBox.ButtonRole.AcceptRole)
+        self._buttons.addButton(self.export_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self.export_button.setDefault(True)
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
-        self._column.addWidget(buttons)
+        self._buttons.accepted.connect(self.accept)
+        self._buttons.rejected.connect(self.reject)
+        self._column.addWidget(self._buttons)
         theme.changed.connect(self._fit)
         checked = self._whats.checkedButton() or self._whats.buttons()[0]
         checked.setChecked(True)
@@ -108,36 +111,48 @@ class ExportDialog(QDialog):
     # --- building -----------------------------------------------------------------------
 
     def _heading(self, words: str) -> None:
+        """What follows belongs to it."""
+        self._group = QVBoxLayout()
+        self._groups.append(self._group)
+        self._column.addLayout(self._group)
+        self._group.addWidget(self._small(words))
+
+    def _small(self, words: str) -> QLabel:
         label = QLabel(words, self)
         label.setProperty("kind", "small")
-        self._column.addWidget(label)
+        label.setWordWrap(True)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        return label
 
     def _what(self, name: str, words: str, ids: Sequence[str] | None) -> None:
         button = QRadioButton(words.replace("&", "&&"), self)
         button.setObjectName(name)
         self._whats.addButton(button, len(self._ids))
         self._ids.append(ids)
-        self._column.addWidget(button)
+        self._group.addWidget(button)
 
     def _form(self, name: str, words: str, hint: str) -> None:
         button = QRadioButton(words, self)
         button.setObjectName(f"export_{name}")
         button.setAccessibleDescription(hint)
         self._forms.addButton(button, len(self._forms.buttons()))
-        self._column.addWidget(button)
-        self._hint(hint)
-
-    def _hint(self, words: str) -> None:
-        label = QLabel(words, self)
-        label.setProperty("kind", "small")
-        label.setWordWrap(True)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        self._column.addWidget(label)
+        self._hints.append(self._small(hint))
+        pair = QVBoxLayout()
+        pair.setSpacing(0)
+        pair.addWidget(button)
+        pair.addWidget(self._hints[-1])
+        self._group.addLayout(pair)
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._column.setContentsMargins(px(20), px(16), px(20), px(16))
-        self._column.setSpacing(px(8))
+        self._column.setContentsMargins(px(20), px(20), px(20), px(20))
+        self._column.setSpacing(px(20))
+        for group in self._groups:
+            group.setSpacing(px(6))
+        for label in self._hints:
+            # Under the words of its button, not under the ring.
+            label.setContentsMargins(px(CHOICE_PX) + px(8) + RING_INSET, 0, 0, 0)
+        space_buttons(self._buttons, px(8))
         wide = px(440)
         self.setMinimumSize(wide, self._column.totalHeightForWidth(wide))
         self.adjustSize()
@@ -145,4 +160,4 @@ class ExportDialog(QDialog):
 
 def _short(title: str) -> str:
     line = " ".join(title.split())
-    return f"“{line[:40]}{'…' if len(line) > 40 else ''}”"
+    return f"“{line}”" if len(line) <= 40 else f"“{line[:40].rstrip(' ,;:')}…”"

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import ChatLooked, ImportPreviewed
 from models.records import Whereabouts
+from ui.dialogs import space_buttons
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -67,7 +68,7 @@ class ImportDialog(QDialog):
             self._label(sentence, "error")
         if len(preview.refusals) > 5:
             self._label(f"… and {len(preview.refusals) - 5:,} more files bring nothing.", "error")
-        buttons = QDialogButtonBox(self)
+        self._buttons = buttons = QDialogButtonBox(self)
         self.import_button = QPushButton(_verb(n_added), self)
         self.import_button.setObjectName("import_button")
         self.import_button.setProperty("kind", "primary")
@@ -122,8 +123,9 @@ class ImportDialog(QDialog):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._column.setContentsMargins(px(20), px(16), px(20), px(16))
-        self._column.setSpacing(px(10))
+        self._column.setContentsMargins(px(20), px(20), px(20), px(20))
+        self._column.setSpacing(px(12))
+        space_buttons(self._buttons, px(8))
         self.setMinimumWidth(px(380))
 
 

@@ -45,6 +45,8 @@ TOP_PX = 72
 ROW_PX = 36
 HEADING_PX = 32
 MOST_ROWS = 11
+EDGE_PERCENT = 45
+"""How much of the dim ink its edge has: enough to lift it off what it lies over."""
 ROW_ROLE = Qt.ItemDataRole.UserRole
 NOTHING_FITS = "Nothing has such a name. “Search chats” finds words in messages."
 
@@ -84,11 +86,17 @@ class RowsModel(QAbstractListModel):
 
 
 class RowDelegate(QStyledItemDelegate):
-    """A name left, its key right."""
+    """A name left, its key right, and where it works before the keys of all rows."""
 
     def __init__(self, theme: Theme, parent: QObject) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.keys_px = 0
+
+    def measure(self, rows: Sequence[Row]) -> None:
+        """Make the column of keys as wide as the widest of them."""
+        metrics = QFontMetrics(self._theme.font_small())
+        self.keys_px = max((metrics.horizontalAdvance(row.key) for row in rows), default=0)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
         height = HEADING_PX if index.data(ROW_ROLE).is_heading else ROW_PX
@@ -116,18 +124,19 @@ class RowDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _draw_right(self, painter: QPainter, rect: QRect, row: Row) -> int:
-        """Key, then where it works; returns how much room they take."""
+        """Key, and where it works; returns how much room they take."""
         font, px = self._theme.font_small(), self._theme.px
-        text = "   ".join(each for each in (row.detail, row.key) if each)
-        if not text:
-            return 0
-        metrics = QFontMetrics(font)
-        width = min(metrics.horizontalAdvance(text) + px(2), rect.width() * 3 // 5)
-        text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+        metrics, right = QFontMetrics(font), 0
         painter.setFont(font)
         painter.setPen(QColor(self._theme.colors.dim))
-        painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, text)
-        return width + px(16)
+        side = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+        most = rect.width() * 3 // 10
+        for text, least in ((row.key, self.keys_px), (row.detail, 0)):
+            width = min(max(metrics.horizontalAdvance(text), least) + px(2), most)
+            words = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+            painter.drawText(rect.adjusted(0, 0, -right, 0), side, words)
+            right += width + px(16) if text or least else 0
+        return right
 
     def _draw(self, painter: QPainter, rect: QRect, text: str, font: QFont, color: str) -> None:
         painter.setFont(font)
@@ -164,7 +173,8 @@ class Palette(QFrame):
         self.view = QListView(self)
         self.view.setObjectName("palette_list")
         self.view.setModel(self.model)
-        self.view.setItemDelegate(RowDelegate(theme, self.view))
+        self._delegate = RowDelegate(theme, self.view)
+        self.view.setItemDelegate(self._delegate)
         self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.view.setMouseTracking(True)
@@ -185,7 +195,7 @@ class Palette(QFrame):
     # --- opening and closing ------------------------------------------------------------
 
     def open(self) -> None:
-        self._show("Do or open: a name, or a part of it", "Command palette", is_keys=False)
+        self._show("Type what to do, or a chat’s title", "Command palette", is_keys=False)
 
     def open_keys(self) -> None:
         self._show("Keys: what do you want to do?", "Keyboard shortcuts", is_keys=True)
@@ -328,16 +338,18 @@ class Palette(QFrame):
     # --- size ---------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        border = colors.dim if colors.is_dark else colors.line
+        px, edge = self._theme.px, QColor(self._theme.colors.dim)
+        border = f"rgba({edge.red()}, {edge.green()}, {edge.blue()}, {EDGE_PERCENT}%)"
         self.setStyleSheet(f"#palette {{ border: 1px solid {border}; border-radius: {px(12)}px; }}")
         self._column.setContentsMargins(px(10), px(10), px(10), px(10))
         self._column.setSpacing(px(8))
         self.field.setFixedHeight(px(38))
+        self._delegate.measure(self.model.rows)
         width = min(px(WIDTH_PX), self._window.width() - px(32))
         top = min(px(TOP_PX), self._window.height() // 8)
         rows = sum(px(HEADING_PX if row.is_heading else ROW_PX) for row in self.model.rows)
         most = min(px(ROW_PX) * MOST_ROWS, self._window.height() - top - px(90))
+        most -= most % px(ROW_PX)  # no row is cut
         self.view.setFixedHeight(max(px(ROW_PX), min(rows, most)))
         self.setFixedWidth(width)
         self.move((self._window.width() - width) // 2, top)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 CHOICE_PX = 16
 """The box that is ticked, the ring that is chosen."""
+RING_INSET = 4
+"""How far it stands within its widget, whose border shows the focus."""
 ITEM_MARGIN = 3
 """What Qt leaves beside the text of an item, within its padding; headings shall stand above it."""
 
@@ -67,7 +69,7 @@ def _buttons(theme: Theme) -> str:
     QPushButton:focus, QToolButton:focus {{ border: 1px solid {c.accent}; outline: none; }}
     QPushButton:disabled, QToolButton:disabled {{ color: {c.dim}; background: {c.side}; }}
     QPushButton:checked:disabled {{ background: {c.hover}; }}
-    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
+    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; button-layout: 3; }}
     QFileDialog QToolButton {{ padding: {theme.px(4)}px; }}
     QToolButton::menu-indicator, QPushButton::menu-indicator {{ image: none; width: 0px; }}
     *[kind="primary"] {{
@@ -173,7 +175,7 @@ def _choices(theme: Theme) -> str:
     inside = theme.px(CHOICE_PX) - 2 * line
     return f"""
     QCheckBox, QRadioButton {{
-        color: {c.ink}; spacing: {theme.px(8)}px; padding: {theme.px(3)}px 3px;
+        color: {c.ink}; spacing: {theme.px(8)}px; padding: {theme.px(3)}px {RING_INSET - 1}px;
         border: 1px solid transparent; border-radius: {theme.px(6)}px;
     }}
     QCheckBox:disabled, QRadioButton:disabled {{ color: {c.dim}; }}

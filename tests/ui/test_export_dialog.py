@@ -43,7 +43,7 @@ def test_return_alone_exports_the_chat_on_screen_with_everything(
     make: Callable[..., ExportDialog], qtbot: Any, chosen: list[Any]
 ) -> None:
     dialog = make()
-    assert words_of(dialog)[:2] == ["This chat: “Chat 1”", "All 3 chats, the archive too"]
+    assert words_of(dialog)[:2] == ["This chat: “Chat 1”", "All chats, archived ones too (3)"]
     qtbot.waitUntil(lambda: dialog.focusWidget() is not None)
     qtbot.keyClick(dialog, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: chosen == [(["c1"], "json")])
@@ -68,7 +68,7 @@ def test_all_where_the_chat_on_screen_is_not_stored(
     make: Callable[..., ExportDialog], qtbot: Any, chosen: list[Any]
 ) -> None:
     dialog = make(shown=None, n_all=1)
-    assert words_of(dialog)[0] == "The one chat that there is, the archive too"
+    assert words_of(dialog)[0] == "All chats, archived ones too (1)"
     dialog.export_button.click()
     assert chosen == [(None, "json")]
 

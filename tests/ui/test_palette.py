@@ -11,7 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from recording_desk import FakeDesk, conversation
 
-from ui.palette import Palette
+from ui.palette import ROW_PX, Palette
+from ui.theme import Theme
 from ui.window import MainWindow
 
 Key = Qt.Key
@@ -138,6 +139,12 @@ def test_chosen_row_is_said_with_its_key(window: MainWindow) -> None:
     assert interface.text(QAccessible.Text.Name) == "Command palette"
     assert "New chat" in interface.text(QAccessible.Text.Description)
     assert "Ctrl N" in interface.text(QAccessible.Text.Description)
+
+
+def test_no_row_is_cut_at_the_end_of_the_list(window: MainWindow, theme: Theme) -> None:
+    window.resize(900, 601)
+    palette = opened(window)
+    assert palette.view.height() % theme.px(ROW_PX) == 0
 
 
 def test_keys_are_listed_by_group(window: MainWindow) -> None:

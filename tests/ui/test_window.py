@@ -686,7 +686,7 @@ def test_before_the_list_is_there_nothing_is_said_about_it(
     window = open_window()
     assert window.sidebar._empty.text() == ""
     bridge.conversations_changed.emit(ConversationsChanged(()))
-    assert window.sidebar._empty.text() == "Your chats will stand here."
+    assert window.sidebar._empty.text() == "Your chats appear here."
 
 
 def test_the_stores_state_stays_until_it_is_well(window: MainWindow, bridge: FakeBridge) -> None:

@@ -278,7 +278,7 @@ class Sidebar(QWidget):
         if self._lists.currentWidget() is self.results:
             return
         is_empty = self._has_list and self._model.count() == 0
-        words = "The archive is empty." if self._model.is_archive else "Your chats will stand here."
+        words = "The archive is empty." if self._model.is_archive else "Your chats appear here."
         self._empty.setVisible(is_empty)
         self._empty.setText(words if is_empty else "")
 

@@ -28,6 +28,7 @@ from models.records import MessageState, Role, TreeNode
 from ui.branch_map_rows import Line, lines_of
 from ui.check_box import CheckBox
 from ui.icons import icon
+from ui.plain_words import plain_words
 from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class BranchMap(QDialog):
             item.setData(0, FOLDED, line)
             item.setChildIndicatorPolicy(QTreeWidgetItem.ChildIndicatorPolicy.ShowIndicator)
             return item
-        words = " ".join(node.excerpt.split()) or "(no text)"
+        words = plain_words(" ".join(node.excerpt.split()))[0] or "(no text)"
         speaker = _SPEAKERS[node.role]
         extra = [f"{line.version} of {line.versions}"] if line.versions else []
         extra += [HERE] * (node.id == leaf_id) + ["deleted"] * (node.trashed_at is not None)

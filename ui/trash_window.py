@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import SettingsChanged, TrashedBranchesListed, TrashListed
 from models.records import Conversation, TrashedBranch
+from ui.plain_words import plain_words
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -236,5 +237,5 @@ def _line(what: Conversation | TrashedBranch) -> str:
     if isinstance(what, Conversation):
         return " ".join(what.title.split()) or "New chat"
     count = "a message" if what.n_messages == 1 else f"{what.n_messages:,} messages"
-    excerpt = " ".join(what.excerpt.split())
+    excerpt = plain_words(" ".join(what.excerpt.split()))[0]
     return f"{' '.join(what.conversation_title.split())} · {count}: {excerpt}"

@@ -149,3 +149,9 @@ def test_ten_thousand_messages_are_shown_at_once(map_: BranchMap, bridge: FakeBr
     assert time.perf_counter() - began < 1.0
     assert map_.item("9999") is not None
     assert "10,001 messages, 2 branches" in map_.summary.text()
+
+
+def test_lines_are_plain_words(map_: BranchMap, bridge: FakeBridge):
+    signs = (node("q", None, Role.USER, "Is **$n$** right?"),)
+    bridge.tree_read.emit(TreeRead("c0", signs, ("q",)))
+    assert map_.item("q").text(0) == "You: Is n right?"

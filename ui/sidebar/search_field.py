@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 from app.chat.searching import with_filter
 from models.records import Folder
 from ui.icon_button import IconButton
+from ui.icons import icon
 from ui.keys import with_key
 from ui.sidebar.grouping import tree_of
 from ui.theme import Theme
@@ -30,14 +31,22 @@ class SearchField(QLineEdit):
     entered_list = Signal()
     left = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._theme = theme
         self.setObjectName("search_field")
         self.setAccessibleName("Search chats")
         self.setAccessibleDescription(HINT)
         self.setPlaceholderText("Search chats")
         self.setToolTip(with_key(HINT, SEARCH_KEY))
         self.setClearButtonEnabled(True)
+        theme.changed.connect(self._dress)
+        self._dress()
+
+    def _dress(self) -> None:
+        """Qt's own sign for emptying the field is of another family than the icons around it."""
+        if (clear := self.findChild(QAction, "_q_qlineeditclearaction")) is not None:
+            clear.setIcon(icon("x", self._theme.colors.dim))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Down:

@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import SearchHit
+from ui.plain_words import Marks, plain_words
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
 from ui.sidebar.conversation_model import AnyIndex
 from ui.sidebar.search_model import (
@@ -44,8 +45,6 @@ from ui.utf16 import slice_utf16, utf16_length
 
 ROW_PX = 72
 SNIPPET_LINES = 2
-
-Marks = tuple[tuple[int, int], ...]
 
 _ON_ONE_LINE = (
     Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextSingleLine
@@ -143,8 +142,9 @@ class SearchDelegate(QStyledItemDelegate):
         self._draw(painter, title_rect, title_of(hit), look.text)
         speaker = f"{speaker_of(hit)}: " if speaker_of(hit) else ""
         shift = len(speaker)
-        marks = tuple((start + shift, end + shift) for start, end in hit.marks)
-        self._text(painter, below, speaker + hit.snippet, marks, look.small, SNIPPET_LINES)
+        words, found = plain_words(hit.snippet, hit.marks)
+        marks = tuple((start + shift, end + shift) for start, end in found)
+        self._text(painter, below, speaker + words, marks, look.small, SNIPPET_LINES)
 
     def _text(
         self, painter: QPainter, rect: QRect, text: str, marks: Marks, face: Face, n_lines: int

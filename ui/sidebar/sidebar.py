@@ -79,7 +79,7 @@ class Sidebar(QWidget):
         self._model = ConversationModel(self)
         self._found = SearchModel(self)
         self.new_chat_button = NewChatButton(theme, self)
-        self.search_field = SearchField(self)
+        self.search_field = SearchField(theme, self)
         self.filter_button = FilterButton(
             theme, self.search_field, lambda: self._model.folders, self
         )

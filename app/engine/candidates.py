@@ -18,6 +18,18 @@ CANDIDATE: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
 """llama_token_data, so that an array of them is filled by columns and read without copies."""
 
 
+class _Array(ctypes.Structure):
+    """llama_token_data_array with its pointer as a number: reading a typed pointer costs more
+    than most stages do."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+        ("selected", ctypes.c_int64),
+        ("sorted", ctypes.c_bool),
+    )
+
+
 class Candidates:
     """One candidate array for a vocabulary: filled by columns, shrunk in place by samplers.
 
@@ -28,6 +40,8 @@ class Candidates:
 
     def __init__(self, n_vocab: int) -> None:
         self._array = np.zeros(n_vocab, CANDIDATE)
+        self._id_column: np.ndarray[Any, np.dtype[np.int32]] = self._array["id"]
+        self._logit_column: Scores = self._array["logit"]
         self._ids = np.arange(n_vocab, dtype=np.int32)
         self._own = np.zeros(n_vocab, np.float32)
         self._scores: Scores = self._own
@@ -38,6 +52,8 @@ class Candidates:
         self._pointer = self._array.ctypes.data_as(llama.llama_token_data_p)
         self.native = llama.llama_token_data_array()
         self._reference = ctypes.byref(self.native)
+        self._raw = _Array.from_buffer(self.native)
+        self._first = llama.llama_token_data.from_address(self._address)
 
     def fill(self, logits: Scores, shortlist: Shortlist | None = None) -> None:
         """Start again with the whole vocabulary. Samplers write `p` before they read it.
@@ -57,8 +73,7 @@ class Candidates:
         """The scores by ID, to be written into: a copy of our own, or the array's column."""
         self._shortlist = None
         if self._is_written:
-            column: Scores = self._array["logit"]
-            return column
+            return self._logit_column
         if self._scores is not self._own:
             self._own[:] = self._scores
             self._scores = self._own
@@ -67,8 +82,8 @@ class Candidates:
     def _write(self) -> None:
         if not self._is_written:
             self._is_written = True
-            self._array["id"] = self._ids
-            self._array["logit"] = self._scores
+            self._id_column[:] = self._ids
+            self._logit_column[:] = self._scores
 
     @property
     def reference(self) -> Any:
@@ -84,7 +99,18 @@ class Candidates:
     @property
     def first_score(self) -> float:
         """The score of the first candidate; where one is finite, it nearly always is."""
-        return float(self.native.data[0].logit if self._is_written else self._scores[0])
+        if not self._is_written:
+            return float(self._scores[0])
+        is_here = self._raw.data == self._address
+        return float(self._first.logit if is_here else self.native.data[0].logit)
+
+    @property
+    def selected_id(self) -> int:
+        """The token that a selecting stage has chosen; −1 where it has chosen none."""
+        selected = self._raw.selected
+        if not 0 <= selected < self._raw.size:
+            return -1
+        return int(self.native.data[selected].id)
 
     def narrow(self, k: int) -> None:
         """Keep only candidates that can be among the best k, in their order; a stage that sorts
@@ -93,18 +119,16 @@ class Candidates:
         """
         if self._is_written or not 0 < k <= len(self._scores) // 8:
             return
-        found, best = self._shortlist, None
-        if found is not None:
-            best = _sure_scores(found, k + 1)
+        found = self._shortlist
+        best = None if found is None else found.highest(k + 1)
         if found is None or best is None:
             found = self._finder.find(self._scores, k + 1)
-            best = _sure_scores(found, k + 1)
+            best = found.highest(k + 1)
         if best is None or len(set(best)) <= k:
             return
-        few = found.scores
         count = len(found)
-        self._array["id"][:count] = found.ids
-        self._array["logit"][:count] = few
+        self._id_column[:count] = found.ids
+        self._logit_column[:count] = found.scores
         self._is_written = True
         self.native.size = count
 
@@ -135,7 +159,12 @@ class Candidates:
     def address(self) -> int:
         """Where the first candidate lies (a sampler may have moved it)."""
         self._write()
-        return ctypes.cast(self.native.data, ctypes.c_void_p).value or 0
+        return self._raw.data or 0
+
+    def copy(self) -> bytes:
+        """What is left now, as llama.cpp's candidates one after the other."""
+        self._write()
+        return ctypes.string_at(self._raw.data, self._raw.size * CANDIDATE.itemsize)
 
     @property
     def view(self) -> np.ndarray[Any, Any]:
@@ -148,9 +177,3 @@ class Candidates:
         raw = (ctypes.c_ubyte * (size * CANDIDATE.itemsize)).from_address(address)
         elsewhere: np.ndarray[Any, Any] = np.ctypeslib.as_array(raw).view(CANDIDATE)
         return elsewhere
-
-
-def _sure_scores(found: Shortlist, count: int) -> list[float] | None:
-    """The best `count` scores of all, ascending; None where not so many are sure to be listed."""
-    best: list[float] = np.sort(found.scores)[-count:].tolist()
-    return best if len(best) == count and best[0] >= found.limit else None

@@ -34,7 +34,7 @@ from app.engine.bounds import BadSetting, Bounds, check_number, check_switch
 from app.engine.candidates import Candidates
 from app.engine.grammar import Grammar, check_grammar, new_grammar
 from app.engine.native import llama
-from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK, Xtc
+from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK
 from app.engine.registry import (
     KINDS,
     MAX_SEED,
@@ -141,13 +141,16 @@ class Draw(msgspec.Struct, frozen=True):
 @dataclass(slots=True)
 class _Step:
     """A stage at work. `idle`: llama.cpp made an empty sampler of it, which changes nothing.
-    `drawn`: how many numbers XTC has drawn, which has a generator of its own."""
+    `drawn`: how many numbers XTC has drawn, which has a generator of its own. `keeps`: how many
+    top-k keeps, 0 for others."""
 
     kind: Kind
     stage: Stage
     sampler: Any
     idle: bool
     biased: Ids
+    name: str
+    keeps: int = 0
     drawn: int = 0
 
     @property
@@ -234,7 +237,8 @@ class Chain:
         sampler = kind.build(stage, self._context)
         idle = (llama.llama_sampler_name(sampler) or b"").startswith(b"?")
         biases = biases_of(stage, self._context.vocabulary) if isinstance(stage, LogitBias) else {}
-        return _Step(kind, stage, sampler, idle, np.array(list(biases), np.int32))
+        keeps = stage.k if isinstance(stage, TopK) else 0
+        return _Step(kind, stage, sampler, idle, np.array(list(biases), np.int32), kind.name, keeps)
 
     def see_prompt(self, token_ids: Sequence[int]) -> None:
         """Let the stages with a memory (penalties, DRY) see the prompt, as llama.cpp's server
@@ -322,19 +326,18 @@ class Chain:
         for step in self._steps:
             if not step.idle:
                 is_whole = self._apply_one(step, candidates, is_whole, snapshots)
+                if not _has_finite(candidates, step.name):
+                    raise NoCandidate(step.name)
             elif snapshots is not None:
-                snapshots.append(Snapshot(step.kind.name))
-            if not step.idle and not _has_finite(candidates, step.kind.name):
-                raise NoCandidate(step.kind.name)
-        native, name = candidates.native, self._steps[-1].kind.name
-        selected = int(native.selected)
-        if not 0 <= selected < native.size:
+                snapshots.append(Snapshot(step.name))
+        name, token_id = self._steps[-1].name, candidates.selected_id
+        if token_id < 0:
             raise NoCandidate(name)
         uniform = None
-        if takes_number(name, int(native.size)):
+        if takes_number(name, int(candidates.native.size)):
             uniform = None if self._uniforms is None else self._uniforms[self._draws]
             self._draws += 1
-        return int(native.data[selected].id), uniform
+        return token_id, uniform
 
     def _apply_one(
         self,
@@ -344,7 +347,7 @@ class Chain:
         snapshots: list[Snapshot] | None,
     ) -> bool:
         """One stage; whether candidate i is still token i after it."""
-        name, native = step.kind.name, candidates.native
+        name, native = step.name, candidates.native
         if is_whole and step.kind.touches:
             ids = self._seen.ids if step.kind.touches == "seen" else step.biased
             changed = candidates.apply_to(step.sampler, ids)
@@ -352,11 +355,11 @@ class Chain:
                 snapshots.append(Snapshot(name, ids.copy(), changed, is_partial=True))
             return True
         before, was_sorted = int(native.size), bool(native.sorted)
-        uniform = self._decide(step, before) if isinstance(step.stage, Xtc) else None
+        uniform = self._decide(step, before) if name == "xtc" else None
         if name == "typical":
             _drop_hopeless(candidates)
-        elif isinstance(step.stage, TopK):
-            candidates.narrow(step.stage.k)
+        elif step.keeps:
+            candidates.narrow(step.keeps)
         llama.llama_sampler_apply(step.sampler, candidates.reference)
         if name == "logit-bias":
             native.sorted = False
@@ -446,7 +449,7 @@ def _snapshot(
     step: _Step, candidates: Candidates, is_whole: bool, before: int, was_sorted: bool
 ) -> Snapshot:
     """What the stage did, as little of it as says everything: see `Snapshot`."""
-    name, native = step.kind.name, candidates.native
+    name, native = step.name, candidates.native
     if name in ("greedy", "dist"):
         return Snapshot(name)
     if isinstance(step.stage, Temperature) and step.stage.t > 0:
@@ -455,8 +458,9 @@ def _snapshot(
         return Snapshot(name)
     if was_sorted and not is_whole and name in _CUTS_SORTED:
         return Snapshot(name, first=int(native.size))
-    view = candidates.view
-    return Snapshot(name, None if is_whole else view["id"].copy(), view["logit"].copy())
+    if is_whole:
+        return Snapshot(name, scores=candidates.view["logit"].copy())
+    return Snapshot(name, left=candidates.copy())
 
 
 _ONLY_REMOVES: Final = frozenset(("top-k", "top-p", "min-p", "typical", "xtc"))

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.engine.native import exp_and_sum
 from app.engine.protocol import Array
+from app.engine.scores import ExpAndSum
 from app.engine.shortlist import Ids, Scores, Shortlist, ShortlistFinder
 
 _FLOOR: Final = np.float32(-120.0)
@@ -49,6 +49,7 @@ class Measurer:
         self.n_vocab = n_vocab
         self._depth = np.empty(n_vocab, np.float32)
         self._weight = np.empty(n_vocab, np.float32)
+        self._weigh = ExpAndSum(self._depth, self._weight)
         self._finder = ShortlistFinder(n_vocab)
 
     def measure(
@@ -64,7 +65,7 @@ class Measurer:
             few = shortlist.best_few(k) or _best_of_all(scores, k)
         best = np.float32(shortlist.best)
         np.subtract(scores, best, out=depth)
-        total = exp_and_sum(depth, weight)
+        total = self._weigh()
         left = len(depth)
         with np.errstate(invalid="ignore"):
             mean_depth = float(np.dot(weight, depth)) / total

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import importlib.util
-import math
 import os
 import platform
 import shutil
@@ -62,7 +61,6 @@ import psutil  # noqa: E402
 
 from app.engine.placement import GraphicsEvidence  # noqa: E402
 from app.engine.protocol import Device  # noqa: E402
-from app.engine.shortlist import Scores  # noqa: E402
 
 VERSION: Final = importlib.metadata.version("llama-cpp-python")
 
@@ -192,6 +190,12 @@ class Batch:
         self._sequences = np.arange(n_seq_max, dtype=np.int32)
         self._first_sequence = self._sequences.ctypes.data
         self._seq_id = np.zeros(capacity, np.uintp)
+        self._items = (
+            memoryview(self._token),
+            memoryview(self._pos),
+            memoryview(self._seq_id),
+            memoryview(self._wants),
+        )
         self.native = llama.llama_batch(
             n_tokens=0,
             token=self._token.ctypes.data_as(ctypes.POINTER(llama.llama_token)),
@@ -222,10 +226,11 @@ class Batch:
         """Append `tokens` at `position`…; return the row of the last one. `want_all`: each of
         them asks for scores."""
         start, end = self.size, self.size + len(tokens)
-        if len(tokens) == 1:  # item by item is quicker, and a writer adds one per step
-            self._token[start], self._pos[start] = tokens[0], position
-            self._seq_id[start] = self._first_sequence + 4 * sequence
-            self._wants[start] = want_scores or want_all
+        if len(tokens) == 1:  # a writer's, one per step: item by item, and not through numpy
+            token_ids, positions, sequences, wants = self._items
+            token_ids[start], positions[start] = tokens[0], position
+            sequences[start] = self._first_sequence + 4 * sequence
+            wants[start] = want_scores or want_all
             self.size = self.native.n_tokens = end
             return start
         self._token[start:end] = tokens
@@ -238,52 +243,13 @@ class Batch:
         return end - 1
 
 
-# The bindings' function makes a typed pointer, and numpy an array type of it: 60 µs per token.
-_logits_address: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)(
-    ctypes.cast(llama.llama_get_logits_ith, ctypes.c_void_p).value or 0
-)
-
-
-def scores_of(context: Any, row: int, n_vocab: int) -> Scores:
-    """A copy of the scores of a batch row, [n_vocab]; the next decode overwrites the original."""
-    address = _logits_address(context, row)
-    if not address:
-        raise NativeError("llama.cpp has no scores for this row")
-    scores = np.empty(n_vocab, np.float32)
-    ctypes.memmove(scores.ctypes.data, address, scores.nbytes)
-    return scores
-
-
-def _native_exp() -> Any:
-    """ggml's own vector code for y = exp(x − max), which returns Σ y as a double: twice as fast as
-    numpy's. None where the library does not export it, or where it says something else."""
-    try:
-        function = _ggml["cpu"].ggml_vec_soft_max_f32
-    except AttributeError:
-        return None
-    function.restype = ctypes.c_double
-    function.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float]
-    trial = np.concatenate([np.linspace(-60, 0, 997), [-np.inf, -130.0]]).astype(np.float32)
-    wanted = np.exp(trial.astype(np.float64))
-    given = np.empty_like(trial)
-    total = function(len(trial), given.ctypes.data, trial.ctypes.data, 0.0)
-    is_close = np.allclose(given, wanted, rtol=1e-6, atol=1e-30)
-    return function if is_close and math.isclose(total, wanted.sum(), rel_tol=1e-6) else None
-
-
-_exp: Final = _native_exp()
-
-
-def exp_and_sum(values: Scores, out: Scores) -> float:
-    """out = exp(values), both [n]; returns its sum. `values` are ≤ 0 and may be −inf."""
-    if _exp is not None:
-        return float(_exp(len(values), out.ctypes.data, values.ctypes.data, 0.0))
-    np.exp(values, out=out)
-    return float(out.sum())
-
-
 class NativeError(Exception):
     """llama.cpp refused or failed; the message is evidence, not a sentence for the user."""
+
+
+def cpu_library() -> Any:
+    """ggml's code for processors, as ctypes has loaded it."""
+    return _ggml["cpu"]
 
 
 def start(log: NativeLog) -> None:

@@ -8,6 +8,7 @@ of the watched tokens it removed.
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,9 @@ from app.engine.shortlist import Scores
 
 SURVIVED: Final = 255
 _FEW: Final = 128
+
+_CANDIDATE: Final = struct.Struct("<iff")
+_CANDIDATES: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
 
 _GONE: Final = 1 << 40
 """The place of a token that is not among the candidates."""
@@ -36,7 +40,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     * `first`: it kept the first so many of the candidates that the stage before it left;
     * `is_partial`: `ids` now have `scores`, all others are as before;
     * `scores` without `ids`: the scores of the whole vocabulary, by ID;
-    * `ids` and `scores`: these candidates are left.
+    * `left`: these candidates are left, as llama.cpp has them one after the other (int32 ID,
+      float32 score, float32 that means nothing here).
 
     `uniform`: the number that the stage drew, if it did.
     """
@@ -47,6 +52,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     scale: float | None = None
     is_partial: bool = False
     first: int | None = None
+    left: bytes | None = None
     uniform: float | None = None
 
 
@@ -54,7 +60,7 @@ class Replay:
     """The candidates as one stage after the other left them, beginning with all scores.
 
     >>> replay = Replay(np.array([2, 1, 0], np.float32), 0, np.array([0, 1], np.int32))
-    >>> replay.follow(Snapshot("top-k", np.array([0], np.int32), np.array([2], np.float32)))
+    >>> replay.follow(Snapshot("top-k", left=struct.pack("<iff", 0, 2.0, 0.0)))
     StageEffect(stage='top-k', left=1, probability=1.0, uniform=None)
     >>> replay.removed_by.tolist()
     [255, 0]
@@ -100,6 +106,8 @@ class Replay:
             self._now = self._now.scaled(snapshot.scale)
         elif snapshot.first is not None:
             self._now = self._now.first(snapshot.first)
+        elif snapshot.left is not None:
+            self._take_left(snapshot.left)
         elif snapshot.scores is None:
             return False
         elif snapshot.is_partial:
@@ -107,25 +115,26 @@ class Replay:
                 return False
             self._now = self._now.changed(snapshot.ids, snapshot.scores)
         else:
-            few = snapshot.ids is not None and len(snapshot.ids) <= _FEW
-            self._now = (_Few if few else _Whole)(snapshot.ids, snapshot.scores)
-            self._find_places(snapshot.ids)
+            self._now = _Whole(None, snapshot.scores)
+            self._places, self._place = self._watched, self._token_id
         return True
 
-    def _find_places(self, ids: _Ids | None) -> None:
-        """Where the token and the watched ones lie among the candidates."""
-        if ids is None:
-            self._places, self._place = self._watched, self._token_id
+    def _take_left(self, left: bytes) -> None:
+        """These candidates, and where the token and the watched ones lie among them."""
+        if len(left) <= _FEW * _CANDIDATE.size:
+            candidates = list(_CANDIDATE.iter_unpack(left))
+            self._now = _Few([candidate[1] for candidate in candidates])
+            place_of = {candidate[0]: at for at, candidate in enumerate(candidates)}.get
+            self._places = [place_of(token_id, _GONE) for token_id in self._watched]
+            self._place = place_of(self._token_id, _GONE)
             return
-        if len(ids) > _FEW:
-            place_by_id = np.full(self._n_vocab, _GONE, np.int64)
-            place_by_id[ids] = np.arange(len(ids))
-            self._places = place_by_id[self._watched].tolist()
-            self._place = int(place_by_id[self._token_id])
-            return
-        place_of = {token_id: place for place, token_id in enumerate(ids.tolist())}.get
-        self._places = [place_of(token_id, _GONE) for token_id in self._watched]
-        self._place = place_of(self._token_id, _GONE)
+        table = np.frombuffer(left, _CANDIDATES)
+        ids = table["id"].copy()
+        self._now = _Whole(ids, table["logit"].copy())
+        place_by_id = np.full(self._n_vocab, _GONE, np.int64)
+        place_by_id[ids] = np.arange(len(ids))
+        self._places = place_by_id[self._watched].tolist()
+        self._place = int(place_by_id[self._token_id])
 
     def _note_removed(self) -> None:
         is_left, removed = self._now.is_left, self._removed
@@ -171,15 +180,15 @@ class _Few:
     """The same for a few candidates: lists of Python's, since between two decodes the caches are
     cold and a handful of calls of numpy's costs more than a loop over forty numbers."""
 
-    def __init__(self, _ids: _Ids | None, scores: Scores | list[float]) -> None:
-        self._scores: list[float] = scores if isinstance(scores, list) else scores.tolist()
+    def __init__(self, scores: list[float]) -> None:
+        self._scores = scores
         self._weights: list[float] | None = None
 
     def scaled(self, by: float) -> _Few:
-        return _Few(None, [score / by for score in self._scores])
+        return _Few([score / by for score in self._scores])
 
     def first(self, count: int) -> _Few:
-        few = _Few(None, self._scores[:count])
+        few = _Few(self._scores[:count])
         few._weights = None if self._weights is None else self._weights[:count]
         return few
 

@@ -36,7 +36,7 @@ from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
 from app.engine.effects import worth_saying
 from app.engine.grammar import GrammarTooSlow, schema_notes
-from app.engine.native import Batch, NativeError, NativeLog, llama, scores_of
+from app.engine.native import Batch, NativeError, NativeLog, llama
 from app.engine.pace import Pace
 from app.engine.parking import Parking, default_cap
 from app.engine.prompt_scores import PromptScorer
@@ -53,6 +53,7 @@ from app.engine.protocol import (
     TextFlushed,
     ThreadsChanged,
 )
+from app.engine.scores import scores_of
 from app.engine.slot import (
     Phase,
     PreparedPrompt,

@@ -5,12 +5,12 @@ scores for each of them would cost more than the stages do, so this looks at the
 
     scores as rows of 2,048 ──maximum down each column──▶ 2,048 maxima
     the k-th largest maximum is the limit: k columns reach it, so at least k scores do
-    ──▶ the shortlist is these few columns, whole
+    ──▶ the shortlist is what reaches the limit, seldom more than k
 
 Numpy takes the maximum of rows with vector instructions. Between two decodes the caches are cold
 and each call of numpy's costs ten times what it costs in a loop, so few calls count more than
-short arrays: whoever wants fewer candidates sorts these. Nothing is remembered from one token to
-the next: how scores are spread changes too much between neighbours to be worth it.
+short arrays. Nothing is remembered from one token to the next: how scores are spread changes too
+much between neighbours to be worth it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ Ids = np.ndarray[Any, np.dtype[np.int64]]
 WIDEST: Final = np.float32(120.0)
 """Scores further below the best one have no probability in float32 (e⁻¹²⁰ is 0 there)."""
 
+_largest: Final = np.maximum.reduce
+"""An array's own `max` goes through two functions of Python first."""
+
 _COLUMNS: Final = 2048
 _MOST_ROWS: Final = 64
 
 
 class Shortlist(msgspec.Struct, frozen=True):
-    """All candidates whose score is at least `limit`, and a few more that stand in a column with
-    one of them: `ids` ascending, and their `scores`.
+    """All candidates whose score is at least `limit`: `ids` ascending, and their `scores`.
 
     `best` is not finite where no score is a finite number, or one is none: then nothing is listed.
     """
@@ -49,12 +51,17 @@ class Shortlist(msgspec.Struct, frozen=True):
     def best_few(self, k: int) -> tuple[Ids, Scores] | None:
         """IDs and scores of the k best of all, best first; of equals the smaller ID first. None
         where not so many are sure to be here."""
+        if len(self.ids) < k:
+            return None
         # The IDs ascend, and a stable sort leaves equals in their order.
         order = np.argsort(-self.scores, kind="stable")[:k]
-        values = self.scores[order]
-        if len(order) < k or (k and values[-1] < self.limit):
+        return self.ids.take(order), self.scores.take(order)
+
+    def highest(self, count: int) -> list[float] | None:
+        """The `count` highest scores of all, descending; None where not so many are listed."""
+        if len(self.ids) < count:
             return None
-        return self.ids[order], values
+        return sorted(self.scores.tolist(), reverse=True)[:count]
 
 
 _NOTHING: Final = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -74,28 +81,22 @@ class ShortlistFinder:
         self._width = n_vocab // rows
         self._shape = (rows, self._width)
         self._whole = rows * self._width
-        self._rest = np.arange(self._whole, n_vocab)
+        self._is_even = self._whole == n_vocab
         self._maxima = np.empty(self._width, np.float32)
-        self._starts = np.arange(rows, dtype=np.int64)[:, None] * self._width
 
     def find(self, scores: Scores, at_least: int) -> Shortlist:
         """At least so many candidates of `scores` [n_vocab], where there are as many with a
         probability."""
-        rows, maxima = scores[: self._whole].reshape(self._shape), self._maxima
-        np.maximum.reduce(rows, axis=0, out=maxima)
+        maxima = self._maxima
+        whole = scores if self._is_even else scores[: self._whole]
+        _largest(whole.reshape(self._shape), axis=0, out=maxima)
         at = max(self._width - max(at_least, 1), 0)
-        by_rank = maxima.copy()
-        by_rank.partition(at)
-        best = by_rank[at:].max()
-        if len(self._rest):
-            best = np.maximum(best, scores[self._whole :].max())
+        maxima.partition(at)
+        best = _largest(maxima[at:])
+        if not self._is_even:
+            best = np.maximum(best, _largest(scores[self._whole :]))
         if not math.isfinite(best):
             return Shortlist(float(best), math.nan, *_NOTHING)
-        limit = max(by_rank[at], best - WIDEST)
-        columns = (maxima >= limit).nonzero()[0]
-        ids = (self._starts + columns).ravel()
-        values = rows.take(columns, axis=1).ravel()
-        if len(self._rest):
-            ids = np.concatenate([ids, self._rest])
-            values = np.concatenate([values, scores[self._whole :]])
-        return Shortlist(float(best), float(limit), ids, values)
+        limit = max(maxima[at], best - WIDEST)
+        ids = (scores >= limit).nonzero()[0]
+        return Shortlist(float(best), float(limit), ids, scores.take(ids))

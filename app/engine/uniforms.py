@@ -39,12 +39,12 @@ class Uniforms:
         self._seed = seed
         self._is_float = is_float
         self._source: Any = None
-        self._numbers = np.empty(0, np.float64)
+        self._numbers: list[float] = []
 
     def __getitem__(self, index: int) -> float:
         while index >= len(self._numbers):
             self._extend()
-        return float(self._numbers[index])
+        return self._numbers[index]
 
     def _extend(self) -> None:
         if self._source is None:
@@ -58,7 +58,7 @@ class Uniforms:
             raw = self._source.random_raw(2 * _BLOCK).astype(np.float64)
             numbers = (raw[0::2] + raw[1::2] * 2.0**32) / 2.0**64
             numbers = np.minimum(numbers, np.nextafter(1.0, 0.0))
-        self._numbers = np.concatenate([self._numbers, numbers])
+        self._numbers += numbers.tolist()
 
 
 def takes_number(stage: str, candidates: int) -> bool:

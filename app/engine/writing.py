@@ -21,8 +21,8 @@ from typing import Final
 from app.engine.batching import Row
 from app.engine.candidates import Candidates
 from app.engine.chain import Moment
-from app.engine.native import scores_of
 from app.engine.protocol import Event, TextTakenBack
+from app.engine.scores import ScoreBuffers
 from app.engine.shortlist import Scores, ShortlistFinder
 from app.engine.slot import Drawn, HeldToken, Phase, Reply, Slot
 from app.engine.text import Match, Piece
@@ -58,6 +58,7 @@ class Writer:
         self._vocabulary = weights.vocabulary
         self._n_ctx = weights.n_ctx
         self._candidates = Candidates(weights.vocabulary.n_vocab)
+        self._buffers = ScoreBuffers(weights.vocabulary.n_vocab)
         self._finder = ShortlistFinder(weights.vocabulary.n_vocab)
         self._calls = calls
         self._clock = clock
@@ -66,7 +67,7 @@ class Writer:
 
     def draw(self, row: Row, slot: Slot) -> None:
         """The decode has given scores for the row: draw, and go on from there."""
-        scores = scores_of(self._context, row.index, self._vocabulary.n_vocab)
+        scores = self._buffers.copy(self._context, row.index)
         self._offer(slot, row.reply, self._drawn(row.reply, scores))
 
     def _drawn(self, reply: Reply, scores: Scores) -> Drawn:

@@ -39,8 +39,9 @@ from app.bench_sides import TEXT
 from app.engine import native
 from app.engine.bench_loop import make_chain
 from app.engine.measuring import Measured, Measurer, as_array
-from app.engine.native import Batch, llama, scores_of
+from app.engine.native import Batch, llama
 from app.engine.protocol import TokenArrived, TokenTrace
+from app.engine.scores import scores_of
 from app.engine.shortlist import ShortlistFinder
 from app.engine.wire import FrameReader, FrameWriter, decode_event
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.engine.candidates import CANDIDATE
-from app.engine.native import Batch, llama, scores_of
+from app.engine.native import Batch, llama
 from app.engine.protocol import (
     AdaptiveP,
     Dist,
@@ -36,6 +36,7 @@ from app.engine.protocol import (
     Typical,
     Xtc,
 )
+from app.engine.scores import scores_of
 from app.engine.weights import Weights
 
 TEXT = (

@@ -12,7 +12,7 @@ from native_session import NativeSession
 
 from app.engine import writing as writing_module
 from app.engine.banned import BannedMatcher
-from app.engine.native import Batch, NativeLog, llama, scores_of
+from app.engine.native import Batch, NativeLog, llama
 from app.engine.protocol import (
     AdaptiveP,
     Dist,
@@ -36,6 +36,7 @@ from app.engine.protocol import (
     TopK,
     Xtc,
 )
+from app.engine.scores import scores_of
 from app.engine.weights import Weights
 from app.engine.writing import REDRAW_S
 

@@ -12,7 +12,7 @@ from native_session import NativeSession
 from app.engine.bounds import BadSetting
 from app.engine.candidates import Candidates
 from app.engine.chain import Chain, NoCandidate, check, fresh_seed
-from app.engine.native import llama, scores_of
+from app.engine.native import llama
 from app.engine.protocol import (
     Dist,
     Greedy,
@@ -25,6 +25,7 @@ from app.engine.protocol import (
 )
 from app.engine.registry import MAX_SEED
 from app.engine.replay import Replay
+from app.engine.scores import scores_of
 from app.engine.weights import Weights
 
 BAD: list[tuple[Sampling, str, str]] = [

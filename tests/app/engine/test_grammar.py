@@ -26,7 +26,7 @@ from app.engine.grammar import (
     schema_to_gbnf,
 )
 from app.engine.grammar_limits import MAX_NESTING, MAX_WAYS, largest_ways, shape_of
-from app.engine.native import Batch, llama, scores_of
+from app.engine.native import Batch, llama
 from app.engine.protocol import (
     Dist,
     Failed,
@@ -41,6 +41,7 @@ from app.engine.protocol import (
     TopK,
 )
 from app.engine.schema_grammar import convert
+from app.engine.scores import scores_of
 from app.engine.weights import Weights
 
 pytestmark = pytest.mark.weights

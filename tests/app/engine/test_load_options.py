@@ -21,6 +21,7 @@ from app.engine.load_checks import (
 )
 from app.engine.native import NativeLog
 from app.engine.protocol import Device, LoadOptions, Lora, RopeScaling
+from app.engine.scores import scores_of
 from app.engine.weights import Weights
 from app.gguf.header import read_header
 
@@ -50,7 +51,7 @@ def scores(opened: Weights, ids: list[int]) -> list[float]:
     batch = native.Batch(opened.n_ubatch, opened.n_slots)
     batch.add(ids, 0, 0, want_scores=True)
     assert native.llama.llama_decode(opened.context, batch.native) == 0
-    row = native.scores_of(opened.context, len(ids) - 1, opened.vocabulary.n_vocab)
+    row = scores_of(opened.context, len(ids) - 1, opened.vocabulary.n_vocab)
     return [float(value) for value in row[:50]]
 
 

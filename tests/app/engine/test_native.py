@@ -173,8 +173,3 @@ def test_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
     assert native.host_memory(tmp_path) == (500_000, 1_000_000)
     (tmp_path / "memory.max").write_text("max\n")
     assert native.host_memory(tmp_path)[1] == total
-
-
-def test_scores_of_a_row_that_has_none(starter: object) -> None:
-    with pytest.raises(native.NativeError):
-        native.scores_of(starter.context, 10_000, starter.vocabulary.n_vocab)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from native_session import NativeSession, load_quietly
 
-from app.engine.native import NativeLog, llama, scores_of
+from app.engine.native import NativeLog, llama
 from app.engine.prompt_scores import PromptScorer
 from app.engine.protocol import PromptScores
+from app.engine.scores import scores_of
 from app.engine.weights import Weights
 
 

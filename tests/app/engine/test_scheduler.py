@@ -12,7 +12,6 @@ import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import NativeSession, load_quietly
 
-from app.engine import writing as writing_module
 from app.engine.native import NativeLog, llama
 from app.engine.protocol import (
     Failed,
@@ -28,6 +27,7 @@ from app.engine.protocol import (
     TextFlushed,
     TopK,
 )
+from app.engine.scores import ScoreBuffers
 from app.engine.weights import Weights
 
 pytestmark = pytest.mark.weights
@@ -229,15 +229,15 @@ def test_no_candidate_ends_as_failed_with_the_partial_reply(
     tiny: TinySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = tiny(LOOP)
-    real = writing_module.scores_of
+    real = ScoreBuffers.copy
 
-    def broken(context: Any, row: int, n_vocab: int) -> Any:
-        scores = real(context, row, n_vocab)
+    def broken(buffers: ScoreBuffers, context: Any, row: int) -> Any:
+        scores = real(buffers, context, row)
         if len(session.tokens(1)) == 3:
             scores[:] = float("-inf")
         return scores
 
-    monkeypatch.setattr(writing_module, "scores_of", broken)
+    monkeypatch.setattr(ScoreBuffers, "copy", broken)
     request_id = session.add([word(session, "alpha")])
     session.run()
     failed = session.ending(request_id)

@@ -29,11 +29,11 @@ def test_it_lists_all_that_are_near_the_best_and_as_many_as_asked_for(
             assert len(found) == 0
             continue
         assert found.best == scores.max()
-        assert set(np.flatnonzero(scores >= np.float32(found.limit))) <= set(found.ids.tolist())
+        assert np.flatnonzero(scores >= np.float32(found.limit)).tolist() == found.ids.tolist()
         assert np.all(np.diff(found.ids) > 0)
         assert np.array_equal(found.scores, scores[found.ids])
         probable = int((scores >= np.float32(found.best) - WIDEST).sum())
-        assert int((found.scores >= found.limit).sum()) >= min(at_least, probable)
+        assert len(found) >= min(at_least, probable)
 
 
 @given(
@@ -83,5 +83,4 @@ def test_it_lists_little_more_than_what_is_asked_for(spread: float, n_vocab: int
     finder = ShortlistFinder(n_vocab)
     for _ in range(5):
         found = finder.find(source.normal(0, spread, n_vocab).astype(np.float32), 64)
-        assert 64 <= int((found.scores >= found.limit).sum()) <= 100
-        assert len(found) <= 64 * 65
+        assert 64 <= len(found) <= 100

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 import threading
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -24,6 +26,13 @@ from app.engine.protocol import (
 )
 from app.engine.replay import SURVIVED, Replay, Snapshot
 from app.engine.tracing import Outbox, TokenRecord
+
+
+def candidates(ids: Iterable[int], scores: Iterable[float]) -> bytes:
+    """As llama.cpp has them in memory, with nonsense where the stages have none."""
+    return b"".join(
+        struct.pack("<iff", int(i), float(score), 7.0) for i, score in zip(ids, scores, strict=True)
+    )
 
 
 def naive(scores: np.ndarray, token_id: int) -> tuple[float, int, float, np.ndarray]:
@@ -84,11 +93,7 @@ def test_measuring_does_not_depend_on_what_was_measured_before() -> None:
 
 
 def test_replay_counts_finite_candidates_and_shares() -> None:
-    snapshot = Snapshot(
-        "temperature",
-        np.array([9, 4, 7], np.int32),
-        np.array([2.0, 1.0, -np.inf], np.float32),
-    )
+    snapshot = Snapshot("temperature", left=candidates([9, 4, 7], [2.0, 1.0, -np.inf]))
     start = np.zeros(12, np.float32)
 
     def effect(token_id: int) -> StageEffect:
@@ -112,9 +117,9 @@ def test_cutting_sorted_candidates_is_keeping_them(n_left: int) -> None:
         whole = Replay(scores, token_id, order[:64])
         for replay, last in (
             (cut, Snapshot("top-p", first=n_left)),
-            (whole, Snapshot("top-p", left, scores[left])),
+            (whole, Snapshot("top-p", left=candidates(left, scores[left]))),
         ):
-            replay.follow(Snapshot("top-k", top, scores[top]))
+            replay.follow(Snapshot("top-k", left=candidates(top, scores[top])))
             effect = replay.follow(last)
             share = np.exp(scores[left].astype(np.float64))
             wanted = math.exp(scores[token_id]) / share.sum() if token_id in left else 0.0
@@ -144,7 +149,7 @@ def test_replay_follows_every_kind_of_snapshot(n_vocab: int) -> None:
         Snapshot("top-p"),
         Snapshot("temperature", scale=0.7),
         Snapshot("top-n-sigma", scores=masked),
-        Snapshot("top-k", kept[::-1], cool[kept[::-1]]),
+        Snapshot("top-k", left=candidates(kept[::-1], cool[kept[::-1]])),
         Snapshot("dist"),
     ]
     full = [punished, punished, cool, masked, left, left]
@@ -286,7 +291,7 @@ def test_a_token_that_cannot_be_measured_does_not_silence_the_others() -> None:
     broken = threading.Event()
     outbox = Outbox(sent.append, on_broken=broken.set)
     outbox.put(msgspec.structs.replace(record(0), token_id=99))
-    changed = Snapshot("top-k", np.array([2, 1], np.int32), np.array([2, 1], np.float32))
+    changed = Snapshot("top-k", left=candidates([2, 1], [2.0, 1.0]))
     biased = Snapshot("bias", np.array([1], np.int32), np.array([0], np.float32), is_partial=True)
     outbox.put(msgspec.structs.replace(record(1), snapshots=(changed, biased)))
     outbox.put(record(2))

@@ -191,10 +191,10 @@ class Batch:
         self._first_sequence = self._sequences.ctypes.data
         self._seq_id = np.zeros(capacity, np.uintp)
         self._items = (
-            memoryview(self._token),
-            memoryview(self._pos),
-            memoryview(self._seq_id),
-            memoryview(self._wants),
+            self._token.data,
+            self._pos.data,
+            self._seq_id.data,
+            self._wants.data,
         )
         self.native = llama.llama_batch(
             n_tokens=0,

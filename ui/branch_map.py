@@ -88,7 +88,8 @@ class BranchMap(QDialog):
         self.tree.setHeaderHidden(True)
         self.tree.setColumnCount(2)
         self.tree.setSelectionBehavior(QTreeWidget.SelectionBehavior.SelectRows)
-        self.tree.setAllColumnsShowFocus(True)
+        # The chosen line is where the keyboard is. Qt would draw a second frame into it.
+        self.tree.setAllColumnsShowFocus(False)
         header = self.tree.header()
         header.setStretchLastSection(False)
         header.setMinimumSectionSize(0)

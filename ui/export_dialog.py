@@ -129,7 +129,7 @@ class ExportDialog(QDialog):
         button.setObjectName(name)
         self._whats.addButton(button, len(self._ids))
         self._ids.append(ids)
-        self._group.addWidget(button)
+        self._group.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
 
     def _form(self, name: str, words: str, hint: str) -> None:
         button = QRadioButton(words, self)
@@ -139,7 +139,7 @@ class ExportDialog(QDialog):
         self._hints.append(self._small(hint))
         pair = QVBoxLayout()
         pair.setSpacing(0)
-        pair.addWidget(button)
+        pair.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         pair.addWidget(self._hints[-1])
         self._group.addLayout(pair)
 

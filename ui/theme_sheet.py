@@ -102,7 +102,6 @@ def _fields(theme: Theme) -> str:
         selection-background-color: {c.selection}; selection-color: {c.ink};
         placeholder-text-color: {c.dim};
     }}
-    QLineEdit {{ icon-size: {theme.px(16)}px; }}
     QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus,
     QDoubleSpinBox:focus, QComboBox:focus {{ border: 1px solid {c.accent}; }}
     QLineEdit:disabled, QPlainTextEdit:disabled, QTextEdit:disabled, QSpinBox:disabled,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from recording_desk import NOON, FakeBridge, FakeDesk, message
 
 from app.chat.events import MessageAdded, TreeRead
@@ -155,3 +155,12 @@ def test_lines_are_plain_words(map_: BranchMap, bridge: FakeBridge):
     signs = (node("q", None, Role.USER, "Is **$n$** right?"),)
     bridge.tree_read.emit(TreeRead("c0", signs, ("q",)))
     assert map_.item("q").text(0) == "You: Is n right?"
+
+
+def test_the_chosen_line_has_one_even_tone(qapp: QApplication, map_: BranchMap, theme: Theme):
+    theme.apply_to(qapp)
+    map_.tree.setFocus()
+    picture = map_.tree.viewport().grab().toImage()
+    row = map_.tree.visualItemRect(map_.item("c"))
+    tones = {picture.pixelColor(row.right() - 2, y).name() for y in range(row.top(), row.bottom())}
+    assert tones == {theme.colors.accent_tone}

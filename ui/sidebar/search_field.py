@@ -6,13 +6,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QAction, QKeyEvent
+from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from app.chat.searching import with_filter
 from models.records import Folder
-from ui.icon_button import IconButton
-from ui.icons import icon
+from ui.icon_button import SIDE_PX, IconButton
 from ui.keys import with_key
 from ui.sidebar.grouping import tree_of
 from ui.theme import Theme
@@ -39,14 +38,25 @@ class SearchField(QLineEdit):
         self.setAccessibleDescription(HINT)
         self.setPlaceholderText("Search chats")
         self.setToolTip(with_key(HINT, SEARCH_KEY))
-        self.setClearButtonEnabled(True)
-        theme.changed.connect(self._dress)
-        self._dress()
+        # Qt's own button is of another family than the icons around it, and keeps its size.
+        self.clear_button = IconButton(theme, "x", "Empty the search", parent=self)
+        self.clear_button.setObjectName("clear_search_button")
+        self.clear_button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.clear_button.setCursor(Qt.CursorShape.ArrowCursor)
+        self.clear_button.clicked.connect(self.clear)
+        self.textChanged.connect(self._fit)
+        theme.changed.connect(self._fit)
+        self._fit()
 
-    def _dress(self) -> None:
-        """Qt's own sign for emptying the field is of another family than the icons around it."""
-        if (clear := self.findChild(QAction, "_q_qlineeditclearaction")) is not None:
-            clear.setIcon(icon("x", self._theme.colors.dim))
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        button = self.clear_button
+        button.setVisible(bool(self.text()))
+        button.move(self.width() - button.width(), (self.height() - button.height()) // 2)
+        self.setTextMargins(0, 0, self._theme.px(SIDE_PX) if self.text() else 0, 0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Down:

@@ -11,6 +11,7 @@ Look at the pictures before they are committed. No test: nothing here asserts.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -19,7 +20,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+SCREEN = {"name": "desk", "x": 0, "y": 0, "width": 1920, "height": 1200}
+"""Windows grow with the zoom as far as their screen lets them, and Qt's own is 800×800."""
+
+
+def offscreen() -> str:
+    """The platform without a display, with a screen of ours."""
+    scale = {"logicalDpi": 96, "logicalBaseDpi": 96, "dpr": 1}
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+        json.dump({"screens": [SCREEN | scale]}, file)
+    atexit.register(os.unlink, file.name)
+    return f"offscreen:configfile={file.name}"
+
+
+os.environ.setdefault("QT_QPA_PLATFORM", offscreen())
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
@@ -37,8 +51,7 @@ GAUSS = r"""The sum of the first $n$ numbers is a quadratic polynomial:
 
 $$\sum_{k=1}^{n} k = \frac{n(n+1)}{2}$$
 
-Write the numbers once forwards and once backwards. Each of the $n$ columns then adds up to
-$n + 1$, and the two rows together hold the sum twice.[^1]
+Written forwards and backwards, the $n$ columns each add up to $n + 1$: twice the sum.[^1]
 
 ```python
 def triangular(n: int) -> int:
@@ -85,7 +98,7 @@ REPLIES = [
     {"text": "In one word: **pairing**. Add each number to its mirror image.", "ms": 0},
     {"text": STAIRCASE, "ms": 0},
     {
-        "text": "Put the numbers on cards, $1$ to $n$. Take the smallest and the largest together: "
+        "text": "Put the numbers 1 to $n$ on cards. Take the smallest and the largest together: "
         "$n + 1$. Take the next two: $n + 1$ again. You do this $n/2$ times.",
         "ms": 0,
     },
@@ -141,7 +154,7 @@ def main() -> None:
 
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "script.json"
+        script = Path(folder) / "Demo.json"
         script.write_text(json.dumps({"load": {"ms": 1}, "replies": REPLIES}), encoding="utf-8")
         app = build(["--data-dir", f"{folder}/data", "--offline", "--scripted", str(script)])
         try:

@@ -3,7 +3,7 @@ the screen allows. What the user made of it is kept, in proportion."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QSize
+from PySide6.QtCore import QEvent, QObject, QSize, QTimer
 from PySide6.QtWidgets import QWidget
 
 from ui.theme import Theme
@@ -23,18 +23,28 @@ class ZoomedSize(QObject):
         self._wanted = QSize(*size_px) * theme.scale
         self._set = QSize()
         self._take()
+        window.installEventFilter(self)
         theme.changed.connect(self._on_changed)
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """A size that is neither ours nor the least that the window can have is the user's."""
+        if event.type() == QEvent.Type.Resize:
+            size, window = self._window.size(), self._window
+            least = window.minimumSize().expandedTo(window.minimumSizeHint())
+            if size not in (self._set, self._set.expandedTo(least)):
+                self._wanted = size
+        return super().eventFilter(watched, event)
+
     def _on_changed(self) -> None:
-        if self._theme.scale == self._scale:
-            return
-        if self._window.size() != self._set:
-            self._wanted = self._window.size()
-        self._wanted = self._wanted * (self._theme.scale / self._scale)
-        self._scale = self._theme.scale
-        self._take()
+        if self._theme.scale != self._scale:
+            self._wanted = self._wanted * (self._theme.scale / self._scale)
+            self._scale = self._theme.scale
+            self._take()
+            if self._window.size() != self._set:
+                # What holds it wide may be of the former zoom: layouts follow a moment later.
+                QTimer.singleShot(0, self, self._take)
 
     def _take(self) -> None:
         screen = self._window.screen().availableSize() * SCREEN_SHARE
-        self._window.resize(self._wanted.boundedTo(screen))
-        self._set = self._window.size()
+        self._set = self._wanted.boundedTo(screen)
+        self._window.resize(self._set)

@@ -106,3 +106,6 @@ def test_zoomed_while_it_is_open_it_shows_as_much(make: Callable[..., ImportDial
     assert dialog.size() == 1.2 * before
     theme.set_zoom(100)
     assert dialog.size() == before
+    theme.set_zoom(200)  # its least width is more than it had
+    theme.set_zoom(100)
+    assert dialog.size() == before

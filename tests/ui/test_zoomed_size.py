@@ -28,7 +28,7 @@ def test_it_grows_and_shrinks_while_it_is_open(qtbot: QtBot, theme: Theme) -> No
     theme.set_zoom(200)
     assert window.size() == QSize(600, 400)
     theme.set_zoom(100)
-    assert window.size() == QSize(300, 200)
+    qtbot.waitUntil(lambda: window.size() == QSize(300, 200))
 
 
 def test_it_stays_within_the_screen_and_finds_back(qtbot: QtBot, theme: Theme) -> None:
@@ -37,7 +37,7 @@ def test_it_stays_within_the_screen_and_finds_back(qtbot: QtBot, theme: Theme) -
     most = window.screen().availableSize() * SCREEN_SHARE
     assert window.width() == min(900, most.width()) < 900
     theme.set_zoom(100)
-    assert window.size() == QSize(300, 200)
+    qtbot.waitUntil(lambda: window.size() == QSize(300, 200))
 
 
 def test_what_the_user_made_of_it_is_kept_in_proportion(qtbot: QtBot, theme: Theme) -> None:
@@ -52,3 +52,12 @@ def test_another_theme_leaves_it_as_it_is(qtbot: QtBot, theme: Theme) -> None:
     window.resize(210, 330)
     theme.set_mode("dark")
     assert window.size() == QSize(210, 330)
+
+
+def test_a_least_size_is_not_taken_for_a_wish(qtbot: QtBot, theme: Theme) -> None:
+    window = made(qtbot, theme)
+    theme.changed.connect(lambda: window.setMinimumWidth(theme.px(290)))
+    theme.set_zoom(300)
+    assert window.width() == 870
+    theme.set_zoom(100)
+    qtbot.waitUntil(lambda: window.size() == QSize(300, 200))

@@ -237,6 +237,9 @@ class CellSpace:
 
         Returns how many are free then, at most `cells`.
         """
+        at_most = sum(len(slot.cells.ids) for slot in self._slots)  # what is shared counts twice
+        if self._n_ctx - at_most >= cells:
+            return cells
         free = self.free
         for slot in sorted(self._idle_with_cells(), key=lambda s: s.used_at):
             if free >= cells:

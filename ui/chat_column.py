@@ -14,7 +14,7 @@ from ui.composer import Composer
 from ui.empty_state import EmptyState
 from ui.header import Header
 from ui.notices import BannerArea, ToastArea
-from ui.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX
+from ui.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX, beside_column
 from ui.status import StatusLine
 from ui.theme import Theme
 from ui.transcript import TranscriptView
@@ -78,12 +78,12 @@ class ChatColumn(QWidget):
         Where height is short (a high zoom), the transcript needs it more than figures do.
         """
         px = self._theme.px
-        side = max(px(SIDE_PX), (self.width() - px(COLUMN_PX)) // 2)
-        self.banners.setContentsMargins(side, px(4), side, px(8))
+        side, right = beside_column(self.width(), px(COLUMN_PX), px(SIDE_PX))
+        self.banners.setContentsMargins(side, px(4), right, px(8))
         is_short = self.height() < px(STATUS_FROM_PX)
         self.header.set_tight(is_short)
-        self.composer.setContentsMargins(side, px(4 if is_short else 8), side, px(4))
-        self.status.setContentsMargins(side, px(4), side, px(12))
+        self.composer.setContentsMargins(side, px(4 if is_short else 8), right, px(4))
+        self.status.setContentsMargins(side, px(4), right, px(12))
         self.status.setVisible(not is_short)
 
     def open_find(self) -> None:

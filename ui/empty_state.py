@@ -72,7 +72,7 @@ class EmptyState(QScrollArea):
     def show_new_chat(self, weights_name: str) -> None:
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
         if weights_name:
-            self._words.setText("It answers here, on this machine.")
+            self._words.setText("Write a message below. It answers here, on this machine.")
         else:
             self._words.setText("Choose weights above; they will answer, here on this machine.")
         self.open_button.hide()

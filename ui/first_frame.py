@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEv
 from PySide6.QtWidgets import QWidget
 
 from ui.composer import Composer
-from ui.sizes import BOTH_FROM_PX, COLUMN_PX, SIDE_PX, SIDEBAR_PX, STATUS_FROM_PX
+from ui.sizes import BOTH_FROM_PX, COLUMN_PX, SIDE_PX, SIDEBAR_PX, STATUS_FROM_PX, beside_column
 from ui.theme import Theme
 
 
@@ -66,8 +66,8 @@ class FirstFrame(QWidget):
         if self._chat is not None:
             self._chat.setGeometry(left, 0, width, self.height())
             return
-        side = max(px(SIDE_PX), (width - px(COLUMN_PX)) // 2)
-        self.composer.setContentsMargins(side, px(8), side, px(4))
+        side, right = beside_column(width, px(COLUMN_PX), px(SIDE_PX))
+        self.composer.setContentsMargins(side, px(8), right, px(4))
         height = self.composer.sizeHint().height()
         line = QFontMetrics(self._theme.font_small()).height()
         status = line + px(4) + px(12) if self.height() >= px(STATUS_FROM_PX) else 0

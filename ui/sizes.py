@@ -12,3 +12,13 @@ BOTH_FROM_PX: Final = 620
 """From this width on sidebar and chat fit side by side."""
 STATUS_FROM_PX: Final = 320
 """From this height of the chat on the status line is shown."""
+
+
+def beside_column(width: int, column: int, least: int) -> tuple[int, int]:
+    """What is free left and right of a column in the middle; an odd pixel is right of it.
+
+    >>> beside_column(1043, 720, 24), beside_column(700, 720, 24)
+    ((161, 162), (24, 24))
+    """
+    left = max(least, (width - column) // 2)
+    return left, max(least, width - left - column)

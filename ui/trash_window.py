@@ -6,11 +6,12 @@ and the words below the list say when.
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -19,6 +20,9 @@ from PySide6.QtWidgets import (
     QListWidgetItem,
     QMessageBox,
     QPushButton,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
@@ -33,9 +37,44 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
 
+AnyIndex = QModelIndex | QPersistentModelIndex
+
 SIZE_PX = (480, 480)
 _WHAT = Qt.ItemDataRole.UserRole
 """A `Conversation` or a `TrashedBranch`."""
+_LEFT = Qt.ItemDataRole.UserRole + 1
+"""How long it still stays, in words."""
+
+
+class _LineDelegate(QStyledItemDelegate):
+    """What it is left, how long it stays right."""
+
+    def __init__(self, theme: Theme, view: QListWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        whole, left = QStyleOptionViewItem(option), str(index.data(_LEFT) or "")
+        self.initStyleOption(whole, index)
+        text, whole.text = whole.text, ""
+        item = QStyle.ControlElement.CE_ItemViewItem
+        self._view.style().drawControl(item, whole, painter, self._view)
+        colors, pad = self._theme.colors, self._theme.px(11)
+        room = option.rect.adjusted(pad, 0, -pad, 0)
+        middle, side = Qt.AlignmentFlag.AlignVCenter, Qt.AlignmentFlag
+        painter.save()
+        painter.setFont(self._theme.font_small())
+        painter.setPen(QColor(colors.dim))
+        painter.drawText(room, middle | side.AlignRight, left)
+        taken = painter.fontMetrics().horizontalAdvance(left) + pad if left else 0
+        painter.setFont(whole.font)
+        painter.setPen(QColor(colors.ink))
+        shown = painter.fontMetrics().elidedText(
+            text, Qt.TextElideMode.ElideRight, room.width() - taken
+        )
+        painter.drawText(room, middle | side.AlignLeft | Qt.TextFlag.TextSingleLine, shown)
+        painter.restore()
 
 
 class TrashWindow(QWidget):
@@ -61,6 +100,7 @@ class TrashWindow(QWidget):
         self.list = QListWidget(self)
         self.list.setObjectName("trash_list")
         self.list.setAccessibleName("Deleted chats and messages")
+        self.list.setItemDelegate(_LineDelegate(theme, self.list))
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.restore_button = QPushButton("Restore", self)
         self.restore_button.setObjectName("restore_button")
@@ -141,9 +181,11 @@ class TrashWindow(QWidget):
             reverse=True,
         )
         self.list.clear()
+        days = self._desk.settings.trash_days
         for what in everything:
             item = QListWidgetItem(_line(what), self.list)
             item.setData(_WHAT, what)
+            item.setData(_LEFT, time_left(what.trashed_at, days, datetime.now(UTC)))
             item.setToolTip(self._hint(what))
         if everything:
             self.list.setCurrentRow(max(0, min(row, len(everything) - 1)))
@@ -231,6 +273,16 @@ class TrashWindow(QWidget):
                 self._on_delete()
             return True
         return super().eventFilter(watched, event)
+
+
+def time_left(trashed_at: datetime | None, days: int, now: datetime) -> str:
+    """How long something still stays; empty for what stays for ever."""
+    if trashed_at is None or days == 0:
+        return ""
+    left = math.ceil((trashed_at + timedelta(days=days) - now) / timedelta(days=1))
+    if left <= 0:
+        return "goes at the next start"
+    return "1 day left" if left == 1 else f"{left:,} days left"
 
 
 def _line(what: Conversation | TrashedBranch) -> str:

@@ -15,7 +15,7 @@ from recording_desk import NOON, FakeBridge, FakeDesk, conversation
 from app.chat.events import TrashedBranchesListed, TrashListed
 from models.records import Role, TrashedBranch
 from ui.theme import Theme
-from ui.trash_window import TrashWindow
+from ui.trash_window import TrashWindow, time_left
 
 Key = Qt.Key
 CHATS = tuple(
@@ -72,6 +72,22 @@ def test_the_words_follow_the_setting(trash: TrashWindow, desk: FakeDesk) -> Non
     desk.set_setting("trash_days", 0)
     assert "until you delete it" in trash._words.text()
     assert "Kept" not in trash.list.item(0).toolTip()
+
+
+@pytest.mark.parametrize(
+    ("days", "gone_days", "words"),
+    [
+        (30, 0.0, "30 days left"),
+        (30, 0.5, "30 days left"),
+        (30, 28.5, "2 days left"),
+        (30, 29.5, "1 day left"),
+        (30, 31.0, "goes at the next start"),
+        (0, 3.0, ""),
+    ],
+)
+def test_how_long_something_still_stays(days: int, gone_days: float, words: str) -> None:
+    assert time_left(NOON, days, NOON + timedelta(days=gone_days)) == words
+    assert time_left(None, days, NOON) == ""
 
 
 def test_an_empty_trash_says_so(trash: TrashWindow, bridge: FakeBridge) -> None:

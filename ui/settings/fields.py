@@ -198,7 +198,7 @@ class FontField(Combo):
     ) -> None:
         super().__init__(theme, parent)
         self._is_mono = is_mono
-        self.addItem("The system's", "")
+        self.addItem("System font", "")
         self.setMaxVisibleItems(12)
         self.activated.connect(lambda _: self.changed_by_user.emit(self.value()))
 

@@ -76,7 +76,6 @@ class SettingRow(QWidget):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._pair.setSpacing(px(8))
         size = self._theme.font_small().pixelSize()
         self.refusal.setStyleSheet(f"font-size: {size}px;")
         if isinstance(self.field, TextField):
@@ -93,6 +92,7 @@ class SettingRow(QWidget):
         is_stacked = self._is_wide_field or width < px(STACK_BELOW_PX)
         direction = QBoxLayout.Direction
         self._pair.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
+        self._pair.setSpacing(px(8 if is_stacked else 16))
         self._pair.setAlignment(
             self.field,
             Qt.AlignmentFlag(0) if is_stacked else Qt.AlignmentFlag.AlignVCenter,

@@ -127,7 +127,7 @@ class SettingsWindow(QWidget):
             self._row(
                 "theme",
                 "Theme",
-                "System follows the desktop, where it says.",
+                "System follows your desktop.",
                 ChoiceField(self._theme, themes, self),
             ),
             self._row(

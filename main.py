@@ -42,6 +42,7 @@ REST: Final = (
     "app.chat.desk",
     "app.bridge",
     "ui.chat_column",
+    "ui.chat_menu",
     "ui.columns",
     "ui.following",
     "ui.place",

@@ -13,6 +13,7 @@ from models.records import Weights
 from ui.elided import ElidedLabel
 from ui.elided_button import ElidedButton
 from ui.figures import loaded_details, loaded_text, plain_name, size_text
+from ui.hovering import let_go_after
 from ui.icon_button import IconButton
 from ui.keys import with_key
 from ui.sidebar.sidebar import SIDEBAR_KEY
@@ -75,6 +76,15 @@ class Header(QWidget):
             parent=self,
         )
         self.temporary_button.setObjectName("temporary_chat_button")
+        self.menu_button = IconButton(
+            theme,
+            "dots-three",
+            "Menu",
+            hint="Menu: find, settings of this chat, presets, all commands",
+            parent=self,
+        )
+        self.menu_button.setObjectName("chat_menu_button")
+        self.menu_button.setEnabled(False)  # until `ui.chat_menu` fills it
         self.title = ElidedLabel("", self)
         self.title.setObjectName("chat_title")
         self.title.setProperty("kind", "title")
@@ -84,6 +94,7 @@ class Header(QWidget):
         self.menu = QMenu(self.weights_button)
         self.menu.aboutToShow.connect(self._fill_menu)
         self.weights_button.setMenu(self.menu)
+        let_go_after(self.menu, self.weights_button)
         self.cancel_button = IconButton(theme, "x", "Cancel loading", parent=self)
         self.cancel_button.setObjectName("cancel_load_button")
         self.load_progress = QProgressBar(self)
@@ -100,6 +111,7 @@ class Header(QWidget):
         self._row.addWidget(self.title, 1)
         self._row.addWidget(self.text_button)
         self._row.addWidget(self.temporary_button)
+        self._row.addWidget(self.menu_button)
         self._row.addWidget(self.cancel_button)
         self._row.addWidget(self.weights_button)
         column = QVBoxLayout(self)
@@ -129,6 +141,7 @@ class Header(QWidget):
         above, below = (px(4), px(2)) if self._is_tight else (px(14), px(10))
         self._row.setContentsMargins(px(24), above, px(24), below)
         self._row.setSpacing(px(8))
+        self._share_room()
         self.title.setMinimumHeight(px(32))
         self.weights_button.setFixedHeight(px(30))
         # A radius of more than half the height would be no radius to Qt.
@@ -144,8 +157,15 @@ class Header(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        # In a narrow window the title keeps a third of the row.
-        self.weights_button.setMaximumWidth(max(1, event.size().width() * 3 // 5))
+        self._share_room()
+
+    def _share_room(self) -> None:
+        """In a narrow window title and weights share what the buttons leave, two to three."""
+        buttons = [each for each in self.findChildren(IconButton) if not each.isHidden()]
+        margins = self._row.contentsMargins()
+        taken = sum(each.width() + self._row.spacing() for each in buttons)
+        room = self.width() - margins.left() - margins.right() - taken
+        self.weights_button.setMaximumWidth(max(1, room * 3 // 5))
 
     # --- state --------------------------------------------------------------------------
 
@@ -160,6 +180,7 @@ class Header(QWidget):
 
     def set_sidebar_hidden(self, is_hidden: bool) -> None:
         self.sidebar_button.setVisible(is_hidden)
+        self._share_room()
 
     def set_engine_state(self, state: EngineStateChanged) -> None:
         if state.state in LOADING and self._state.state not in LOADING:
@@ -168,6 +189,7 @@ class Header(QWidget):
         is_loading = state.state in LOADING
         self.load_progress.setVisible(is_loading)
         self.cancel_button.setVisible(is_loading)
+        self._share_room()
         self._say()
 
     def set_progress(self, fraction: float) -> None:

@@ -101,6 +101,7 @@ class MainWindow(QMainWindow):
     def complete(self, desk: Desk, bridge: Bridge) -> None:
         """Build the rest around the composer. What was typed and sent meanwhile counts."""
         from ui.actions import Actions
+        from ui.chat_menu import add_chat_menu
         from ui.columns import Columns
         from ui.composing import Composing
         from ui.exchange_acts import ExchangeActs
@@ -144,6 +145,7 @@ class MainWindow(QMainWindow):
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)
+        add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk(self._peeked)

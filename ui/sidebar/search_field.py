@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from app.chat.searching import with_filter
 from models.records import Folder
+from ui.hovering import let_go_after
 from ui.icon_button import SIDE_PX, IconButton
 from ui.keys import with_key
 from ui.sidebar.grouping import tree_of
@@ -106,6 +107,7 @@ class FilterButton(IconButton):
     def _on_clicked(self) -> None:
         menu = self.filter_menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        let_go_after(menu, self)
         menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
     def filter_menu(self) -> QMenu:

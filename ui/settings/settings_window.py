@@ -180,7 +180,7 @@ class SettingsWindow(QWidget):
             self._row(
                 "context_policy",
                 "When the context is full",
-                "Leaving out changes what the weights see, never what is kept; it is said.",
+                "Leaving out changes what the weights see, never what is kept. You are told.",
                 ChoiceField(self._theme, policies, self),
             ),
             self._row(
@@ -420,7 +420,9 @@ class SettingsWindow(QWidget):
 
     def _show_values(self, names: frozenset[str]) -> None:
         for name in names & self._rows.keys():
-            self._rows[name].show_value(getattr(self._desk.settings, name))
+            value = getattr(self._desk.settings, name)
+            is_forced = name == "offline" and self._desk.offline
+            self._rows[name].show_value(True if is_forced else value)
 
     def _fit(self) -> None:
         px = self._theme.px

@@ -167,7 +167,7 @@ class ConversationDelegate(QStyledItemDelegate):
     ) -> None:
         rect, row, px = self._row_rect(option), index.data(ROW_ROLE), self._theme.px
         indent = px(INDENT_PX) * min(row.depth, DEEPEST_INDENT)
-        indent += px(30) if row.kind == "folder" else 0
+        indent += px(38) if row.kind == "folder" else 0
         editor.setGeometry(rect.adjusted(indent, 0, 0, 0))
 
     def eventFilter(self, editor: QObject, event: QEvent) -> bool:

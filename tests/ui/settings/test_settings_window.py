@@ -279,6 +279,7 @@ def test_offline_by_argument_cannot_be_switched_off(
     made = SettingsWindow(desk, bridge, theme)  # type: ignore[arg-type]
     qtbot.addWidget(made)
     assert not made.offline_field.isEnabled()
+    assert made.offline_field.value() is True
 
 
 def test_chain_is_written_one_stage_a_line(window: SettingsWindow, desk: FakeDesk) -> None:

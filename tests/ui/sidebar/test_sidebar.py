@@ -462,6 +462,15 @@ def test_return_and_click_open_and_close_a_folder(filed: Sidebar, asked: Asked) 
     assert asked == []
 
 
+def test_the_field_of_a_new_name_leaves_the_sign_of_the_folder_free(filed: Sidebar) -> None:
+    stand_on_folder(filed, "f1")
+    index = filed.view.currentIndex()
+    rect = filed.view.visualRect(index)
+    icon_end = rect.left() + 8 + 16 + 14
+    QTest.keyClick(filed.view, Key.Key_F2)
+    assert editor(filed).x() >= icon_end
+
+
 def test_a_folder_is_renamed_and_deleted_by_key(filed: Sidebar, asked: Asked, qtbot: QtBot) -> None:
     stand_on_folder(filed, "f2")
     QTest.keyClick(filed.view, Key.Key_F2)

@@ -21,8 +21,9 @@ from typing import Final, Protocol
 from app.engine.banned import BannedMatcher
 from app.engine.cells import Cells
 from app.engine.chain import Chain, Moment
+from app.engine.channels import ChannelSplitter
 from app.engine.prompt import PromptNote
-from app.engine.protocol import ChatPrompt, CutMessage, Generate, Summary
+from app.engine.protocol import ChatMessage, ChatPrompt, CutMessage, Generate, Summary
 from app.engine.replay import Snapshot
 from app.engine.shortlist import Scores, Shortlist
 from app.engine.text import (
@@ -30,6 +31,7 @@ from app.engine.text import (
     Piece,
     ReasoningSplitter,
     ReplyText,
+    Splitter,
     TextMark,
     last_opened,
     opened_reasoning,
@@ -123,7 +125,9 @@ class Reply:
         self.stop_ids |= {
             i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
         }
-        splitter = splitter_for(generate, request.prompt.rendered)
+        marks = vocabulary.channel_marks
+        splitter = splitter_for(generate, request.prompt.rendered, has_channels=bool(marks))
+        self.marks = marks if isinstance(splitter, ChannelSplitter) else {}
         self.text = ReplyText(stops, splitter, request.prompt.turn_end)
         self.phase = Phase.READING
         self.generated: list[int] = []
@@ -256,12 +260,17 @@ def split_stops(stops: list[str], vocabulary: Vocabulary) -> tuple[list[str], di
     return [stop for stop in stops if stop not in vocabulary.control_ids], ids
 
 
-def splitter_for(generate: Generate, rendered: str) -> ReasoningSplitter | None:
-    """Chat replies are told apart; in plain text and raw IDs a tag is text like any other."""
+def splitter_for(
+    generate: Generate, rendered: str, *, has_channels: bool = False
+) -> Splitter | None:
+    """Chat replies are told apart; in plain text and raw IDs a tag is text like any other.
+    `has_channels`: the vocabulary has their marks; a template must have written them too."""
     prompt = generate.prompt
     if not isinstance(prompt, ChatPrompt):
         return None
     last = prompt.messages[-1] if prompt.continue_last and prompt.messages else None
+    if has_channels and "<|message|>" in rendered:
+        return _channels_after(last)
     if last is not None and last.role == "assistant" and last.content:
         closing = unclosed_reasoning(last.content)
         return ReasoningSplitter(inside=True, closing=closing) if closing else None
@@ -269,3 +278,9 @@ def splitter_for(generate: Generate, rendered: str) -> ReasoningSplitter | None:
         return ReasoningSplitter(inside=True, closing=last_opened(rendered), keep_breaks=True)
     closing = opened_reasoning(rendered)
     return ReasoningSplitter(inside=True, closing=closing) if closing else ReasoningSplitter()
+
+
+def _channels_after(last: ChatMessage | None) -> ChannelSplitter:
+    if last is None or last.role != "assistant" or not (last.content or last.reasoning):
+        return ChannelSplitter()
+    return ChannelSplitter(inside="content" if last.content else "reasoning")

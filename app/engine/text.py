@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import copy
 from dataclasses import dataclass
-from typing import AnyStr, Final, Literal
+from typing import AnyStr, Final, Literal, Protocol
 
 Part = Literal["content", "reasoning"]
 Piece = tuple[Part, str]
@@ -234,13 +234,24 @@ class ReasoningSplitter:
         return ""
 
 
+class Splitter(Protocol):
+    """Tells the parts of a reply apart while it streams."""
+
+    @property
+    def unclosed(self) -> bool:
+        """Whether the reply would end without an answer if it ended now."""
+
+    def feed(self, text: str) -> list[Piece]: ...
+    def flush(self) -> list[Piece]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TextMark:
     """How the machines of a `ReplyText` stood at one moment."""
 
     decoder: tuple[bytes, int]
     matcher: StopMatcher
-    splitter: ReasoningSplitter | None
+    splitter: Splitter | None
     n_content: int
     n_reasoning: int
 
@@ -256,9 +267,7 @@ class Reading:
 class ReplyText:
     """The three machines in a row, and the whole text so far."""
 
-    def __init__(
-        self, stops: list[str], splitter: ReasoningSplitter | None, turn_end: str = ""
-    ) -> None:
+    def __init__(self, stops: list[str], splitter: Splitter | None, turn_end: str = "") -> None:
         self._characters = CharacterStream()
         self._matcher = StopMatcher(stops, turn_end)
         self._splitter = splitter

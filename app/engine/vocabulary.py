@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from app.engine.channels import MARKS, channel_marks
 from app.engine.measuring import as_array
 from app.engine.native import NativeError, llama
 from app.engine.protocol import Vocabulary as VocabularyTable, clean_text
@@ -23,6 +24,7 @@ from app.engine.text import REASONING_TAGS
 
 _UNKNOWN: Final = 1
 _CONTROL: Final = 8
+_USER_DEFINED: Final = 16
 _HIDDEN: Final = _UNKNOWN | _CONTROL
 _MAX_DRY_SAMPLERS: Final = 4
 _TAGS: Final = frozenset(tag.encode() for pair in REASONING_TAGS for tag in pair)
@@ -126,7 +128,9 @@ class Vocabulary:
     @cached_property
     def _is_hidden(self) -> bytes:
         """One byte per token, which costs less to read than a number of numpy's."""
-        return ((self.attributes & _HIDDEN) != 0).tobytes()
+        hidden = (self.attributes & _HIDDEN) != 0
+        hidden[self._shown_marks] = True
+        return bytes(hidden)
 
     @cached_property
     def eog_ids(self) -> list[int]:
@@ -141,9 +145,20 @@ class Vocabulary:
     @cached_property
     def control_ids(self) -> dict[str, int]:
         """Text → ID of the tokens that `special=True` finds in a text and `special=False` does
-        not. User-defined tokens are none of them: llama.cpp finds those in any text."""
-        found = np.flatnonzero(self.attributes & _HIDDEN)
+        not. User-defined tokens are none of them: llama.cpp finds those in any text. It calls the
+        marks of channels so, to have their text shown, but to the weights they are control."""
+        found = [*np.flatnonzero(self.attributes & _HIDDEN), *self._shown_marks]
         return {text: int(i) for i in found if (text := self._text(int(i)))}
+
+    @cached_property
+    def _shown_marks(self) -> list[int]:
+        user_defined = np.flatnonzero(self.attributes & _USER_DEFINED).tolist()
+        return [i for i in user_defined if self._text(i) in MARKS]
+
+    @cached_property
+    def channel_marks(self) -> dict[int, bytes]:
+        """What stands for the marks of channels in a reply's text; empty where there are none."""
+        return channel_marks(self.control_ids)
 
     @cached_property
     def control_texts(self) -> list[str]:

@@ -150,7 +150,7 @@ class Writer:
             else:
                 self._calls.end(slot, "stop_string", reply.stop_ids[token_id])
             return None
-        shown = self._vocabulary.shown_piece(token_id)
+        shown = reply.marks.get(token_id) or self._vocabulary.shown_piece(token_id)
         taken = reply.banned.feed(shown) if reply.banned is not None else 0
         if taken:
             return self._take_back(slot, reply, token_id, drawn, taken)

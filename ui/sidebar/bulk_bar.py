@@ -1,4 +1,4 @@
-"""What can be done with several chosen chats, below the list while there are several."""
+"""What can be done with several chosen chats, below the list while several are chosen."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ class BulkBar(QWidget):
         self._fit()
         self.hide()
 
-    def show_count(self, count: int) -> None:
+    def show_count(self, count: int, is_choosing: bool) -> None:
+        """`is_choosing`: it stays, however few are chosen."""
         # The number alone: beside five buttons a narrow column has no room for more.
         self._words.setText(f"{count:,}")
         self._words.setToolTip(f"{count:,} chats are chosen")
         self._words.setAccessibleName(f"{count:,} chats are chosen")
-        self.setVisible(count > 1)
+        self.setVisible(is_choosing or count > 1)
 
     def _fit(self) -> None:
         px = self._theme.px

@@ -60,6 +60,7 @@ class ConversationView(QListView):
         super().__init__(parent)
         self._theme = theme
         self._list = model
+        self._is_choosing = False
         self.setObjectName("conversation_list")
         self.setAccessibleName("Conversations")
         self.setModel(model)
@@ -100,20 +101,30 @@ class ConversationView(QListView):
         indexes = sorted(self.selectedIndexes(), key=lambda index: index.row())
         ids = tuple(str(index.data(ID_ROLE)) for index in indexes if index.data(ID_ROLE))
         current = self.current_id()
-        return ids if current in ids or not current else (current,)
+        is_about_choice = current in ids or not current or self._is_choosing
+        return ids if is_about_choice else (current,)
 
     @property
     def chooses_several(self) -> bool:
-        return len(self.selectedIndexes()) > 1
+        return self._is_choosing or len(self.selectedIndexes()) > 1
+
+    def choose_by_clicks(self) -> None:
+        """From now on a click adds to the choice or takes away, and no key has to be held."""
+        self._is_choosing = True
+        self.setSelectionMode(QListView.SelectionMode.MultiSelection)
+        self._on_selection_changed()
 
     def choose_only_current(self) -> None:
         """Leave the choice of several."""
+        self._is_choosing = False
+        self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
         index = self.currentIndex()
         select = QItemSelectionModel.SelectionFlag.ClearAndSelect
         if index.isValid():
             self.selectionModel().select(index, select)
         else:
             self.clearSelection()
+        self._on_selection_changed()
 
     def go_to(self, index: QModelIndex) -> None:
         """The keyboard stands there, and nothing else is chosen.
@@ -151,7 +162,9 @@ class ConversationView(QListView):
         """A plain click opens; one that chooses several does not."""
         was_dragging = self.state() == QAbstractItemView.State.DraggingState
         super().mouseReleaseEvent(event)
-        is_plain = event.button() == Qt.MouseButton.LeftButton and not (event.modifiers() & _ADDING)
+        is_plain = event.button() == Qt.MouseButton.LeftButton and not (
+            self._is_choosing or event.modifiers() & _ADDING
+        )
         index = self.indexAt(event.position().toPoint())
         if is_plain and not was_dragging and index == self.currentIndex():
             self._activate(index)
@@ -169,7 +182,7 @@ class ConversationView(QListView):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        if self.current_row() is None:
+        if self.current_row() is None and not self._is_choosing:
             self._stand_somewhere()
 
     def _stand_somewhere(self) -> None:
@@ -242,9 +255,15 @@ class ConversationView(QListView):
         index = self.indexAt(event.pos())
         if index.isValid() and not index.data(ROW_ROLE).id:
             index = QModelIndex()
-        if index.isValid() and not self.selectionModel().isSelected(index):
+        if not index.isValid():
+            # Not about the chat that the keyboard stands on somewhere else.
+            self.choose_only_current()
+            self.go_to(QModelIndex())
+        elif self._is_choosing:
+            self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.Select)
+        elif not self.selectionModel().isSelected(index):
             self.go_to(index)
-        elif index.isValid():
+        else:
             keep = QItemSelectionModel.SelectionFlag.NoUpdate
             self.selectionModel().setCurrentIndex(index, keep)
         self._show_menu(self.viewport().mapToGlobal(event.pos()))

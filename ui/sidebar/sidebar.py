@@ -175,7 +175,9 @@ class Sidebar(QWidget):
         view.folder_delete_requested.connect(self.folder_delete_requested)
         view.undo_requested.connect(self.undo_requested)
         view.menu_requested.connect(self._fill_menu)
-        view.chosen_changed.connect(self.bulk_bar.show_count)
+        view.chosen_changed.connect(
+            lambda count: self.bulk_bar.show_count(count, view.chooses_several)
+        )
         self.bulk_bar.asked.connect(self._on_bulk_asked)
         model.rename_requested.connect(self.rename_requested)
         model.rename_folder_requested.connect(self.folder_rename_requested)
@@ -406,6 +408,7 @@ class Sidebar(QWidget):
             archive=lambda: self.archive(ids),
             trash=lambda: self.trash_requested.emit(ids),
             export=lambda: self.export_requested.emit(ids),
+            choose=view.choose_by_clicks,
             toggle_folder=lambda: self._model.toggle(folder_id),
             new_folder=lambda: self.new_folder(folder_id or None),
             move_folder=lambda: self.move_folder(folder_id),

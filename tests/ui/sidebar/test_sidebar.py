@@ -603,6 +603,7 @@ def test_the_context_menu_offers_each_act_with_its_key(sidebar: Sidebar, asked: 
     assert list(acts) == [
         "Open",
         "Rename",
+        "Choose several",
         "Pin",
         "Move to a folder…",
         "Put into the archive",

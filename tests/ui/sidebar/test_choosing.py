@@ -1,0 +1,103 @@
+"""Choosing chats by the mouse alone, and what a right click is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu, QPushButton
+from pytestqt.qtbot import QtBot
+from recording_desk import conversation
+
+from ui.sidebar.conversation_model import ConversationModel
+from ui.sidebar.sidebar import Sidebar
+from ui.theme import Theme
+
+CHATS = [conversation(number, f"Chat {number}") for number in (1, 2, 3, 4)]
+
+
+@pytest.fixture
+def sidebar(qtbot: QtBot, theme: Theme) -> Sidebar:
+    made = Sidebar(theme)
+    qtbot.addWidget(made)
+    made.set_conversations(CHATS)
+    made.set_open(CHATS[0].id)
+    made.resize(236, 700)
+    made.show()
+    made.activateWindow()
+    qtbot.waitUntil(made.isActiveWindow)
+    return made
+
+
+def place_of(sidebar: Sidebar, number: int) -> QPoint:
+    model = sidebar.view.model()
+    assert isinstance(model, ConversationModel)
+    return sidebar.view.visualRect(model.index_of(CHATS[number - 1].id)).center()
+
+
+def click(sidebar: Sidebar, number: int) -> None:
+    QTest.mouseClick(
+        sidebar.view.viewport(), Qt.MouseButton.LeftButton, pos=place_of(sidebar, number)
+    )
+
+
+def right_click(sidebar: Sidebar, place: QPoint) -> dict[str, Any]:
+    view = sidebar.view
+    reason = QContextMenuEvent.Reason.Mouse
+    event = QContextMenuEvent(reason, place, view.viewport().mapToGlobal(place))
+    QApplication.sendEvent(view.viewport(), event)
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    menu.hide()
+    return {each.text().split("\t")[0]: each for each in menu.actions() if each.text()}
+
+
+def chosen(sidebar: Sidebar) -> list[int]:
+    ids = [chat.id for chat in CHATS]
+    return sorted(ids.index(each) + 1 for each in sidebar.view.chosen_ids())
+
+
+def test_clicks_choose_any_chats_until_it_is_left(sidebar: Sidebar) -> None:
+    opened: list[str] = []
+    trashed: list[Any] = []
+    sidebar.open_requested.connect(opened.append)
+    sidebar.trash_requested.connect(trashed.append)
+    right_click(sidebar, place_of(sidebar, 2))["Choose several"].trigger()
+    assert sidebar.bulk_bar.isVisible()
+    click(sidebar, 4)
+    assert chosen(sidebar) == [2, 4]
+    click(sidebar, 2)
+    assert chosen(sidebar) == [4], "the keyboard stands on 2, which is no longer chosen"
+    assert opened == []
+    trash = sidebar.findChild(QPushButton, "bulk_trash_button")
+    assert trash is not None
+    trash.click()
+    assert trashed == [(CHATS[3].id,)]
+    assert not sidebar.bulk_bar.isVisible()
+    click(sidebar, 3)
+    assert opened == [CHATS[2].id]
+
+
+def test_the_cross_leaves_it_also_when_one_is_chosen(sidebar: Sidebar) -> None:
+    right_click(sidebar, place_of(sidebar, 2))["Choose several"].trigger()
+    done = sidebar.findChild(QPushButton, "bulk_done_button")
+    assert done is not None
+    done.click()
+    assert not sidebar.bulk_bar.isVisible()
+    assert not sidebar.view.chooses_several
+
+
+def test_a_right_click_beside_all_chats_is_about_none(sidebar: Sidebar) -> None:
+    click(sidebar, 3)
+    entries = right_click(sidebar, QPoint(100, sidebar.view.height() - 20))
+    assert list(entries) == ["Choose several", "New folder"]
+    entries["Choose several"].trigger()
+    assert chosen(sidebar) == []
+    click(sidebar, 1)
+    click(sidebar, 3)
+    assert chosen(sidebar) == [1, 3]
+    right_click(sidebar, place_of(sidebar, 4))
+    assert chosen(sidebar) == [1, 3, 4], "a menu is about the choice and what it was opened on"

@@ -78,7 +78,7 @@ class ExportDialog(QDialog):
             self._what("export_chosen", words, ids)
             self._whats.buttons()[-1].setChecked(True)
         self._what("export_all", f"All chats, archived ones too ({n_all:,})", None)
-        self._heading("As what")
+        self._heading("Format")
         for name, words, hint in _FORMS:
             self._form(name, words, hint)
         self._column.addWidget(self._small("What is in the trash is left out."))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -40,6 +40,7 @@ from app.chat.inbox import Inbox
 from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.levels import Levels
 from app.chat.loading import Loader
+from app.chat.message_door import MessageDoor
 from app.chat.presets import Presets
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
@@ -72,7 +73,7 @@ from app.engine.protocol import (
     TokenArrived,
 )
 from app.engine.supervisor import Engine, EngineEvent, StateChanged
-from models.records import Conversation, Message, Role, StoreOpened, Weights
+from models.records import Conversation, Message, StoreOpened, Weights
 
 if TYPE_CHECKING:
     from models.store import Store
@@ -92,7 +93,7 @@ _log = logging.getLogger(__name__)
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
 
-class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
+class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
@@ -341,7 +342,7 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
 
     def list_trash(self) -> None:
         """Ask what is in the trash; TrashListed answers."""
-        if self._around.store is not None:
+        if self._has_store():
             self._shelf.list_trash()
 
     def restore_conversation(self, conversation_id: str) -> None:
@@ -357,121 +358,6 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
     def save_draft(self, text: str) -> None:
         self._shelf.save_draft(text)
         self._meter.count_soon()
-
-    def show_version(self, message_id: str, step: int) -> None:
-        """Flip to an earlier (-1) or later (+1) version of a message."""
-        self._shelf.show_version(message_id, step)
-
-    # --- replies --------------------------------------------------------------------------------
-
-    def stop(self) -> None:
-        """Stop the reply, and hold what is queued behind it."""
-        self._queue.hold(self._shelf.open.id)
-        self._replies.stop(self._shelf.open.id)
-
-    def retry(self, message_id: str) -> None:
-        """Another version of a reply beside the old one, or the reply a message never got."""
-        self._replies.retry(message_id)
-
-    # --- the tree -------------------------------------------------------------------------------
-
-    def edit_message(
-        self,
-        message_id: str,
-        text: str,
-        *,
-        keep_following: bool = True,
-        reasoning: str | None = None,
-    ) -> None:
-        """Save another text of a message as a new version; nothing is asked of the weights.
-
-        keep_following: what follows is copied below the new version, so that it stays in view;
-        else it stays under the old one alone.
-        """
-        if self._may_write():
-            self._tree.edit(message_id, text, keep_following=keep_following, reasoning=reasoning)
-
-    def edit_and_send(self, message_id: str, text: str) -> None:
-        """Save another text of a user's message as a new version, and have it answered."""
-        if self._may_write():
-            self._tree.edit_and_send(message_id, text)
-
-    def swap_role(self, message_id: str) -> None:
-        """User's becomes assistant's, or the other way round: as a new version."""
-        if self._may_write():
-            self._tree.swap_role(message_id)
-
-    def insert_message(self, after_id: str | None, role: Role, text: str) -> None:
-        """A new message below that one (None: at the top); what follows stays in view."""
-        if self._may_write():
-            self._tree.insert(after_id, role, text)
-
-    def continue_reply(self, message_id: str) -> None:
-        """Another version of a reply that begins with all of it and goes on."""
-        self._replies.go_on(message_id)
-
-    def begin_reply(self, message_id: str, beginning: str, reasoning: str | None = None) -> None:
-        """A reply to a message, or another version of a reply, that begins with these words (and
-        with this reasoning, where it is another one)."""
-        self._replies.begin_with(message_id, beginning, reasoning)
-
-    def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Several replies at once, each with settings of its own over those of the chat."""
-        self._replies.ask_several(message_id, answers)
-
-    def make_room(self, message_id: str, way: str) -> None:
-        """Have a message answered whose prompt was too long. way: enlarge (the window) or trim
-        (leave out the oldest)."""
-        if self._may_write():
-            (self._room.enlarge if way == "enlarge" else self._room.trim)(message_id)
-
-    def stop_reply(self, message_id: str) -> None:
-        """Stop one of several replies that grow."""
-        self._replies.stop_reply(message_id)
-
-    def trash_message(self, message_id: str, *, only_this: bool = False) -> None:
-        """To the trash with all that follows it, or alone; with an undo."""
-        if self._may_write():
-            self._tree.trash(message_id, only_this=only_this)
-
-    def prune(self, message_id: str) -> None:
-        """To the trash with all below it, on the path or not; with an undo."""
-        if self._may_write():
-            self._tree.prune(message_id)
-
-    def restore_message(self, message_id: str, conversation_id: str) -> None:
-        """Bring back what was deleted with a message, and show it."""
-        if self._may_write():
-            self._tree.restore(message_id, conversation_id)
-
-    def list_trashed_messages(self) -> None:
-        """Ask what was deleted inside of conversations; TrashedBranchesListed answers."""
-        if self._around.store is not None:
-            self._tree.list_trashed()
-
-    def branch_off(self, message_id: str) -> None:
-        """A new chat with a copy of this one down to that message; it is opened."""
-        if self._may_write():
-            self._tree.branch_off(message_id)
-
-    def go_to_message(self, message_id: str) -> None:
-        """Show the newest path that leads through a message."""
-        if self._around.store is not None:
-            self._tree.go_to(message_id)
-
-    def read_tree(self) -> None:
-        """Ask for the map of the open conversation; TreeRead answers."""
-        if self._around.store is not None:
-            self._tree.read_tree()
-
-    def read_versions(self, message_id: str) -> None:
-        """Ask for all versions of a message; VersionsRead answers."""
-        if self._around.store is not None:
-            self._tree.read_versions(message_id)
-
-    def read_trace(self, message_id: str) -> None:
-        """Ask what was recorded about each token of a reply; TraceRead answers."""
-        self._replies.read_trace(message_id)
 
     # --- weights --------------------------------------------------------------------------------
 
@@ -529,6 +415,9 @@ class Desk(SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             return True
         self._around.emit(Noticed("warning", self._around.store_state.sentence))
         return False
+
+    def _has_store(self) -> bool:
+        return self._around.store is not None
 
     # --- what other threads say -----------------------------------------------------------------
 

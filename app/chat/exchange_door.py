@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from app.chat.exchange.exchange import Exchange
 from app.chat.shelf import Shelf
 
 
-class ExchangeDoor:
+class ExchangeDoor(ABC):
     """Mixed into `Desk`, which makes `_exchange` and `_shelf`."""
 
     _exchange: Exchange
@@ -43,8 +44,8 @@ class ExchangeDoor:
     def forget_import(self) -> None:
         self._exchange.forget_preview()
 
-    def attach_files(self, paths: Sequence[str]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def attach_files(self, paths: Sequence[str]) -> None: ...
 
-    def _may_write(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _may_write(self) -> bool: ...

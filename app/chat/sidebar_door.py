@@ -5,6 +5,7 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from app.chat.folders import Folders
@@ -12,14 +13,14 @@ from app.chat.searching import Searching
 from models.records import Folder
 
 
-class SidebarDoor:
+class SidebarDoor(ABC):
     """Mixed into `Desk`, which makes `_folders` and `_searching`."""
 
     _folders: Folders
     _searching: Searching
 
-    def _may_write(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _may_write(self) -> bool: ...
 
     @property
     def folders(self) -> tuple[Folder, ...]:

@@ -6,6 +6,7 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from app.chat.attachments import Attachments
@@ -21,7 +22,7 @@ from app.chat.text_mode import TextMode
 from models.records import Attachment
 
 
-class WritingDoor:
+class WritingDoor(ABC):
     """Mixed into `Desk`, which makes what is declared here."""
 
     _around: Surroundings
@@ -35,8 +36,8 @@ class WritingDoor:
     _text: TextMode
     _meter: ContextMeter
 
-    def _may_write(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _may_write(self) -> bool: ...
 
     # --- sending --------------------------------------------------------------------------------
 

@@ -340,7 +340,7 @@ class Composer(QWidget):
     def _update_state(self, text: str | None = None) -> None:
         """Show what can be done now. `text`: what is in the field, where that is known."""
         buttons = (self._send_button, self._stop_button, self._queue_button)
-        has_focus = any(button.hasFocus() for button in buttons)
+        focused = next((button for button in buttons if button.hasFocus()), None)
         text = self.text() if text is None else text
         has_words = bool(text) and not text.isspace()
         can_send = self._reason is None and (has_words or self._has_attachments)
@@ -352,7 +352,8 @@ class Composer(QWidget):
         self._hint.setWordWrap(self._reason is not None and not self._is_generating)
         self._hint.set_text(self._hint_text(can_send))
         self._show_count()
-        if has_focus and not any(b.hasFocus() and b.isVisible() for b in buttons):
+        if focused is not None and not focused.hasFocus():
+            # Qt's choice would be the button beside it: a space would stop the reply.
             self._edit.setFocus()
 
     def _hint_text(self, can_send: bool) -> str:

@@ -214,6 +214,7 @@ class QueueList(QWidget):
 
     def set_messages(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         had_focus = next((i for i, row in enumerate(self.rows()) if _has_focus(row)), -1)
+        was_sending = self.send_button.hasFocus()
         wanted = {message.id for message in messages}
         for gone in [own for own in self._rows if own not in wanted]:
             row = self._rows.pop(gone)
@@ -233,6 +234,8 @@ class QueueList(QWidget):
         self._area.fit()
         if had_focus >= 0 and not any(map(_has_focus, self.rows())):
             self._focus_near(had_focus)
+        if was_sending and not self.send_button.hasFocus():
+            self.left.emit()
 
     def _new_row(self, message: QueuedMessage) -> QueuedRow:
         row = QueuedRow(self._theme, message, self._area.widget())

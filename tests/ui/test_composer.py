@@ -150,6 +150,7 @@ def test_send_becomes_stop_and_what_is_written_is_queued(
     composer.set_text("and one")
     QTest.mouseClick(queue, Qt.MouseButton.LeftButton)
     assert queued == ["next", "and one"]
+    assert edit_of(composer).hasFocus(), "not the button beside it, which stops the reply"
     with qtbot.waitSignal(composer.stop_requested):
         QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
     composer.set_generating(False)

@@ -56,6 +56,9 @@ def test_what_is_held_says_so_and_offers_to_go_on(qtbot, composer: Composer) -> 
     assert words == "Held: the reply before was stopped or failed"
     with qtbot.waitSignal(composer.send_next_requested):
         QTest.mouseClick(composer.queue.send_button, Qt.MouseButton.LeftButton)
+    composer.queue.send_button.setFocus()
+    composer.set_queue((), is_held=False)
+    assert composer.focusProxy().hasFocus(), "the button is gone, and writing goes on"
 
 
 def test_it_is_changed_in_place(composer: Composer) -> None:

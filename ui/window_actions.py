@@ -50,7 +50,13 @@ def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
     return (
         Action("new_chat", "New chat", NEW_CHAT_KEY, window.new_chat),
         Action("write", "Write a message", "Ctrl+L", window.focus_composer),
-        Action("rename_chat", "Rename this chat", "F2", window.rename),
+        Action(
+            "rename_chat",
+            "Rename this chat",
+            "F2",
+            window.rename,
+            lambda: window.sidebar.may_rename(desk.conversation.id),
+        ),
         Action(
             "trash_chat",
             "Move this chat to the trash",

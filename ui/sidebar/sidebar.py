@@ -365,7 +365,9 @@ class Sidebar(QWidget):
 
     def rename(self, conversation_id: str) -> None:
         """Begin to rename what the list's keyboard stands on, or the given chat."""
-        if not (self.view.hasFocus() and self.view.current_row() is not None):
+        if not self.may_rename(conversation_id):
+            return
+        if not self._stands_on_a_row():
             self.search_field.clear()
             chat = self._model.conversation(conversation_id)
             if chat is not None and chat.is_archived != self._model.is_archive:
@@ -373,6 +375,13 @@ class Sidebar(QWidget):
             self.view.go_to(self._model.reveal(conversation_id))
         self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.view.rename_current()
+
+    def may_rename(self, conversation_id: str) -> bool:
+        """A new or temporary chat is in no list: what stands there instead is another one."""
+        return self._stands_on_a_row() or self._model.conversation(conversation_id) is not None
+
+    def _stands_on_a_row(self) -> bool:
+        return self.view.hasFocus() and self.view.current_row() is not None
 
     def rename_folder(self, folder_id: str) -> None:
         """Begin to rename a folder: a new one is named at once."""

@@ -328,6 +328,15 @@ def test_renaming_while_searching_goes_back_to_the_list(sidebar: Sidebar) -> Non
     assert editor(sidebar).text() == "The capital of France"
 
 
+def test_a_chat_that_is_in_no_list_is_not_renamed_in_the_place_of_another(
+    sidebar: Sidebar,
+) -> None:
+    assert not sidebar.may_rename("temporary")
+    sidebar.rename("temporary")
+    assert sidebar.view.findChild(QLineEdit, "rename_field") is None
+    assert sidebar.may_rename("c2")
+
+
 def test_down_goes_from_search_into_the_list(sidebar: Sidebar) -> None:
     sidebar.search()
     QTest.keyClick(sidebar.search_field, Key.Key_Down)

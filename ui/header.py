@@ -78,7 +78,7 @@ class Header(QWidget):
         self.temporary_button.setObjectName("temporary_chat_button")
         self.menu_button = IconButton(
             theme,
-            "dots-three",
+            "dots-three-bold",
             "Menu",
             hint="Menu: find, settings of this chat, presets, all commands",
             parent=self,

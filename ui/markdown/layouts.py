@@ -8,6 +8,7 @@ from typing import Protocol
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
+from ui.icons import paint_icon
 from ui.markdown.blocks import (
     Block,
     CodeBlock,
@@ -407,9 +408,15 @@ class SegmentLayout:
     def _paint_marker(self, painter: QPainter, rect: QRectF, placed: PlacedBlock) -> None:
         styles = self._styles
         marker, step = placed.frame.marker, styles.line_step
-        gap = styles.px(8)
+        gap, color = styles.px(8), QColor(styles.colors.dim)
+        if marker in TASKS:
+            side = styles.px(16)
+            left = rect.right() + gap if placed.is_rtl else rect.left() - gap - side
+            box = QRectF(left, rect.top() + (step - side) / 2, side, side)
+            paint_icon(painter, box, TASKS[marker], color)
+            return
         painter.setFont(styles.reply)
-        painter.setPen(QColor(styles.colors.dim))
+        painter.setPen(color)
         wide = styles.px(60)
         middle = Qt.AlignmentFlag.AlignVCenter
         if placed.is_rtl:
@@ -420,6 +427,8 @@ class SegmentLayout:
             painter.drawText(box, middle | Qt.AlignmentFlag.AlignRight, marker)
 
 
+TASKS = {"☐": "square", "☑": "check-square"}
+"""Boxes as icons: as letters they come from any font, and their tick is hardly seen."""
 _NAMES: dict[type, str] = {CodeLayout: "code", TableLayout: "table", MathLayout: "formula"}
 _WIDE = (CodeLayout, TableLayout, MathLayout)
 

@@ -17,7 +17,7 @@ _ICONS = {
     "retry": "arrow-clockwise",
     "continue": "arrow-line-right",
     "edit": "pencil-simple",
-    "more": "dots-three",
+    "more": "dots-three-bold",
     "version_previous": "caret-left",
     "version_next": "caret-right",
 }

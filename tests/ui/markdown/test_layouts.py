@@ -331,3 +331,20 @@ def test_zoom_scales_heights(qapp: QApplication, zoom: int, source: str) -> None
     plain = laid_out(source, Styles(Theme("light", 100))).height
     zoomed = laid_out(source, Styles(Theme("light", zoom))).height
     assert zoomed == pytest.approx(plain * zoom / 100, rel=0.12)
+
+
+def test_boxes_of_tasks_are_icons_of_the_same_size_done_or_not(styles: Styles) -> None:
+    plane = QColor(styles.colors.chat).rgb()
+
+    def spots(source: str) -> list[tuple[int, int]]:
+        box = painted(laid_out(source, styles), styles).copy(0, 0, 24, int(styles.line_step))
+        places = [(x, y) for x in range(box.width()) for y in range(box.height())]
+        return [place for place in places if box.pixel(*place) != plane]
+
+    def size(inked: list[tuple[int, int]]) -> list[int]:
+        return [max(each) - min(each) for each in zip(*inked, strict=True)]
+
+    empty, done = spots("- [ ] open"), spots("- [x] done")
+    assert size(empty) == size(done)
+    assert abs(size(empty)[0] - size(empty)[1]) <= 1
+    assert len(done) > len(empty)

@@ -199,6 +199,7 @@ class TextPage(QWidget):
 
     def set_versions(self, index: int, count: int) -> None:
         """The last continuation is version `index` of so many; none at all for 0."""
+        focused = self._focused_button()
         self._version.setText(f"{index + 1}/{count}")
         for widget in (self.previous_button, self._version, self.next_button):
             widget.setVisible(count > 1)
@@ -206,11 +207,12 @@ class TextPage(QWidget):
         self.next_button.setEnabled(index + 1 < count and not self._is_generating)
         self.retry_button.setVisible(count > 0)
         self._place = (index, count)
+        self._write_on(focused)
 
     def set_generating(self, is_generating: bool) -> None:
         self._is_generating = is_generating
         self.edit.setReadOnly(is_generating)
-        has_focus = self.continue_button.hasFocus() or self.stop_button.hasFocus()
+        focused = self._focused_button()
         self.continue_button.setVisible(not is_generating)
         self.stop_button.setVisible(is_generating)
         self.retry_button.setEnabled(not is_generating)
@@ -218,7 +220,22 @@ class TextPage(QWidget):
         self._hint.setText(
             "Esc stops" if is_generating else with_key("Continue at the caret", "Ctrl+Enter")
         )
-        if has_focus:
+        self._write_on(focused)
+
+    def _focused_button(self) -> QPushButton | None:
+        buttons = (
+            self.continue_button,
+            self.stop_button,
+            self.retry_button,
+            self.previous_button,
+            self.next_button,
+        )
+        return next((button for button in buttons if button.hasFocus()), None)
+
+    def _write_on(self, former: QPushButton | None) -> None:
+        """Where a button that had the focus went or can no longer be pressed: Qt's choice would be
+        any other one, and a space would press it."""
+        if former is not None and not former.hasFocus():
             self.focus()
 
     def set_context(self, used: int, size: int, n_cut: int = 0) -> None:

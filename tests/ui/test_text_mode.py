@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton
 
 from ui.text_mode import LARGE, TextPage, index_of, utf16_position
 from ui.theme import Theme
@@ -121,6 +121,21 @@ def test_versions_can_be_flipped_where_there_are_several(page: TextPage, qtbot) 
     assert not page.next_button.isEnabled()
     with qtbot.waitSignal(page.retry_requested):
         QTest.mouseClick(page.retry_button, Qt.MouseButton.LeftButton)
+
+
+@pytest.mark.parametrize("pressed", ["retry_button", "previous_button", "continue_button"])
+def test_writing_goes_on_in_the_page_when_a_clicked_button_cannot_be_pressed_again(
+    page: TextPage, qtbot, pressed: str
+) -> None:
+    beside = QPushButton("Another", page)
+    beside.show()
+    page.set_versions(1, 2)
+    QTest.mouseClick(getattr(page, pressed), Qt.MouseButton.LeftButton)
+    if pressed == "previous_button":
+        page.set_versions(0, 2)
+    else:
+        page.set_generating(True)
+    assert page.edit.hasFocus()
 
 
 def test_an_input_method_composes_before_anything_is_told(page: TextPage) -> None:

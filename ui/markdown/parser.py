@@ -1,6 +1,6 @@
 """One segment of Markdown → blocks, by markdown-it-py with GitHub's tables and strikethrough.
 
-What must hold: HTML is text; an entity is text; images become their address; a link keeps its
+What must hold: HTML is text, an entity its character; images become their address; a link keeps its
 target only if it is http, https or mailto; a formula keeps its source. Line breaks in a
 paragraph stay line breaks, since people and small models mean them.
 """
@@ -135,7 +135,7 @@ def _markdown() -> MarkdownIt:
     from mdit_py_plugins.footnote import footnote_plugin
 
     markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "typographer": False})
-    markdown.disable(["entity", "html_block", "html_inline"])
+    markdown.disable(["html_block", "html_inline"])
     maths.use(markdown)
     footnote_plugin(markdown, inline=False, move_to_end=False)
     return markdown

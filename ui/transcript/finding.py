@@ -11,7 +11,7 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter
@@ -30,6 +30,7 @@ PAUSE_MS = 3
 MAX_LENGTH = 1000
 _MARKUP = r"[*_~`\\]*"
 """What Markdown may have put between the letters of a word."""
+_ENTITY: Final = re.compile(r"&[#\w]+;")
 
 Hit = tuple[int, int, int, int, int]
 """Section, segment, block, and from where to where in it (UTF-16)."""
@@ -237,8 +238,11 @@ class Finder(QObject):
         self._hits[index] = tuple(found)
 
     def _may_hold(self, text: str) -> bool:
-        """Whether the longest word is in it: most messages are done with that question."""
-        return self._word is None or self._word.search(text) is not None
+        """Whether the longest word may be in it: most messages are done with that question. What
+        an entity (`&auml;`) is shown as is not in the source."""
+        if self._word is None or self._word.search(text) is not None:
+            return True
+        return "&" in text and _ENTITY.search(text) is not None
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         assert self._pattern is not None

@@ -174,6 +174,7 @@ class TrashWindow(QWidget):
     def _show(self) -> None:
         """Chats and messages together, the last thrown away first."""
         row = self.list.currentRow()
+        was_pressed = self.restore_button.hasFocus() or self.delete_button.hasFocus()
         all_of_it: list[Conversation | TrashedBranch] = [*self._chats, *self._branches]
         everything = sorted(
             all_of_it,
@@ -192,6 +193,9 @@ class TrashWindow(QWidget):
         self._words.setText(self._sentence(bool(everything)))
         self.empty_button.setEnabled(bool(self._chats))
         self._on_selection_changed()
+        if was_pressed:
+            # Empty for a moment, the list disables them, and Qt's next choice empties the trash.
+            self.list.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _sentence(self, has_some: bool) -> str:
         days = self._desk.settings.trash_days

@@ -107,6 +107,14 @@ def test_several_are_restored_at_once(trash: TrashWindow, desk: FakeDesk) -> Non
     ]
 
 
+def test_after_a_restore_the_keyboard_is_in_the_list(
+    trash: TrashWindow, bridge: FakeBridge
+) -> None:
+    trash.restore_button.setFocus()
+    bridge.trash_listed.emit(TrashListed(trash._chats[1:]))
+    assert trash.list.hasFocus(), "not on the button that empties the trash"
+
+
 @pytest.mark.parametrize("key", [Key.Key_Return, Key.Key_Escape])
 def test_delete_asks_and_the_first_answer_is_no(
     trash: TrashWindow, desk: FakeDesk, key: Qt.Key

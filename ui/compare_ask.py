@@ -7,7 +7,6 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QGridLayout,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.replies import MAX_ANSWERS
 from app.chat.settings import MAX_SEED, SettingRefused, Settings, checked
+from ui.combo import Combo
 from ui.theme import Theme
 
 LEAST = 2
@@ -37,7 +37,8 @@ class AskSeveral(QDialog):
         self._settings = settings
         self.setObjectName("several_answers_dialog")
         self.setWindowTitle("Ask for several answers")
-        self.count = QComboBox(self)
+        self.count = Combo(theme, self)
+        self.count.setMinimumContentsLength(2)
         self.count.setObjectName("answers_count")
         self.count.setAccessibleName("How many answers")
         for number in range(LEAST, MAX_ANSWERS + 1):

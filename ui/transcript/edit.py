@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import (
-    QComboBox,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -27,6 +26,7 @@ from PySide6.QtWidgets import (
 
 from models.records import Role
 from ui.check_box import CheckBox
+from ui.combo import Combo
 from ui.keys import shown_key
 from ui.theme import Theme
 
@@ -157,8 +157,8 @@ class MessageEditor(QFrame):
         field.installEventFilter(self)
         return field
 
-    def _role_box(self) -> QComboBox:
-        box = QComboBox(self)
+    def _role_box(self) -> Combo:
+        box = Combo(self._theme, self)
         box.setObjectName("message_editor_role")
         box.setAccessibleName("Whose message it is")
         box.addItem("As you", Role.USER.value)

@@ -94,9 +94,14 @@ class Columns(QSplitter):
         if not is_narrow:
             self._is_over = False
         shows_sidebar = self._is_over if is_narrow else self._is_wanted
+        focus = self.window().focusWidget()
+        leaves_sidebar = not shows_sidebar and self._sidebar.isAncestorOf(focus or self)
         self._chat.setVisible(not (is_narrow and shows_sidebar))
         self._sidebar.setVisible(shows_sidebar)
         self._chat.header.set_sidebar_hidden(not shows_sidebar)
+        if leaves_sidebar:
+            # Qt's choice would be some button, which the next space presses.
+            self._chat.focus_writing()
         # Always, also where nothing of it changed: what Qt takes away while there is little room
         # (a high zoom, a small window) it does not give back.
         width = self._theme.px(self._width_px)

@@ -30,7 +30,7 @@ class ListActs:
     archive: Act
     trash: Act
     export: Act
-    choose: Act
+    choose: Act | None
     toggle_folder: Act
     new_folder: Act
     move_folder: Act
@@ -43,7 +43,8 @@ def fill_for_chats(menu: QMenu, chats: list[Conversation], acts: ListActs) -> No
     if is_one:
         _add(menu, "Open", "Return", acts.open)
         _add(menu, "Rename", "F2", acts.rename)
-        _add(menu, "Choose several", "Space", acts.choose)
+        if acts.choose is not None:
+            _add(menu, "Choose several", "Space", acts.choose)
         menu.addSeparator()
     pinned = all(chat.is_pinned for chat in chats)
     _add(menu, f"{'Unpin' if pinned else 'Pin'}{many}", PIN_KEY, acts.pin)
@@ -68,7 +69,8 @@ def fill_for_folder(menu: QMenu, row: Row, acts: ListActs) -> None:
 
 
 def fill_for_nothing(menu: QMenu, acts: ListActs) -> None:
-    _add(menu, "Choose several", "Space", acts.choose)
+    if acts.choose is not None:
+        _add(menu, "Choose several", "Space", acts.choose)
     _add(menu, "New folder", NEW_FOLDER_KEY, acts.new_folder)
 
 

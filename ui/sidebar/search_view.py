@@ -10,6 +10,7 @@ import math
 from PySide6.QtCore import QModelIndex, QObject, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFont,
     QFontMetrics,
     QFontMetricsF,
@@ -22,6 +23,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QListView,
+    QMenu,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -213,9 +215,13 @@ def _mark(text: str, start: int, end: int, look: QTextCharFormat) -> QTextLayout
 
 
 class SearchView(QListView):
-    """`hit_chosen` carries the hit; `left` is Escape, or Up on the first row."""
+    """`hit_chosen` carries the hit; `left` is Escape, or Up on the first row.
+
+    `menu_requested` wants a menu filled for a hit.
+    """
 
     hit_chosen = Signal(object)
+    menu_requested = Signal(object, object)
     more_titles_chosen = Signal()
     left = Signal()
 
@@ -242,6 +248,20 @@ class SearchView(QListView):
             self.more_titles_chosen.emit()
         else:
             self.hit_chosen.emit(hit)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        is_by_keyboard = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if is_by_keyboard else self.indexAt(event.pos())
+        hit = index.data(HIT_ROLE) if index.isValid() else None
+        if hit is None:
+            return
+        self.setCurrentIndex(index)
+        menu = QMenu(self)
+        menu.setObjectName("hit_menu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.menu_requested.emit(menu, hit)
+        place = self.visualRect(index).bottomLeft() if is_by_keyboard else event.pos()
+        menu.popup(self.viewport().mapToGlobal(place))
 
     def enter(self) -> None:
         """The keyboard comes from the search field."""

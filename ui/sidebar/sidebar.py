@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
@@ -184,6 +185,7 @@ class Sidebar(QWidget):
         model.closed_changed.connect(self.closed_folders_changed)
         self._found.more_requested.connect(self.search_more_requested)
         self.results.hit_chosen.connect(self.hit_requested)
+        self.results.menu_requested.connect(self._fill_hit_menu)
         self.results.more_titles_chosen.connect(lambda: self.search_field.add_filter("in:title"))
         self.results.left.connect(self.search)
         self.search_field.textChanged.connect(self._on_search_changed)
@@ -409,7 +411,31 @@ class Sidebar(QWidget):
         view = self.view
         ids, row = view.chosen_ids(), view.current_row()
         folder_id = row.id if row is not None and row.kind == "folder" else ""
-        acts = ListActs(
+        acts = self._acts(ids, folder_id)
+        if row is not None and folder_id and not view.chooses_several:
+            fill_for_folder(menu, row, acts)
+        elif self._chats(ids):
+            fill_for_chats(menu, self._chats(ids), acts)
+        else:
+            fill_for_nothing(menu, acts)
+
+    def _fill_hit_menu(self, menu: QMenu, hit: SearchHit) -> None:
+        """The same acts, on the chat in which something was found."""
+        ids = (hit.conversation_id,)
+        acts = replace(
+            self._acts(ids, ""),
+            open=lambda: self.hit_requested.emit(hit),
+            rename=lambda: self.rename(hit.conversation_id),
+            choose=None,
+        )
+        if self._chats(ids):
+            fill_for_chats(menu, self._chats(ids), acts)
+        for entry in menu.actions():
+            entry.setText(entry.text().partition("\t")[0])  # here those keys do something else
+
+    def _acts(self, ids: tuple[str, ...], folder_id: str) -> ListActs:
+        view = self.view
+        return ListActs(
             open=lambda: self.open_requested.emit(ids[0]),
             rename=view.rename_current,
             pin=lambda: self.pin(ids),
@@ -423,12 +449,6 @@ class Sidebar(QWidget):
             move_folder=lambda: self.move_folder(folder_id),
             delete_folder=lambda: self.folder_delete_requested.emit(folder_id),
         )
-        if row is not None and folder_id and not view.chooses_several:
-            fill_for_folder(menu, row, acts)
-        elif self._chats(ids):
-            fill_for_chats(menu, self._chats(ids), acts)
-        else:
-            fill_for_nothing(menu, acts)
 
     # --- search -------------------------------------------------------------------------
 

@@ -8,10 +8,12 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu, QPushButton
+from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
-from recording_desk import conversation
+from recording_desk import NOON, conversation
 
+from app.chat.events import SearchAnswered
+from models.records import Role, SearchHit
 from ui.sidebar.conversation_model import ConversationModel
 from ui.sidebar.sidebar import Sidebar
 from ui.theme import Theme
@@ -53,6 +55,41 @@ def right_click(sidebar: Sidebar, place: QPoint) -> dict[str, Any]:
     assert isinstance(menu, QMenu)
     menu.hide()
     return {each.text().split("\t")[0]: each for each in menu.actions() if each.text()}
+
+
+def test_a_right_click_on_what_was_found_is_about_its_chat(sidebar: Sidebar) -> None:
+    sidebar.search_field.setText("rain")
+    hit = SearchHit(
+        conversation_id=CHATS[2].id,
+        conversation_title="Chat 3",
+        created_at=NOON,
+        message_id="m7",
+        role=Role.USER,
+        snippet="rain",
+        marks=((0, 4),),
+    )
+    sidebar.show_answer(SearchAnswered("rain", (hit,), is_first=True))
+    opened: list[Any] = []
+    pinned: list[Any] = []
+    sidebar.hit_requested.connect(opened.append)
+    sidebar.pin_requested.connect(lambda *args: pinned.append(args))
+    view = sidebar.results
+    place = view.visualRect(view.model().index(0, 0)).center()
+    reason = QContextMenuEvent.Reason.Mouse
+    event = QContextMenuEvent(reason, place, view.viewport().mapToGlobal(place))
+    QApplication.sendEvent(view.viewport(), event)
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    menu.hide()
+    entries = {each.text(): each for each in menu.actions() if each.text()}
+    assert "Choose several" not in entries
+    entries["Pin"].trigger()
+    entries["Open"].trigger()
+    assert pinned == [((CHATS[2].id,), True)]
+    assert opened == [hit]
+    entries["Rename"].trigger()
+    assert sidebar.view.current_id() == CHATS[2].id
+    assert sidebar.view.findChild(QLineEdit, "rename_field") is not None
 
 
 def chosen(sidebar: Sidebar) -> list[int]:

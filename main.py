@@ -50,6 +50,7 @@ REST: Final = (
     "ui.exchange_acts",
     "ui.message_acts",
     "ui.sidebar_acts",
+    "ui.tab_order",
     "ui.template_banner",
     "ui.temporary",
     "ui.text_mode_following",

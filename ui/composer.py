@@ -80,6 +80,7 @@ class Composer(QWidget):
         self._context = (0, 0, 0)
         self._chips: ChipRow | None = None
         self._queue: QueueList | None = None
+        self._attach_button: QPushButton | None = None
         self._build()
         self._connect()
         self._dress()
@@ -137,6 +138,17 @@ class Composer(QWidget):
         # Right of the words, so that nothing moves when it comes.
         place = self._row.indexOf(self._count) + 1
         self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
+        self._attach_button = attach
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Tab goes as the eye does, also to what was built after the field."""
+        from ui.tab_order import put_in_order, stops_in
+
+        above = (*stops_in(self._queue), *stops_in(self._chips))
+        buttons = (self._attach_button, self._queue_button, self._send_button, self._stop_button)
+        below = [button for button in buttons if button is not None]
+        put_in_order([*above, self._edit, *below], self._edit)
 
     @property
     def chips(self) -> ChipRow:
@@ -172,11 +184,13 @@ class Composer(QWidget):
     def set_attachments(self, attachments: Sequence[Attachment]) -> None:
         if attachments or self._chips is not None:
             self.chips.set_attachments(attachments)
+            self._put_in_order()
             self._update_state()
 
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         if messages or self._queue is not None:
             self.queue.set_messages(messages, is_held)
+            self._put_in_order()
             self.updateGeometry()
 
     def set_context(self, used: int, size: int, n_cut: int = 0) -> None:

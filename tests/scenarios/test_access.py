@@ -7,6 +7,7 @@ work by keys alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
+
+from app.chat.events import QueuedMessage
+from models.records import Attachment
 
 Key = Qt.Key
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -103,6 +107,25 @@ def test_tab_reaches_all_that_takes_the_focus_and_comes_back(person: Any, name: 
     assert window.focusWidget() is start
     back = walk(window, Key.Key_Backtab)
     assert stops(back)[1:] == stops(forth)[:0:-1]
+
+
+def test_tab_goes_through_the_composer_as_the_eye_does(person: Any) -> None:
+    person.send("Hello")
+    person.wait_ended()
+    composer = person.window.chat.composer
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    composer.set_queue([QueuedMessage("q", "c", "waits")], is_held=True)
+    composer.set_attachments([Attachment("a", "c", "notes.txt", "text", 4, when)])
+    composer.set_text("What next?")
+    composer.focus()
+    names = [widget.objectName() for widget in walk(person.window, Key.Key_Tab)]
+    assert names[:3] == ["composer", "attach_button", "send_button"]
+    rest = names[3:]
+    above = rest[rest.index("queued_message") :]
+    assert above[-1] == "attachment_chip"
+    assert rest.index("transcript") < rest.index("queued_message")
+    window_parts = {"new_text_button", "new_chat_button", "transcript"}
+    assert not window_parts & set(above), "nothing of the window in between"
 
 
 def stops(walked: list[QWidget]) -> list[QWidget]:

@@ -39,7 +39,7 @@ class Again:
         self._shelf = shelf
         self._loader = loader
         self._replies = replies
-        replies.finish = self._finish
+        replies.growing.finish = self._finish
 
     def run(self, message_id: str) -> None:
         """Ask for the reply once more; what stands against it is said in words."""

@@ -146,7 +146,7 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             self._replies.is_busy,
         )
         self._shelf.queued_text = self._queue.kept_text
-        self._replies.on_ended = self._queue.on_reply_ended
+        self._replies.growing.on_ended = self._queue.on_reply_ended
         self._levels = Levels(
             self._around, self._shelf, self._loader, self.set_setting, self._on_levels_changed
         )
@@ -160,7 +160,8 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._exchange = Exchange(self._around, self._on_imported)
         self._last_chat = LastChat(data_dir, self._around.alarms)
         self._engine: Engine | None = None
-        self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self._replies.show_arrived)
+        show_arrived = self._replies.growing.show_arrived
+        self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, show_arrived)
 
     # --- start and end --------------------------------------------------------------------------
 
@@ -422,7 +423,7 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
     # --- what other threads say -----------------------------------------------------------------
 
     def _live_path(self, conversation_id: str, messages: Any) -> tuple[Message, ...]:
-        return self._replies.live_path(conversation_id, messages)
+        return self._replies.growing.live_path(conversation_id, messages)
 
     def _on_opened_path(self) -> None:
         self._last_chat.on_shown()
@@ -451,11 +452,11 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             return
         match event:
             case TokenArrived():
-                self._replies.take_token(event)
+                self._replies.growing.take_token(event)
             case TextFlushed():
-                self._replies.take_flushed(event)
+                self._replies.growing.take_flushed(event)
             case TextTakenBack():
-                self._replies.take_back(event)
+                self._replies.growing.take_back(event)
             case StateChanged():
                 self._loader.take_state(event)
             case Log():
@@ -463,13 +464,13 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             case Progress(phase="load"):
                 self._loader.take_progress(event)
             case Progress():
-                self._replies.take_progress(event)
+                self._replies.growing.take_progress(event)
             case Queued():
-                self._replies.take_queued(event)
+                self._replies.growing.take_queued(event)
             case ThreadsChanged():
-                self._replies.take_threads(event)
+                self._replies.growing.take_threads(event)
             case Note():
-                self._replies.take_note(event)
+                self._replies.growing.take_note(event)
             case Hello():
                 self._loader.take_hello(event)
             case Finished() | Stopped() | Failed():
@@ -486,4 +487,4 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         elif self._meter.is_count(event.id):
             self._meter.take_ending(event)
         else:
-            self._replies.take_ending(event)
+            self._replies.growing.take_ending(event)

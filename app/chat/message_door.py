@@ -101,7 +101,7 @@ class MessageDoor(ABC):
 
     def stop_reply(self, message_id: str) -> None:
         """Stop one of several replies that grow."""
-        self._replies.stop_reply(message_id)
+        self._replies.growing.stop_reply(message_id)
 
     def trash_message(self, message_id: str, *, only_this: bool = False) -> None:
         """To the trash with all that follows it, or alone; with an undo."""
@@ -145,4 +145,4 @@ class MessageDoor(ABC):
 
     def read_trace(self, message_id: str) -> None:
         """Ask what was recorded about each token of a reply; TraceRead answers."""
-        self._replies.read_trace(message_id)
+        self._replies.growing.read_trace(message_id)

@@ -1,14 +1,12 @@
-"""Sending and what comes back: the queue, replies in the making, stop, retry, saving.
+"""Sending and asking: what waits, retries, several answers. `growing.py` has what comes back.
 
 What must hold:
 
 * A sent message is on disk before the engine sees it, and the reply's row before its
-  first token. A growing reply is saved every `SAVE_INTERVAL_S`, so that an end by force
-  of either process loses less than a second of it.
+  first token.
 * The engine is given the whole path, also where only its end is on screen yet.
 * Each conversation has at most one reply waiting or in the making, or the several that were
   asked for at once: versions of one another.
-* Nothing that arrived is dropped: whatever ends a reply, its text stays, with a sentence.
 * A retry, a continuation and each of several answers is a version beside the others; none
   removes or changes anything.
 """
@@ -16,69 +14,31 @@ What must hold:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from app.chat.events import (
-    AnswersBegan,
-    ContextCounted,
-    MessageChanged,
-    Noticed,
-    PrefillProgressed,
-    SendQueued,
-    TextArrived,
-    TokenRecorded,
-    TokensTakenBack,
-    TraceRead,
-)
+from app.chat.events import AnswersBegan, Noticed, SendQueued
+from app.chat.growing import Growing
 from app.chat.levels import resolved_for
 from app.chat.loading import Loader
 from app.chat.prompts import clean_message, generate_request, is_encodable
 from app.chat.recorded import at_first, at_start
-from app.chat.reply import (
-    NOTHING,
-    Beginning,
-    Reply,
-    beginning_of,
-    fields_at_end,
-    in_the_apps_words,
-)
+from app.chat.reply import NOTHING, Beginning, Reply, beginning_of
 from app.chat.resolved import Resolved
 from app.chat.shelf import Shelf, new_id, new_message
 from app.chat.surroundings import Surroundings, now
 from app.chat.text_document import PLACE
 from app.chat.text_prompt import text_request
-from app.chat.traces import Traces
-from app.chat.window_size import room_of
-from app.engine.protocol import (
-    Done,
-    Failed,
-    Finished,
-    Loaded,
-    Note,
-    Progress,
-    Queued,
-    Stopped,
-    TextFlushed,
-    TextTakenBack,
-    ThreadsChanged,
-    TokenArrived,
-)
-from app.memory import give_back
+from app.engine.protocol import Done, Failed, Stopped
 from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store import Store
 
-SAVE_INTERVAL_S: Final = 0.5
-FIGURES_INTERVAL_S: Final = 0.1
-GIVE_BACK_AFTER_S: Final = 0.6
-"""By then the reply's trace and text are stored, and what it took as it grew is free."""
 MAX_ANSWERS: Final = 4
 SURROGATES_SENTENCE: Final = (
     "Your message held halves of characters that cannot be kept; each is now shown as �."
 )
-CUT_NOTE: Final = "turns_left_out"
 NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
 
 
@@ -111,13 +71,8 @@ class Replies:
         self._shelf = shelf
         self._loader = loader
         self._waiting: dict[str, Waiting] = {}
-        self._growing: dict[str, Reply] = {}
-        self._requests: dict[int, Reply] = {}
-        self._steered: tuple[Loaded | None, int] | None = None
-        self._traces = Traces(around)
-        self._noted: set[tuple[str, str]] = set()
-        self.on_ended: Callable[[Message], None] = lambda _message: None
-        self.finish: Callable[[Reply, Message], Message] = lambda _reply, message: message
+        self._said: set[str] = set()
+        self.growing = Growing(around, shelf, loader, self.is_busy)
 
     @property
     def _store(self) -> Store:
@@ -126,41 +81,15 @@ class Replies:
 
     def is_busy(self, conversation_id: str) -> bool:
         """Whether a reply waits or grows there."""
-        return conversation_id in self._waiting or self.is_growing(conversation_id)
+        return conversation_id in self._waiting or self.growing.is_in(conversation_id)
 
     def is_waiting(self, conversation_id: str) -> bool:
         """Whether the user was told that a message there waits."""
         waiting = self._waiting.get(conversation_id)
-        return bool(waiting and waiting.is_announced) or self._place_in_queue(conversation_id) > 0
-
-    def is_growing(self, conversation_id: str) -> bool:
-        return any(True for _ in self._replies_in(conversation_id))
-
-    def _place_in_queue(self, conversation_id: str) -> int:
-        """Where its reply stands in the engine's queue; 0 once one of them is written."""
-        places = [reply.queue_place for reply in self._replies_in(conversation_id)]
-        return min(places, default=0)
-
-    def live_path(self, conversation_id: str, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """The messages with replies in the making as they are now, a just begun one added."""
-        path = [self._live(message) for message in messages]
-        for reply in self._replies_in(conversation_id):
-            if path and path[-1].id == reply.message.parent_id:
-                path.append(reply.snapshot())
-        return tuple(path)
-
-    def _live(self, message: Message) -> Message:
-        reply = self._growing.get(message.id)
-        if reply is None:
-            return message
-        return dataclasses.replace(
-            reply.snapshot(),
-            sibling_index=message.sibling_index,
-            sibling_count=message.sibling_count,
+        return (
+            bool(waiting and waiting.is_announced)
+            or self.growing.place_in_queue(conversation_id) > 0
         )
-
-    def _replies_in(self, conversation_id: str) -> Iterator[Reply]:
-        return (r for r in self._growing.values() if r.conversation_id == conversation_id)
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -230,8 +159,8 @@ class Replies:
         )
 
     def _say_once(self, sentence: str) -> None:
-        if ("", sentence) not in self._noted:
-            self._noted.add(("", sentence))
+        if sentence not in self._said:
+            self._said.add(sentence)
             self._around.emit(Noticed("info", sentence))
 
     def _may_ask(self) -> bool:
@@ -333,7 +262,7 @@ class Replies:
         parent = waiting.path[-1]
         replies = [self._new_reply(waiting, place) for place in range(len(waiting.answers))]
         first = replies[0].message
-        self._growing |= {reply.message.id: reply for reply in replies}
+        self.growing.add(replies)
         self._drop(waiting)
         if waiting.version == 0 and self._shelf.leaf_id == parent.id:
             self._shelf.add(first)
@@ -378,7 +307,7 @@ class Replies:
         )
 
     def _on_reply_unsaved(self, reply: Reply, sentence: str) -> None:
-        self._end(reply, Failed(0, "internal", sentence))
+        self.growing.end(reply, Failed(0, "internal", sentence))
 
     def _on_placed(self, reply: Reply, waiting: Waiting, placed: Message) -> None:
         """The rows are on disk: now the engine may see the message, and all that stands above."""
@@ -391,14 +320,14 @@ class Replies:
         )
 
     def _ask(self, reply: Reply, path: tuple[Message, ...]) -> None:
-        if reply.message.id not in self._growing:
+        if reply.message.id not in self.growing:
             return  # the app closes
         if reply.is_stop_wanted:
-            self._end(reply, Stopped(0, Done()))
+            self.growing.end(reply, Stopped(0, Done()))
             return
         conversation = self._shelf.conversation(reply.conversation_id)
         if conversation is None:  # it went to the trash meanwhile
-            self._end(reply, Stopped(0, Done()))
+            self.growing.end(reply, Stopped(0, Done()))
             return
         reply.asked_at = self._around.clock()
         resolved = self._resolved(conversation, reply.changes)
@@ -421,8 +350,7 @@ class Replies:
         if reply.beginning:
             recorded["given"] = reply.beginning.as_recorded()
         reply.message = dataclasses.replace(reply.message, settings=recorded)
-        reply.request_id = self._loader.engine.generate(request)
-        self._requests[reply.request_id] = reply
+        self.growing.set_request(reply, self._loader.engine.generate(request))
 
     def _resolved(self, conversation: Conversation, changes: Mapping[str, Any]) -> Resolved:
         """The settings of a reply there; `changes` are its own."""
@@ -434,166 +362,14 @@ class Replies:
         if waiting is not None:
             waiting.is_announced = True  # whoever shows Stop learns that it is Send again
             self._drop(waiting)
-        for reply in self._replies_in(conversation_id):
-            self._stop_reply(reply)
-
-    def stop_reply(self, message_id: str) -> None:
-        """Stop one of several answers."""
-        if message_id in self._growing:
-            self._stop_reply(self._growing[message_id])
-
-    def _stop_reply(self, reply: Reply) -> None:
-        reply.is_stop_wanted = True
-        if reply.request_id is not None:
-            self._loader.engine.stop(reply.request_id)
+        self.growing.stop(conversation_id)
 
     def forget(self, conversation_id: str) -> None:
         """A temporary conversation is gone: what is still written of it is dropped."""
         self.stop(conversation_id)
-        for reply in tuple(self._replies_in(conversation_id)):
-            self._around.alarms.cancel(f"save {reply.message.id}")
-            del self._growing[reply.message.id]
-            if reply.request_id is not None:
-                self._requests.pop(reply.request_id, None)
+        self.growing.forget(conversation_id)
 
     def close(self) -> None:
         """The app closes: what has arrived is saved, marked as interrupted."""
-        for reply in self._growing.values():
-            self._store.update_message(reply.message.id, **fields_at_end(reply.closed()))
-            self._traces.keep(reply.message.id, reply.traces)
-        self._growing.clear()
-        self._requests.clear()
+        self.growing.close()
         self._waiting.clear()
-
-    def read_trace(self, message_id: str) -> None:
-        """What was recorded about a reply's tokens; TraceRead answers."""
-        reply = self._growing.get(message_id)
-        if reply is not None:
-            self._around.emit(TraceRead(message_id, tuple(reply.traces)))
-        else:
-            self._traces.read(message_id)
-
-    # --- events ---------------------------------------------------------------------------------
-
-    def take_token(self, event: TokenArrived) -> None:
-        reply = self._requests.get(event.id)
-        if reply is None:
-            return
-        reply.take_token(event, self._around.clock())
-        self._save_soon(reply)
-        self._around.emit(
-            TokenRecorded(reply.conversation_id, reply.message.id, event.token, event.context_used)
-        )
-
-    def take_flushed(self, event: TextFlushed) -> None:
-        reply = self._requests.get(event.id)
-        if reply is not None:
-            reply.take_flushed(event)
-            self._save_soon(reply)
-
-    def take_back(self, event: TextTakenBack) -> None:
-        reply = self._requests.get(event.id)
-        if reply is not None:
-            reply.take_back(event)
-            self._around.emit(
-                TokensTakenBack(reply.conversation_id, reply.message.id, event.n_tokens)
-            )
-
-    def take_threads(self, event: ThreadsChanged) -> None:
-        """The engine steers its threads; it stays so for the replies to come."""
-        self._steered = (self._loader.last_loaded, event.n_threads)
-        reply = self._requests.get(event.id)
-        if reply is not None:
-            self._show_figures(reply)
-
-    def take_progress(self, event: Progress) -> None:
-        reply = self._requests.get(event.id)
-        if reply is not None:
-            self._around.emit(
-                PrefillProgressed(reply.conversation_id, reply.message.id, event.done, event.total)
-            )
-
-    def take_queued(self, event: Queued) -> None:
-        reply = self._requests.get(event.id)
-        if reply is not None:
-            reply.queue_place = event.position
-            place = self._place_in_queue(reply.conversation_id)
-            self._around.emit(SendQueued(reply.conversation_id, waiting=place > 0, place=place))
-
-    def take_note(self, event: Note) -> None:
-        """Say a note once per conversation and kind: it would come back with each reply. What is
-        left out is said again when it is more."""
-        reply = self._requests.get(event.id)
-        kind = event.sentence if event.kind == CUT_NOTE else event.kind
-        if reply is None or (reply.conversation_id, kind) in self._noted:
-            return
-        self._noted.add((reply.conversation_id, kind))
-        self._around.emit(Noticed("info", event.sentence))
-
-    def take_ending(self, event: Finished | Stopped | Failed) -> None:
-        reply = self._requests.pop(event.id, None)
-        if reply is not None:
-            self._end(reply, event)
-
-    def show_arrived(self) -> None:
-        """Tell the views what has come since the last time, one event per reply."""
-        for reply in self._growing.values():
-            self._show_text(reply)
-            moment = self._around.clock()
-            is_due = moment - reply.figures_at >= FIGURES_INTERVAL_S
-            if reply.n_generated and is_due and self._shelf.is_on_path(reply.message.id):
-                reply.figures_at = moment
-                self._show_figures(reply)
-
-    def _show_text(self, reply: Reply) -> None:
-        unshown, reply.unshown = reply.unshown, []
-        is_open = reply.conversation_id == self._shelf.open.id
-        if self._shelf.is_on_path(reply.message.id) or (reply.is_beside and is_open):
-            for text, part in unshown:
-                self._around.emit(TextArrived(reply.conversation_id, reply.message.id, text, part))
-
-    def _show_figures(self, reply: Reply) -> None:
-        loaded = self._loader.last_loaded
-        size, threads = (loaded.n_ctx, loaded.n_threads) if loaded else (0, 0)
-        if self._steered is not None and self._steered[0] is loaded:
-            threads = self._steered[1]
-        self._around.emit(reply.figures(size, threads))
-
-    def _save_soon(self, reply: Reply) -> None:
-        self._around.alarms.set_once(
-            f"save {reply.message.id}", SAVE_INTERVAL_S, lambda: self._save(reply)
-        )
-
-    def _save(self, reply: Reply) -> None:
-        if reply.message.id in self._growing:
-            content, reasoning = reply.texts()
-            self._around.saved(
-                self._store.save_streaming_text(
-                    reply.message.id, content, reasoning, reply.known_ids
-                )
-            )
-
-    def _end(self, reply: Reply, ending: Finished | Stopped | Failed) -> None:
-        self._around.alarms.cancel(f"save {reply.message.id}")
-        self._show_text(reply)
-        if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
-            loaded, policy = self._loader.loaded, self._around.settings.policy
-            room = {"room": room_of(ending, loaded, policy)}
-            reply.message = dataclasses.replace(
-                reply.message, settings=reply.message.settings | room
-            )
-            ending = in_the_apps_words(ending, loaded, policy)
-        message = self.finish(reply, reply.ended(ending))
-        self._growing.pop(reply.message.id, None)
-        self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
-        self._traces.keep(message.id, reply.traces)
-        if reply.n_generated and self._shelf.is_on_path(message.id):
-            self._show_figures(reply)
-        if not self._shelf.update(message) and reply.is_beside:
-            self._around.emit(MessageChanged(message))
-        counts = message.counts
-        if counts.context_used and counts.context_size:
-            self._around.emit(ContextCounted(counts.context_used, counts.context_size))
-        self._around.alarms.set("memory", GIVE_BACK_AFTER_S, give_back)
-        if not self.is_busy(message.conversation_id):
-            self.on_ended(message)

@@ -275,7 +275,7 @@ class Tree:
         conversation_id = self._shelf.open.id
 
         def tell(messages: tuple[Message, ...]) -> None:
-            live = self._replies.live_path(conversation_id, messages)
+            live = self._replies.growing.live_path(conversation_id, messages)
             self._around.emit(VersionsRead(conversation_id, live))
 
         self._around.when_done(self._store.siblings(message_id), tell)

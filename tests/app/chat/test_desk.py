@@ -376,7 +376,7 @@ def test_the_status_line_follows_the_threads(make_room):
     room = make_room(slow()).start_ready()
     assert room.desk.send("Hello")
     room.until(lambda: room.growing(20), "text")
-    (request_id,) = room.desk._replies._requests
+    (request_id,) = room.desk._replies.growing._requests
     room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
     assert room.of(events.StatusFigures)[-1].n_threads == 1
     room.desk.stop()

@@ -366,7 +366,7 @@ def test_the_place_in_the_queue_is_told(make_room):
     room = make_room(SLOW).start_ready()
     room.desk.send("Go on")
     room.until(lambda: room.growing(10))
-    request_id = next(iter(room.desk._replies._requests))
+    request_id = next(iter(room.desk._replies.growing._requests))
     room.desk._take(Queued(request_id, 3))
     assert room.of(events.SendQueued)[-1].place == 3
     assert room.desk.is_waiting

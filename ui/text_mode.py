@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.text_document import change
+from ui.elided import PartsLabel
 from ui.icon_button import IconButton
 from ui.keys import with_key
 from ui.message_edit import clean_text, wrap_long_lines
@@ -217,7 +218,7 @@ class TextPage(QWidget):
         self.stop_button.setVisible(is_generating)
         self.retry_button.setEnabled(not is_generating)
         self.set_versions(*self._place)
-        self._hint.setText(
+        self._hint.set_text(
             "Esc stops" if is_generating else with_key("Continue at the caret", "Ctrl+Enter")
         )
         self._write_on(focused)
@@ -241,7 +242,7 @@ class TextPage(QWidget):
     def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
         """How many tokens stand before the caret, of how many."""
         words = f"{used:,} of {size:,} tokens before the caret" if size else ""
-        self._count.setText(f"{words} · the beginning is left out" if n_cut else words)
+        self._count.set_text(f"{words} · the beginning is left out" if n_cut else words)
 
     def report(self) -> None:
         """Tell what stands in the field now."""
@@ -257,8 +258,10 @@ class TextPage(QWidget):
         theme = self._theme
         self._place = (0, 0)
         self.edit = DocumentEdit(self)
-        self._hint, self._count = _small(self), _small(self)
-        self._version: QLabel = _small(self)
+        self._hint, self._count = PartsLabel("", self), PartsLabel("", self)
+        self._version: QLabel = QLabel(self)
+        for label in (self._hint, self._count, self._version):
+            label.setProperty("kind", "small")
         self._hint.setObjectName("text_hint")
         self._count.setObjectName("text_count")
         self._version.setObjectName("text_version")
@@ -412,12 +415,6 @@ class TextPage(QWidget):
         selection.format = mark
         selection.cursor = cursor
         return selection
-
-
-def _small(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setProperty("kind", "small")
-    return label
 
 
 def _button(text: str, name: str, kind: str, parent: QWidget) -> QPushButton:

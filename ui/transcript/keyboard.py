@@ -24,6 +24,7 @@ from ui.transcript.selection import RAW
 from ui.transcript.summary import spoken_text
 
 if TYPE_CHECKING:
+    from models.records import Message
     from ui.transcript.view import TranscriptView
 
 _BY_KEYBOARD = (
@@ -57,6 +58,22 @@ class Keyboard:
 
     def reset(self) -> None:
         self.current = self._action = None
+
+    def message(self) -> Message | None:
+        """The message that the keyboard is on and that shows it."""
+        index, rows = self.current, self._view.rows
+        is_on_one = self.is_shown and index is not None and index < len(rows)
+        return rows.message(index) if is_on_one and index is not None else None
+
+    def stay_on(self, former: Message | None) -> None:
+        """Another path is shown: stay on the message, or on what its chat now has in its place."""
+        place, rows = self.current, self._view.rows
+        self.reset()
+        if former is None or place is None or not len(rows):
+            return
+        self.current = rows.index_of(former.id)
+        if self.current is None and rows.message(0).conversation_id == former.conversation_id:
+            self.current = min(place, len(rows) - 1)
 
     def move_by(self, count: int) -> None:
         """So many messages came before all others."""

@@ -127,9 +127,10 @@ class TranscriptView(QAbstractScrollArea):
     def set_conversation(self, messages: Sequence[Message]) -> None:
         """Show this path. Messages that were there before keep their place and state."""
         top_id = self._anchor.message_id()
+        former = self.keyboard.message()
         n_same = self.rows.set_messages(messages)
         self.selection = None
-        self.keyboard.reset()
+        self.keyboard.stay_on(former)
         self.pointer.reset()
         self._grown.clear()
         if not self._anchor.move_to(top_id):

@@ -101,8 +101,10 @@ class ChatColumn(QWidget):
     def find_bar(self) -> FindBar:
         if self._find_bar is None:
             from ui.find_bar import FindBar
+            from ui.tab_order import put_in_order, stops_in
 
             self._find_bar = FindBar(self._theme, self.transcript)
+            put_in_order([*stops_in(self._find_bar), self.transcript], self.transcript)
         return self._find_bar
 
     def show_transcript(self, is_shown: bool) -> None:

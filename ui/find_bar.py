@@ -139,8 +139,12 @@ class FindBar(QWidget):
     def _show_count(self) -> None:
         self.label.setText(self.words())
         finder = self._view.finder
+        # While it looks they stay as they are: the keyboard would leave a button that goes dark.
+        is_of_use = finder.count > 0 or (finder.is_busy and self._back.isEnabled())
+        if not is_of_use and (self._back.hasFocus() or self._next.hasFocus()):
+            self.field.setFocus(Qt.FocusReason.OtherFocusReason)
         for button in (self._back, self._next):
-            button.setEnabled(finder.count > 0)
+            button.setEnabled(is_of_use)
         if self.isVisible() and not finder.is_busy:
             self._say_timer.start()
 

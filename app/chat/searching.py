@@ -6,6 +6,7 @@ changed is dropped here, also where the database was too quick to be interrupted
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
@@ -13,7 +14,7 @@ from app.chat.events import MessageSought, SearchAnswered
 from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
 from models.errors import SupersededError
-from models.records import Message, SearchPage
+from models.records import ConversationKind, Message, SearchPage
 from models.search_query import parse, with_filter
 
 __all__ = ["PAGE", "Searching", "with_filter"]
@@ -31,6 +32,8 @@ class Searching:
         self._number = 0
         self._next_below: int | None = None
         self._is_asking = False
+        self.before_leaving: Callable[[], None] = lambda: None
+        """Called before another branch of the open conversation is shown."""
 
     def search(self, typed: str) -> None:
         """Ask for the first page; nothing to search for is answered at once."""
@@ -96,6 +99,14 @@ class Searching:
         if conversation_id == self._shelf.open.id and self._shelf.is_on_path(message_id):
             self._around.emit(MessageSought(conversation_id, message_id))
             return
+        if conversation_id == self._shelf.open.id:
+            self.before_leaving()
+        elif self._is_half_written(conversation_id):
+            # What was typed there belongs to the branch that was shown last.
+            self._shelf.open_stored(
+                conversation_id, then=lambda: self.open_at(conversation_id, message_id)
+            )
+            return
 
         def tell() -> None:
             self._around.emit(MessageSought(conversation_id, message_id))
@@ -113,3 +124,8 @@ class Searching:
                 self._shelf.open_stored(conversation_id, then=tell)
 
         self._around.when_done(store.leaf_through(message_id), choose)
+
+    def _is_half_written(self, conversation_id: str) -> bool:
+        """Whether it is a document with changes that are not yet one of its messages."""
+        found = self._shelf.conversation(conversation_id)
+        return found is not None and found.kind is ConversationKind.TEXT and bool(found.draft)

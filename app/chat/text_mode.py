@@ -4,7 +4,8 @@ What is being written is the conversation's draft until something depends on it;
 message of its own (`text_document` says how a document is a tree). What must hold:
 
 * What was typed is saved as a draft is: at most `shelf.DRAFT_DELAY_S` later.
-* Before a continuation, another version, or a flip to one, what was typed is a message.
+* Before a continuation, another version, or the way to another branch, what was typed is a
+  message.
 * The prompt is the text before the caret, as far as the context window reaches.
 """
 
@@ -114,6 +115,12 @@ class TextMode:
         if continuation is not None and self._shelf.is_whole:
             self._commit(self.text)
             self._shelf.show_version(continuation.id, step)
+
+    def settle(self) -> None:
+        """Another branch is about to be shown: what was typed stays with this one."""
+        if self.is_open and self._shelf.is_whole:
+            self._shelf.before_flush()
+            self._commit(self.text)
 
     # --- how it is done -------------------------------------------------------------------------
 

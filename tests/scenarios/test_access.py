@@ -128,6 +128,19 @@ def test_tab_goes_through_the_composer_as_the_eye_does(person: Any) -> None:
     assert not window_parts & set(above), "nothing of the window in between"
 
 
+def test_tab_goes_from_the_find_bar_to_the_messages_below_it(person: Any) -> None:
+    person.send("Hello")
+    person.wait_ended()
+    person.window.chat.open_find()
+    bar = person.window.chat.find_bar()
+    bar.field.setText("Hello")
+    person.qtbot.waitUntil(lambda: person.window.chat.transcript.finder.count > 0)
+    bar.field.setFocus()
+    walked = walk(person.window, Key.Key_Tab)
+    assert all(bar.isAncestorOf(widget) for widget in walked[:4])
+    assert walked[4].objectName() == "transcript"
+
+
 def stops(walked: list[QWidget]) -> list[QWidget]:
     """Each widget once: messages have places inside. Of choices Qt takes another one backwards."""
     return [w for w in dict.fromkeys(walked) if not in_group(w, [w])]

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from models.records import Message, MessageState, Role
 from ui.find_bar import FindBar
+from ui.icon_button import IconButton
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 
@@ -93,6 +94,23 @@ def test_what_is_shown_of_an_entity_is_what_is_found(qtbot: QtBot, theme: Theme)
         room.bar.field.clear()
         room.find(words)
         assert room.view.finder.count == count, words
+
+
+def test_the_keyboard_stays_on_a_button_while_it_looks_anew(room: Room) -> None:
+    room.view.set_conversation(chat(200, {3: "needle", 150: "needles"}))
+    room.find("needle")
+    button = room.bar.findChildren(IconButton)[0]
+    button.setFocus()
+    assert button.hasFocus()
+    room.bar.field.insert("s")
+    room.bar._search()
+    assert button.hasFocus()
+    room.wait()
+    assert button.hasFocus()
+    room.bar.field.insert("xyz")
+    room.bar._search()
+    room.wait()
+    assert room.bar.field.hasFocus()  # there is nothing to step through
 
 
 def test_places_are_counted_in_what_is_shown(room: Room) -> None:

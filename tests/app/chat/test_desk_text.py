@@ -107,6 +107,30 @@ def test_flipping_keeps_what_was_typed_since(make_room):
     room.until(lambda: room.desk.text_mode.text == "A lived a hare. Typed.")
 
 
+@pytest.mark.parametrize("way", ["search", "map", "search from another chat"])
+def test_what_was_typed_stays_with_its_branch_whatever_leads_to_another(make_room, way):
+    room = make_room(SCRIPT).start_ready()
+    begin(room, "A ")
+    go_on(room)
+    text_id = room.desk.conversation.id
+    first = room.desk.text_mode.continuation.id
+    room.desk.retry_text()
+    room.until(lambda: room.ended_reply() and room.desk.text_mode.continuation.sibling_count == 2)
+    room.desk.save_text("A lived a hare. Typed.", 3)
+    if way == "map":
+        room.desk.go_to_message(first)
+    elif way == "search":
+        room.desk.open_message(text_id, first)
+    else:
+        room.until(lambda: room.desk.conversation.draft)
+        room.desk.new_conversation()
+        room.desk.open_message(text_id, first)
+    room.until(lambda: room.desk.text_mode.text == "A there was a fox.")
+    assert room.desk.text_mode.continuation.sibling_index == 0
+    room.desk.show_text_version(1)
+    room.until(lambda: room.desk.text_mode.text == "A lived a hare. Typed.")
+
+
 def test_stop_keeps_what_came(make_room):
     room = make_room(SLOW).start_ready()
     begin(room, "Go ")

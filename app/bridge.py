@@ -32,6 +32,7 @@ class Bridge(QObject):
     token_recorded = Signal(object)
     tokens_taken_back = Signal(object)
     trace_read = Signal(object)
+    vocabulary_read = Signal(object)
     prefill_progressed = Signal(object)
     engine_state_changed = Signal(object)
     load_progressed = Signal(object)
@@ -97,6 +98,7 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.TokenRecorded: "token_recorded",
     events.TokensTakenBack: "tokens_taken_back",
     events.TraceRead: "trace_read",
+    events.VocabularyRead: "vocabulary_read",
     events.PrefillProgressed: "prefill_progressed",
     events.EngineStateChanged: "engine_state_changed",
     events.LoadProgressed: "load_progressed",

@@ -40,6 +40,7 @@ from app.chat.inbox import Inbox
 from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.levels import Levels
 from app.chat.loading import Loader
+from app.chat.looking_door import LookingDoor
 from app.chat.message_door import MessageDoor
 from app.chat.presets import Presets
 from app.chat.queue import MessageQueue
@@ -55,6 +56,7 @@ from app.chat.surroundings import Emit, Post, Surroundings
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
 from app.chat.tree import Tree
+from app.chat.words import Words
 from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
     Device,
@@ -93,7 +95,7 @@ _log = logging.getLogger(__name__)
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
 
-class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
+class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
@@ -153,6 +155,7 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
         self._presets = Presets(self._around, self._shelf, self._levels)
         self._again = Again(self._around, self._shelf, self._loader, self._replies)
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
+        self._words = Words(self._around, self._loader)
         self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
         self._meter.text_prompt = self._text.prompt
         self._folders = Folders(self._around, self._shelf, self._end_replies)
@@ -487,5 +490,7 @@ class Desk(MessageDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
             self._attachments.take_ending(event)
         elif self._meter.is_count(event.id):
             self._meter.take_ending(event)
+        elif self._words.is_read(event.id):
+            self._words.take_ending(event)
         else:
             self._replies.growing.take_ending(event)

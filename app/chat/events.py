@@ -124,6 +124,13 @@ class TraceRead:
 
 
 @dataclass(frozen=True, slots=True)
+class VocabularyRead:
+    """The words of the loaded weights are here, as Desk.read_vocabulary asked for them."""
+
+    weights_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillProgressed:
     conversation_id: str
     message_id: str
@@ -376,6 +383,7 @@ Event = (
     | TokenRecorded
     | TokensTakenBack
     | TraceRead
+    | VocabularyRead
     | PrefillProgressed
     | EngineStateChanged
     | LoadProgressed

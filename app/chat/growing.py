@@ -43,6 +43,7 @@ from app.engine.protocol import (
     ThreadsChanged,
     TokenArrived,
 )
+from app.insight.trace_table import TraceTable
 from app.memory import give_back
 from models.records import Message
 from models.store import Store
@@ -159,6 +160,10 @@ class Growing:
             self._around.emit(TraceRead(message_id, tuple(reply.traces)))
         else:
             self._traces.read(message_id)
+
+    def trace_of(self, message_id: str) -> TraceTable | None:
+        reply = self._replies.get(message_id)
+        return None if reply is None else reply.traces
 
     # --- events ---------------------------------------------------------------------------------
 

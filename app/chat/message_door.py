@@ -142,7 +142,3 @@ class MessageDoor(ABC):
         """Ask for all versions of a message; VersionsRead answers."""
         if self._has_store():
             self._tree.read_versions(message_id)
-
-    def read_trace(self, message_id: str) -> None:
-        """Ask what was recorded about each token of a reply; TraceRead answers."""
-        self._replies.growing.read_trace(message_id)

@@ -1,0 +1,36 @@
+"""The part of the desk for whoever looks into a reply: traces and the vocabulary.
+
+It only delegates; `app.chat.desk` tells what holds for every method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.chat.replies import Replies
+from app.chat.words import Words
+from app.engine.pieces import Pieces
+from app.engine.protocol import TokenTrace
+
+
+class LookingDoor:
+    """Mixed into `Desk`, which makes `_replies` and `_words`."""
+
+    _replies: Replies
+    _words: Words
+
+    def read_trace(self, message_id: str) -> None:
+        """Ask what was recorded about each token of a reply; TraceRead answers."""
+        self._replies.growing.read_trace(message_id)
+
+    def growing_trace(self, message_id: str) -> Sequence[TokenTrace] | None:
+        """The trace of a reply that grows, which grows too; None if it does not."""
+        return self._replies.growing.trace_of(message_id)
+
+    def read_vocabulary(self) -> None:
+        """Have the words of the loaded weights read; VocabularyRead says when they are here."""
+        self._words.read()
+
+    def words_of(self, weights_hash: str | None) -> Pieces | None:
+        """The vocabulary of the weights that wrote a reply, if it is here."""
+        return self._words.of(weights_hash)

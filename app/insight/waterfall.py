@@ -1,0 +1,151 @@
+"""The sampling chain at one token: what each stage left, and where each candidate ended.
+
+Recorded are, per stage, how many candidates were left and the drawn token's share among them, and
+of the 64 best candidates which stage removed them. The share of another candidate follows from
+that: between two that are left the ratio of shares is that of their weights, and stages that
+only remove change no weight; a temperature t takes the root, p^(1/t).
+
+    share(c) = share(drawn) · (p(c) ÷ p(drawn))^(1/t)
+
+Where a stage changes scores by itself (penalties, logit bias, DRY) or by a temperature that is
+not recorded (dynamic temperature, mirostat), the shares after it cannot be told so, and are None.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.engine.protocol import TokenTrace
+
+SURVIVED: Final = 255
+
+_ONLY_REMOVE: Final = frozenset(
+    (
+        *("top-k", "top-p", "min-p", "typical", "top-n-sigma", "xtc", "greedy", "dist"),
+        *("grammar", "end-token-ban", "banned-strings"),
+    )
+)
+_TOLERANCE: Final = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One of the best before samplers. `probability`: there, at temperature 1. `removed_by`: a
+    position in the stages; None: it was there at the draw. `is_drawn`: it became the token."""
+
+    token_id: int
+    probability: float
+    removed_by: int | None
+    is_drawn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage. `removed`: how many it removed of all candidates. `probability`: the drawn
+    token's share after it. `shares`: of each candidate after it, 0 for those that are gone; None
+    where that cannot be told."""
+
+    stage: str
+    left: int
+    removed: int
+    probability: float
+    uniform: float | None
+    shares: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """`rest`: the probability before samplers of all that are not among the candidates."""
+
+    candidates: tuple[Candidate, ...]
+    rest: float
+    steps: tuple[Step, ...]
+
+
+def waterfall(
+    token: TokenTrace, n_vocab: int, temperatures: Mapping[int, float] | None = None
+) -> Waterfall:
+    """`temperatures`: of the stages that divide by a fixed one, by position."""
+    ids = _ints(token.alternative_ids.data)
+    logprobs = _floats(token.alternative_logprobs.data)
+    removed_by = token.removed_by.data if token.removed_by is not None else b""
+    candidates = tuple(
+        Candidate(
+            token_id,
+            math.exp(logprob),
+            _end(removed_by, at),
+            token_id == token.token_id,
+        )
+        for at, (token_id, logprob) in enumerate(zip(ids, logprobs, strict=True))
+    )
+    rest = max(1 - math.fsum(candidate.probability for candidate in candidates), 0.0)
+    return Waterfall(
+        candidates, rest, tuple(_steps(token, n_vocab, candidates, logprobs, temperatures or {}))
+    )
+
+
+def _end(removed_by: bytes, at: int) -> int | None:
+    return removed_by[at] if at < len(removed_by) and removed_by[at] != SURVIVED else None
+
+
+def _steps(
+    token: TokenTrace,
+    n_vocab: int,
+    candidates: Sequence[Candidate],
+    logprobs: Sequence[float],
+    temperatures: Mapping[int, float],
+) -> list[Step]:
+    steps: list[Step] = []
+    before, share, temperature = n_vocab, math.exp(token.logprob), 1.0
+    is_told = True
+    for at, effect in enumerate(token.stages):
+        if at in temperatures and temperatures[at] > 0:
+            temperature *= temperatures[at]
+        elif effect.stage not in _ONLY_REMOVE:
+            changed = abs(effect.probability - share) > _TOLERANCE * max(share, 1e-9)
+            is_told = is_told and effect.left == before and not changed
+        shares = None
+        if is_told:
+            shares = tuple(
+                _share(candidate, at, logprob, token, effect.probability, temperature)
+                for candidate, logprob in zip(candidates, logprobs, strict=True)
+            )
+        steps.append(
+            Step(
+                effect.stage,
+                effect.left,
+                max(before - effect.left, 0),
+                effect.probability,
+                effect.uniform,
+                shares,
+            )
+        )
+        before, share = effect.left, effect.probability
+    return steps
+
+
+def _share(
+    candidate: Candidate,
+    stage: int,
+    logprob: float,
+    token: TokenTrace,
+    drawn_share: float,
+    temperature: float,
+) -> float:
+    if candidate.removed_by is not None and candidate.removed_by <= stage:
+        return 0.0
+    if candidate.is_drawn:
+        return drawn_share
+    return drawn_share * math.exp((logprob - token.logprob) / temperature)
+
+
+def _ints(data: bytes) -> list[int]:
+    return list(memoryview(data).cast("i"))
+
+
+def _floats(data: bytes) -> array[float]:
+    return array("f", data)

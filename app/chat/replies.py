@@ -227,12 +227,17 @@ class Replies:
         if message.role is Role.ASSISTANT:
             path, version = self._shelf.path_to(message.parent_id), message.sibling_count
         else:
-            path, version = self._shelf.path_to(message_id), 0
+            path, version = self._shelf.path_to(message_id), self._n_below(message_id)
         if path:
             self._waiting[message.conversation_id] = Waiting(
                 message.conversation_id, path, version, answers, beginning, is_saved=True
             )
             self.begin_waiting()
+
+    def _n_below(self, message_id: str) -> int:
+        """How many versions of what follows a message of the path there are already."""
+        below = (m for m in self._shelf.path if m.parent_id == message_id)
+        return next((message.sibling_count for message in below), 0)
 
     def begin_waiting(self) -> None:
         """Begin what waits, if weights are there; else see to it that they come."""

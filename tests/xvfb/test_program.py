@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,23 +68,6 @@ class Outside:
 @pytest.fixture
 def outside(data_dir):
     return Outside(data_dir)
-
-
-@pytest.fixture
-def start(x_server, data_dir, tmp_path) -> Callable[..., Program]:
-    """Start main.py with a scripted engine that has these replies, or with its own engine."""
-    with contextlib.ExitStack() as programs:
-
-        def start_program(*replies: dict, options: tuple[str, ...] = ()) -> Program:
-            command = [sys.executable, "main.py", "--data-dir", str(data_dir), "--offline"]
-            if replies:
-                script = tmp_path / "script.json"
-                script.write_text(json.dumps({"replies": replies, "loop": True}))
-                command += ["--scripted", str(script)]
-            program = Program([*command, *options], x_server.display, tmp_path / "log", cwd=ROOT)
-            return programs.enter_context(program)
-
-        yield start_program
 
 
 def close(program: Program, window: str) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QObject, QProcess, QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPixmap, QPixmapCache
+from shiboken6 import isValid
 
 from ui.markdown.formula_child import INK, SIZE
 from ui.markdown.styles import Recent
@@ -81,6 +82,7 @@ class Formulas(QObject):
         self._waiting: dict[int, Key] = {}
         self._last_id = 0
         self._process: QProcess | None = None
+        self._children: list[QProcess] = []
         self._unread = b""
         self._is_closed = False
         self._viewers: set[int] = set()
@@ -90,7 +92,8 @@ class Formulas(QObject):
         self._unseen = self._timer(0, self._on_unseen)
         self._gather = self._timer(GATHER_MS, self.arrived.emit)
         if parent is not None:
-            parent.destroyed.connect(self.close)
+            # Not a method of ours: where the collector takes both, it is no slot any more by then.
+            parent.destroyed.connect(partial(_end_all, self._children))
 
     def find(self, tex: str, *, is_display: bool) -> Picture | None:
         """The picture of a formula if it is there; else it is asked for, once."""
@@ -168,6 +171,7 @@ class Formulas(QObject):
             process.finished.connect(self._on_ended)
             process.errorOccurred.connect(self._on_error)
             self._process, self._unread = process, b""
+            self._children.append(process)
             process.start()
         return self._process
 
@@ -226,12 +230,11 @@ class Formulas(QObject):
         process, self._process = self._process, None
         if process is None:
             return
+        self._children.clear()
         process.readyReadStandardOutput.disconnect(self._on_output)
         process.finished.disconnect(self._on_ended)
         process.errorOccurred.disconnect(self._on_error)
-        if process.state() is not QProcess.ProcessState.NotRunning:
-            process.kill()
-            process.waitForFinished(2000)
+        _end_all([process])
         process.deleteLater()
 
     def _timer(self, interval_ms: int, act: Any) -> QTimer:
@@ -240,6 +243,14 @@ class Formulas(QObject):
         timer.setInterval(interval_ms)
         timer.timeout.connect(act)
         return timer
+
+
+def _end_all(processes: list[QProcess], _gone: QObject | None = None) -> None:
+    """Whoever looked at formulas is gone, or nobody looks any more."""
+    for process in processes:
+        if isValid(process) and process.state() is not QProcess.ProcessState.NotRunning:
+            process.kill()
+            process.waitForFinished(2000)
 
 
 def _child_command() -> list[str]:

@@ -311,6 +311,8 @@ def test_picking_an_answer_shows_it_and_the_others_stay(make_room):
     room.ask("One?")
     room.desk.ask_several(room.desk.messages[0].id, [{}, {}])
     began = room.until(lambda: room.of(events.AnswersBegan))[0]
+    places = [(each.sibling_index, each.sibling_count) for each in began.messages]
+    assert places == [(1, 3), (2, 3)]  # beside the reply that was there
     room.until(lambda: not room.desk.is_generating)
     room.desk.go_to_message(began.messages[1].id)
     room.until(lambda: room.desk.messages[-1].id == began.messages[1].id)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
+import weakref
 
+import psutil
 import pytest
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QObject, QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
@@ -140,6 +143,26 @@ def test_the_child_ends_when_there_is_nothing_to_do(qtbot, formulas: Formulas) -
     qtbot.waitUntil(lambda: not formulas.is_running)
     made(qtbot, formulas, "y")
     assert formulas.find("y", is_display=False) is not None
+
+
+def child_of(qtbot, formulas: Formulas) -> psutil.Process:
+    process = formulas._process
+    assert process is not None
+    qtbot.waitUntil(lambda: process.processId() > 0)
+    return psutil.Process(process.processId())
+
+
+def test_a_view_that_the_collector_takes_takes_its_child_along(qtbot, qapp: QApplication) -> None:
+    """Both go at once then, and no method of theirs can be called any more."""
+    view = QObject()
+    formulas = Formulas(view)
+    view.me, view.formulas = view, formulas  # as widgets and what they are made of know each other
+    formulas.find("x", is_display=False)
+    child, gone = child_of(qtbot, formulas), weakref.ref(view)
+    del view, formulas
+    gc.collect()
+    assert gone() is None
+    qtbot.waitUntil(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_what_is_too_long_is_never_asked(formulas: Formulas) -> None:

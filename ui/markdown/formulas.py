@@ -249,6 +249,7 @@ def _end_all(processes: list[QProcess], _gone: QObject | None = None) -> None:
     """Whoever looked at formulas is gone, or nobody looks any more."""
     for process in processes:
         if isValid(process) and process.state() is not QProcess.ProcessState.NotRunning:
+            process.blockSignals(True)  # who heard them may be gone
             process.kill()
             process.waitForFinished(2000)
 

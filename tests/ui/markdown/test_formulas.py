@@ -156,7 +156,7 @@ def test_a_view_that_the_collector_takes_takes_its_child_along(qtbot, qapp: QApp
     """Both go at once then, and no method of theirs can be called any more."""
     view = QObject()
     formulas = Formulas(view)
-    view.formulas, formulas.view = formulas, view  # as widgets and what they are made of know each other
+    view.formulas, formulas.view = formulas, view  # as widgets know each other
     formulas.find("x", is_display=False)
     child, gone = child_of(qtbot, formulas), weakref.ref(view)
     del view, formulas

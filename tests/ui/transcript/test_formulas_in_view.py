@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from shiboken6 import isValid
 
 from models.records import Message, MessageState, Role
 from ui.theme import Theme
@@ -77,9 +78,9 @@ def test_no_child_outlives_the_view(qtbot) -> None:
     view.resize(500, 300)
     view.show()
     qtbot.waitUntil(lambda: view.formulas.is_running)
-    with qtbot.waitSignal(view.destroyed):
-        view.close()
-        view.deleteLater()
+    view.close()
+    view.deleteLater()
+    qtbot.waitUntil(lambda: not isValid(view))
 
 
 def test_views_share_one_child_until_the_last_one_is_hidden(qtbot, view: TranscriptView) -> None:

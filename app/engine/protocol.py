@@ -349,6 +349,10 @@ class Log(Message, frozen=True, tag=True):
     text: str
 
 
+SURVIVED: Final = 255
+"""In `TokenTrace.removed_by`: it was there at the draw."""
+
+
 class StageEffect(Message, frozen=True, tag=True):
     """What one stage did at one token: how many candidates were left after it, and the chosen
     token's probability among them (0 if the stage removed it). `uniform`: the number in [0, 1)
@@ -368,7 +372,7 @@ class TokenTrace(Message, frozen=True, tag=True):
     at temperature 1, over the whole vocabulary. `alternative_ids` (i4) and
     `alternative_logprobs` (f4) are the top candidates, best first, on the same footing.
     `removed_by` (u1, one per alternative; empty where stages are not recorded): index into
-    `stages` of the one that removed it, 255 if it was there at the draw. `uniform`: the number in
+    `stages` of the one that removed it, or SURVIVED. `uniform`: the number in
     [0, 1) that the selecting stage drew, on the cumulative distribution in native order; None for
     greedy. `drafted`: proposed by a draft and accepted. `ms`: from the previous token (or the end
     of prefill) to this one.

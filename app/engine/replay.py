@@ -14,15 +14,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from app.engine.candidates import CANDIDATE
 from app.engine.measuring import Measured
-from app.engine.protocol import StageEffect
+from app.engine.protocol import SURVIVED, StageEffect
 from app.engine.shortlist import Scores
 
-SURVIVED: Final = 255
 _FEW: Final = 128
 
 _CANDIDATE: Final = struct.Struct("<iff")
-_CANDIDATES: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
 
 _GONE: Final = 1 << 40
 """The place of a token that is not among the candidates."""
@@ -128,7 +127,7 @@ class Replay:
             self._places = [place_of(token_id, _GONE) for token_id in self._watched]
             self._place = place_of(self._token_id, _GONE)
             return
-        table = np.frombuffer(left, _CANDIDATES)
+        table = np.frombuffer(left, CANDIDATE)
         ids = table["id"].copy()
         self._now = _Whole(ids, table["logit"].copy())
         place_by_id = np.full(self._n_vocab, _GONE, np.int64)

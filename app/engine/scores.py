@@ -22,15 +22,19 @@ _logits_address: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctyp
     ctypes.cast(llama.llama_get_logits_ith, ctypes.c_void_p).value or 0
 )
 
-_NO_SCORES: Final = "llama.cpp has no scores for this row"
+
+def _address_of(context: Any, row: int) -> int:
+    """Where the scores of a batch row lie. Raises NativeError where it has none."""
+    address: int | None = _logits_address(context, row)
+    if not address:
+        raise NativeError("llama.cpp has no scores for this row")
+    return address
 
 
 def scores_of(context: Any, row: int, n_vocab: int) -> Scores:
     """A copy of the scores of a batch row, [n_vocab]; the next decode overwrites the original.
     Raises NativeError where the row has none."""
-    address = _logits_address(context, row)
-    if not address:
-        raise NativeError(_NO_SCORES)
+    address = _address_of(context, row)
     scores = np.empty(n_vocab, np.float32)
     ctypes.memmove(scores.ctypes.data, address, scores.nbytes)
     return scores
@@ -57,9 +61,7 @@ class ScoreBuffers:
 
     def copy(self, context: Any, row: int) -> Scores:
         """As `scores_of`."""
-        address = _logits_address(context, row)
-        if not address:
-            raise NativeError(_NO_SCORES)
+        address = _address_of(context, row)
         at = self._free()
         if at < 0:
             return scores_of(context, row, self._n_vocab)

@@ -152,8 +152,9 @@ class Vocabulary:
 
     @cached_property
     def _shown_marks(self) -> list[int]:
-        user_defined = np.flatnonzero(self.attributes & _USER_DEFINED).tolist()
-        return [i for i in user_defined if self._text(i) in MARKS]
+        found = [self.tokenize(text, special=True) for text in MARKS]
+        alone = [ids[0] for ids in found if len(ids) == 1]
+        return [i for i in alone if self.attributes[i] & _USER_DEFINED and self._text(i) in MARKS]
 
     @cached_property
     def channel_marks(self) -> dict[int, bytes]:

@@ -8,7 +8,6 @@ that spell whole characters. Bytes that are no UTF-8 at all stand alone, as hexa
 
 from __future__ import annotations
 
-import codecs
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from app.engine.protocol import TokenTrace
+from app.engine.text import CharacterStream
 
 Tint = Literal["probability", "rank", "entropy", "surprise", "time"]
 
@@ -55,20 +55,15 @@ def groups(pieces: Sequence[bytes]) -> list[Shown]:
 
 
 def _groups(pieces: Sequence[bytes]) -> Iterator[Shown]:
-    first, held = 0, b""
+    first, held, stream = 0, b"", CharacterStream()
     for at, piece in enumerate(pieces):
         held += piece
-        if _is_unfinished(held) and at + 1 < len(pieces):
+        stream.feed(piece)
+        is_unfinished = bool(stream.state[0])
+        if is_unfinished and at + 1 < len(pieces):
             continue
         yield Shown(first, at + 1, visible(held), b"\n" in held)
         first, held = at + 1, b""
-
-
-def _is_unfinished(data: bytes) -> bool:
-    """Whether the bytes end in the middle of a character that may still be completed."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    return bool(decoder.getstate()[0])
 
 
 def visible(data: bytes) -> str:

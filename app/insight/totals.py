@@ -33,14 +33,15 @@ def totals(tokens: Sequence[TokenTrace]) -> Totals | None:
     n = len(tokens)
     if not n:
         return None
-    mean = math.fsum(token.logprob for token in tokens) / n
-    times = [token.ms for token in tokens]
-    after_first = math.fsum(times[1:])
+    # A trace that grows makes each token anew for whoever asks, so it is asked once.
+    rows = [(token.logprob, token.entropy, token.ms) for token in tokens]
+    logprobs, entropies, times = zip(*rows, strict=True)
+    mean, after_first = math.fsum(logprobs) / n, math.fsum(times[1:])
     return Totals(
         n_tokens=n,
         mean_logprob=mean,
         perplexity=math.exp(min(-mean, 700.0)),
-        mean_entropy=math.fsum(token.entropy for token in tokens) / n,
+        mean_entropy=math.fsum(entropies) / n,
         tokens_per_s=1000 * (n - 1) / after_first if after_first > 0 else 0.0,
         usual_ms=median(times),
     )

@@ -14,14 +14,12 @@ not recorded (dynamic temperature, mirostat), the shares after it cannot be told
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.protocol import TokenTrace
-
-SURVIVED: Final = 255
+from app.engine.pieces import unpack
+from app.engine.protocol import SURVIVED, TokenTrace
 
 _ONLY_REMOVE: Final = frozenset(
     (
@@ -70,8 +68,7 @@ def waterfall(
     token: TokenTrace, n_vocab: int, temperatures: Mapping[int, float] | None = None
 ) -> Waterfall:
     """`temperatures`: of the stages that divide by a fixed one, by position."""
-    ids = _ints(token.alternative_ids.data)
-    logprobs = _floats(token.alternative_logprobs.data)
+    ids, logprobs = unpack(token.alternative_ids), unpack(token.alternative_logprobs)
     removed_by = token.removed_by.data if token.removed_by is not None else b""
     candidates = tuple(
         Candidate(
@@ -141,11 +138,3 @@ def _share(
     if candidate.is_drawn:
         return drawn_share
     return drawn_share * math.exp((logprob - token.logprob) / temperature)
-
-
-def _ints(data: bytes) -> list[int]:
-    return list(memoryview(data).cast("i"))
-
-
-def _floats(data: bytes) -> array[float]:
-    return array("f", data)

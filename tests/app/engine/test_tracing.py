@@ -14,6 +14,7 @@ import pytest
 
 from app.engine.measuring import Measurer, as_array
 from app.engine.protocol import (
+    SURVIVED,
     Done,
     Event,
     Failed,
@@ -24,7 +25,7 @@ from app.engine.protocol import (
     StageEffect,
     TokenArrived,
 )
-from app.engine.replay import SURVIVED, Replay, Snapshot
+from app.engine.replay import Replay, Snapshot
 from app.engine.tracing import Outbox, TokenRecord
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,19 +21,19 @@ T = TypeVar("T")
 Callback = Callable[["Future[T]"], None]
 
 
-class Doors:
+class Doors(ABC):
     """What a part of `Store` is made on: the store's threads."""
 
+    @abstractmethod
     def _write(
         self,
         work: Callable[[Connection], T],
         callback: Callback[T] | None,
         replaces: str | None = None,
-    ) -> Future[T]:
-        raise NotImplementedError
+    ) -> Future[T]: ...
 
-    def _read(self, work: Callable[[Connection], T], callback: Callback[T] | None) -> Future[T]:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, work: Callable[[Connection], T], callback: Callback[T] | None) -> Future[T]: ...
 
 
 class ExtraDoors(Doors):

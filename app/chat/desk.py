@@ -160,7 +160,7 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
         self._meter.text_prompt = self._text.prompt
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
-        self._searching.before_leaving = self._tree.before_leaving = self._text.settle
+        self._shelf.before_branch = self._text.settle
         self._exchange = Exchange(self._around, self._on_imported)
         self._last_chat = LastChat(data_dir, self._around.alarms)
         self._engine: Engine | None = None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
+from app.chat.door import Door
 from app.chat.exchange.exchange import Exchange
 from app.chat.shelf import Shelf
 
 
-class ExchangeDoor(ABC):
+class ExchangeDoor(Door):
     """Mixed into `Desk`, which makes `_exchange` and `_shelf`."""
 
     _exchange: Exchange
@@ -46,6 +47,3 @@ class ExchangeDoor(ABC):
 
     @abstractmethod
     def attach_files(self, paths: Sequence[str]) -> None: ...
-
-    @abstractmethod
-    def _may_write(self) -> bool: ...

@@ -5,10 +5,11 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.chat.door import Door
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.room import Room
@@ -17,7 +18,7 @@ from app.chat.tree import Tree
 from models.records import Role
 
 
-class MessageDoor(ABC):
+class MessageDoor(Door):
     """Mixed into `Desk`, which makes what these methods delegate to."""
 
     _shelf: Shelf
@@ -25,9 +26,6 @@ class MessageDoor(ABC):
     _replies: Replies
     _tree: Tree
     _room: Room
-
-    @abstractmethod
-    def _may_write(self) -> bool: ...
 
     @abstractmethod
     def _has_store(self) -> bool: ...

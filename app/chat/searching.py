@@ -6,7 +6,6 @@ changed is dropped here, also where the database was too quick to be interrupted
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
@@ -32,8 +31,6 @@ class Searching:
         self._number = 0
         self._next_below: int | None = None
         self._is_asking = False
-        self.before_leaving: Callable[[], None] = lambda: None
-        """Called before another branch of the open conversation is shown."""
 
     def search(self, typed: str) -> None:
         """Ask for the first page; nothing to search for is answered at once."""
@@ -100,7 +97,7 @@ class Searching:
             self._around.emit(MessageSought(conversation_id, message_id))
             return
         if conversation_id == self._shelf.open.id:
-            self.before_leaving()
+            self._shelf.before_branch()
         elif self._is_half_written(conversation_id):
             # What was typed there belongs to the branch that was shown last.
             self._shelf.open_stored(

@@ -77,6 +77,7 @@ class Shelf:
         self.awaits_last = True
         """The chat of the former run may still come: a draft waits to join it."""
         self.before_flush: Callable[[], None] = lambda: None
+        self.before_branch: Callable[[], None] = lambda: None  # another one is about to be shown
         self.queued_text: Callable[[str], str] = lambda _conversation_id: ""
         self.open = _fresh()
 

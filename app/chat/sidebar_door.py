@@ -5,22 +5,19 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from app.chat.door import Door
 from app.chat.folders import Folders
 from app.chat.searching import Searching
 from models.records import Folder
 
 
-class SidebarDoor(ABC):
+class SidebarDoor(Door):
     """Mixed into `Desk`, which makes `_folders` and `_searching`."""
 
     _folders: Folders
     _searching: Searching
-
-    @abstractmethod
-    def _may_write(self) -> bool: ...
 
     @property
     def folders(self) -> tuple[Folder, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -52,8 +51,6 @@ class Tree:
         self._around = around
         self._shelf = shelf
         self._replies = replies
-        self.before_leaving: Callable[[], None] = lambda: None
-        """Called before another branch is shown."""
 
     @property
     def _store(self) -> Store:
@@ -250,7 +247,7 @@ class Tree:
         """Show the newest path that leads through a message."""
         if self._shelf.is_on_path(message_id):
             return
-        self.before_leaving()
+        self._shelf.before_branch()
         conversation_id = self._shelf.open.id
 
         def take(leaf_id: str) -> None:

@@ -6,11 +6,11 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from app.chat.attachments import Attachments
 from app.chat.counting import ContextMeter
+from app.chat.door import Door
 from app.chat.edits import Edit, Edits
 from app.chat.events import QueuedMessage
 from app.chat.queue import MessageQueue
@@ -22,7 +22,7 @@ from app.chat.text_mode import TextMode
 from models.records import Attachment
 
 
-class WritingDoor(ABC):
+class WritingDoor(Door):
     """Mixed into `Desk`, which makes what is declared here."""
 
     _around: Surroundings
@@ -35,9 +35,6 @@ class WritingDoor(ABC):
     _stores: Stores | None
     _text: TextMode
     _meter: ContextMeter
-
-    @abstractmethod
-    def _may_write(self) -> bool: ...
 
     # --- sending --------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QRect,
     QSize,
     Qt,
@@ -35,6 +34,7 @@ from PySide6.QtWidgets import (
 
 from models.records import Conversation
 from ui.actions import Action, Actions
+from ui.any_index import AnyIndex
 from ui.keys import shown_key
 from ui.notices import announce
 from ui.palette_rows import Row, ranked
@@ -49,8 +49,6 @@ EDGE_PERCENT = 45
 """How much of the dim ink its edge has: enough to lift it off what it lies over."""
 ROW_ROLE = Qt.ItemDataRole.UserRole
 NOTHING_FITS = "Nothing has such a name. “Search chats” finds words in messages."
-
-AnyIndex = QModelIndex | QPersistentModelIndex
 
 
 class RowsModel(QAbstractListModel):

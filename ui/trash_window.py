@@ -10,7 +10,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import SettingsChanged, TrashedBranchesListed, TrashListed
 from models.records import Conversation, TrashedBranch
+from ui.any_index import AnyIndex
 from ui.plain_words import plain_words
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
 
-AnyIndex = QModelIndex | QPersistentModelIndex
 
 SIZE_PX = (480, 480)
 _WHAT = Qt.ItemDataRole.UserRole

@@ -6,13 +6,11 @@ the program runs.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sqlite3
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from outside import rows, setting
 from x_server import Program, wait_for
 
 pytestmark = pytest.mark.xvfb
@@ -36,23 +34,11 @@ class Outside:
         self._data_dir = data_dir
 
     def messages(self) -> list[Row]:
-        for path in self._data_dir.glob("db/*.sqlite3"):
-            with (
-                contextlib.suppress(sqlite3.OperationalError),  # not made yet, or busy: look again
-                contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base,
-            ):
-                rows = base.execute(
-                    "SELECT role, state, content, weights_name FROM message ORDER BY row_id"
-                )
-                return [Row(*row) for row in rows]
-        return []
+        question = "SELECT role, state, content, weights_name FROM message ORDER BY row_id"
+        return [Row(*row) for row in rows(self._data_dir, question)]
 
     def setting(self, name: str) -> object:
-        for path in self._data_dir.glob("db/*.sqlite3"):
-            with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base:
-                row = base.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
-                return json.loads(row[0]) if row else None
-        return None
+        return setting(self._data_dir, name)
 
     def reply(self, state: str, holds: str = "") -> Row | None:
         """The last message, if it is a reply in this state that holds this text."""

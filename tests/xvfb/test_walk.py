@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outside import rows, setting
 from x_server import Program, wait_for
 
 pytestmark = [pytest.mark.xvfb, pytest.mark.alone]
@@ -24,17 +24,6 @@ REPLIES = (
     {"text": "Take them in pairs."},
     {"text": "Write them backwards below."},
 )
-
-
-def rows(data_dir: Path, question: str, *values: object) -> list[tuple[Any, ...]]:
-    """What another program reads of the database; nothing while it is not there or busy."""
-    for path in data_dir.glob("db/*.sqlite3"):
-        with (
-            contextlib.suppress(sqlite3.OperationalError),
-            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base,
-        ):
-            return base.execute(question, values).fetchall()
-    return []
 
 
 def texts(data_dir: Path, role: str) -> list[str]:
@@ -59,11 +48,6 @@ def shown(data_dir: Path) -> list[str]:
         " SELECT content FROM up ORDER BY depth DESC",
     )
     return [row[0] for row in found]
-
-
-def setting(data_dir: Path, name: str) -> Any:
-    found = rows(data_dir, "SELECT value FROM setting WHERE name = ?", name)
-    return json.loads(found[0][0]) if found else None
 
 
 def ask(program: Program, data_dir: Path, question: str, n_replies: int) -> None:

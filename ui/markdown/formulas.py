@@ -81,10 +81,8 @@ class Formulas(QObject):
         self._found: dict[Key, Picture | None] = Recent(MAX_KEPT)
         self._waiting: dict[int, Key] = {}
         self._last_id = 0
-        self._process: QProcess | None = None
-        self._children: list[QProcess] = []
+        self._child: list[QProcess] = []  # one at most
         self._unread = b""
-        self._is_closed = False
         self._viewers: set[int] = set()
         self._deadline_ms = DEADLINE_MS
         self._deadline = self._timer(DEADLINE_MS, self._on_too_late)
@@ -93,14 +91,14 @@ class Formulas(QObject):
         self._gather = self._timer(GATHER_MS, self.arrived.emit)
         if parent is not None:
             # Not a method of ours: where the collector takes both, it is no slot any more by then.
-            parent.destroyed.connect(partial(_end_all, self._children))
+            parent.destroyed.connect(partial(_end_all, self._child))
 
     def find(self, tex: str, *, is_display: bool) -> Picture | None:
         """The picture of a formula if it is there; else it is asked for, once."""
         key = (tex, is_display)
         if key in self._found:
             return self._found[key]
-        if len(tex) > MAX_CHARS or self._is_closed:
+        if len(tex) > MAX_CHARS:
             return None
         if key not in self._waiting.values():
             self._last_id += 1
@@ -110,11 +108,15 @@ class Formulas(QObject):
 
     def is_known(self, tex: str, *, is_display: bool) -> bool:
         """Whether nothing more will come: a picture is there, or there will be none."""
-        return (tex, is_display) in self._found or len(tex) > MAX_CHARS or self._is_closed
+        return (tex, is_display) in self._found or len(tex) > MAX_CHARS
 
     @property
     def is_waiting(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def _process(self) -> QProcess | None:
+        return self._child[0] if self._child else None
 
     @property
     def is_running(self) -> bool:
@@ -134,11 +136,6 @@ class Formulas(QObject):
     def _on_unseen(self) -> None:
         if not self._viewers:
             self.rest()
-
-    def close(self) -> None:
-        """End the child; nothing is asked any more."""
-        self._is_closed = True
-        self.rest()
 
     def rest(self) -> None:
         """Nobody looks: the child ends, and what it was asked is forgotten."""
@@ -170,10 +167,10 @@ class Formulas(QObject):
             process.readyReadStandardOutput.connect(self._on_output)
             process.finished.connect(self._on_ended)
             process.errorOccurred.connect(self._on_error)
-            self._process, self._unread = process, b""
-            self._children.append(process)
+            self._unread = b""
+            self._child.append(process)
             process.start()
-        return self._process
+        return self._child[0]
 
     def _on_output(self) -> None:
         if self._process is None:
@@ -227,10 +224,9 @@ class Formulas(QObject):
             self._ask(number, key)
 
     def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
+        if not self._child:
             return
-        self._children.clear()
+        process = self._child.pop()
         process.readyReadStandardOutput.disconnect(self._on_output)
         process.finished.disconnect(self._on_ended)
         process.errorOccurred.disconnect(self._on_error)

@@ -13,8 +13,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.any_index import AnyIndex
 from ui.icons import paint_icon
-from ui.sidebar.conversation_model import IS_OPEN_ROLE, ROW_ROLE, AnyIndex
+from ui.sidebar.conversation_model import IS_OPEN_ROLE, ROW_ROLE
 from ui.sidebar.grouping import Row
 from ui.theme import Theme
 

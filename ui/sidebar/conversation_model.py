@@ -16,15 +16,13 @@ from PySide6.QtCore import (
     QMimeData,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     Signal,
 )
 
 from models.records import Conversation, Folder
+from ui.any_index import AnyIndex
 from ui.sidebar.grouping import PINNED, Arrangement, Row
-
-AnyIndex = QModelIndex | QPersistentModelIndex
 
 ID_ROLE = Qt.ItemDataRole.UserRole + 1
 """The id of a conversation; empty for headings and folders."""

@@ -9,7 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, Qt, Signal
 
 from app.chat.events import SearchAnswered
 from models.records import Role, SearchHit
-from ui.sidebar.conversation_model import AnyIndex
+from ui.any_index import AnyIndex
 from ui.sidebar.grouping import UNTITLED
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1

@@ -31,9 +31,9 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import SearchHit
+from ui.any_index import AnyIndex
 from ui.plain_words import Marks, plain_words
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
-from ui.sidebar.conversation_model import AnyIndex
 from ui.sidebar.search_model import (
     HIT_ROLE,
     MORE_TITLES,

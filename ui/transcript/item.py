@@ -505,10 +505,8 @@ class MessageItem:
         shown = [a for a in actions if look.is_lit or a.name not in QUIET]
         beside = [action.rect.left() for action in shown if action.rect.top() >= row.top()]
         right = min(beside, default=row.right() + styles.px(8))
-        metrics, room = (
-            painter.fontMetrics(),
-            row.adjusted(0, 0, right - styles.px(8) - row.right(), 0),
-        )
+        metrics = painter.fontMetrics()
+        room = row.adjusted(0, 0, right - styles.px(8) - row.right(), 0)
         if words := self._footer_words(lambda t: metrics.horizontalAdvance(t) <= room.width()):
             words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, round(room.width()))
             side = Qt.AlignmentFlag.AlignRight if self.is_quoted else Qt.AlignmentFlag.AlignLeft

@@ -45,7 +45,7 @@ for line in sys.stdin:
 def formulas(qapp: QApplication):
     made = Formulas(command=[sys.executable, "-c", SCRIPT])
     yield made
-    made.close()
+    made.rest()
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_the_real_child_sets_a_real_formula(qtbot, qapp: QApplication) -> None:
     formulas = Formulas()
     made(qtbot, formulas, TEX, is_display=True)
     found = formulas.find(TEX, is_display=True)
-    formulas.close()
+    formulas.rest()
     assert found is not None
     image = QImage(200, 200, QImage.Format.Format_RGB32)
     image.fill(QColor("#ffffff"))

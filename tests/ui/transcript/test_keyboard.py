@@ -9,7 +9,6 @@ import pytest
 from PySide6.QtCore import Qt
 
 from models.records import Message, Role
-from ui.theme import Theme
 from ui.transcript import TranscriptView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,19 +20,14 @@ def path(*names: str, chat: str = "c") -> list[Message]:
 
 
 @pytest.fixture
-def view(qtbot) -> TranscriptView:
-    made = TranscriptView(Theme("light"))
-    qtbot.addWidget(made)
-    made.resize(800, 500)
-    with qtbot.waitExposed(made):
-        made.show()
-    made.set_conversation(path("a", "b", "c", "d"))
-    made.activateWindow()
-    qtbot.waitUntil(made.isActiveWindow)
-    made.clearFocus()
-    made.setFocus(Qt.FocusReason.TabFocusReason)
-    made.keyboard.current = 2
-    return made
+def view(qtbot, view: TranscriptView) -> TranscriptView:
+    view.set_conversation(path("a", "b", "c", "d"))
+    view.activateWindow()
+    qtbot.waitUntil(view.isActiveWindow)
+    view.clearFocus()
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    view.keyboard.current = 2
+    return view
 
 
 @pytest.mark.parametrize(

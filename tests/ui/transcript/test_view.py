@@ -41,16 +41,6 @@ def conversation(count: int, text: str = "Some **words** here.\n\n- a\n- b") -> 
     return [makers[i % 2](i, f"{i}: {text}") for i in range(count)]
 
 
-@pytest.fixture
-def view(qtbot) -> TranscriptView:
-    made = TranscriptView(Theme("light"))
-    qtbot.addWidget(made)
-    made.resize(800, 500)
-    with qtbot.waitExposed(made):
-        made.show()
-    return made
-
-
 def flush(qtbot, view: TranscriptView) -> None:
     """Wait until what was said has been shown."""
     qtbot.waitUntil(lambda: not view.is_update_due, timeout=5000)

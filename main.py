@@ -49,6 +49,7 @@ REST: Final = (
     "ui.composing",
     "ui.exchange_acts",
     "ui.message_acts",
+    "ui.section_acts",
     "ui.sidebar_acts",
     "ui.tab_order",
     "ui.template_banner",

@@ -1,8 +1,9 @@
-"""How the columns share the window.
+"""How the columns share the window: sidebar, chat, and the section that looks inside.
 
-With room, the sidebar stands beside the chat. Without (a small window, a high zoom) one of
-them has the whole window, and the same key and buttons turn from one to the other. What the
-user wants with room, and how wide in unscaled pixels, is kept apart from that and comes back.
+With room, they stand side by side. With less, the section takes the sidebar's room. Without (a
+small window, a high zoom) one of them has the whole window, and the same keys and buttons turn
+from one to the other. What the user wants with room, and how wide in unscaled pixels, is kept
+apart from that and comes back.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from ui.chat_column import ChatColumn
 from ui.sidebar.sidebar import Sidebar
-from ui.sizes import BOTH_FROM_PX, SIDEBAR_PX
+from ui.sizes import ALL_FROM_PX, BOTH_FROM_PX, SECTION_PX, SIDEBAR_PX
 from ui.theme import Theme
 
 
 class Columns(QSplitter):
-    """`sidebar_moved`: its width or whether it is wanted was changed by the user."""
+    """`moved`: the width of a column or whether it is wanted was changed by the user."""
 
-    sidebar_moved = Signal()
+    moved = Signal()
 
     def __init__(
         self, theme: Theme, sidebar: Sidebar, chat: ChatColumn, parent: QWidget | None = None
@@ -32,6 +33,9 @@ class Columns(QSplitter):
         self._is_wanted = True
         self._is_over = False
         self._width_px = SIDEBAR_PX
+        self._section: QWidget | None = None
+        self._is_section_wanted = False
+        self._section_px = SECTION_PX
         self.setObjectName("columns")
         self.setHandleWidth(1)
         self.setChildrenCollapsible(False)
@@ -58,28 +62,64 @@ class Columns(QSplitter):
         """At 100 %."""
         return self._width_px
 
-    def restore(self, is_wanted: bool, width_px: int) -> None:
+    @property
+    def fits_all(self) -> bool:
+        return self.width() >= self._theme.px(ALL_FROM_PX)
+
+    @property
+    def is_section_shown(self) -> bool:
+        return self._section is not None and self._is_section_wanted
+
+    @property
+    def section_width_px(self) -> int:
+        """At 100 %."""
+        return self._section_px
+
+    def restore(self, is_wanted: bool, width_px: int, section_px: int = 0) -> None:
         self._is_wanted = is_wanted
         self._width_px = width_px or SIDEBAR_PX
+        self._section_px = section_px or SECTION_PX
         self._fit()
 
     def toggle_sidebar(self) -> None:
-        if self.is_narrow:
+        if self.is_section_shown and not self.fits_all and not self._sidebar.isVisibleTo(self):
+            # The section stands in its place.
+            self._is_section_wanted = False
+            self._is_over, self._is_wanted = self.is_narrow, self._is_wanted or not self.is_narrow
+            self.moved.emit()
+        elif self.is_narrow:
             self._is_over = not self._is_over
         else:
             self._is_wanted = not self._is_wanted
-            self.sidebar_moved.emit()
+            self.moved.emit()
         self._arrange()
 
     def show_sidebar(self) -> None:
         if not self._sidebar.isVisibleTo(self):
             self.toggle_sidebar()
 
+    def set_section(self, section: QWidget) -> None:
+        """The right column; it is built when it is first asked for."""
+        self._section = section
+        section.hide()
+        self.addWidget(section)
+        self.setStretchFactor(2, 0)
+        self.handle(2).setAccessibleName("Width of the panels")
+
+    def show_section(self, is_shown: bool) -> None:
+        if is_shown != self._is_section_wanted:
+            self._is_section_wanted = is_shown
+            self._is_over = False
+            self.moved.emit()
+        self._arrange()
+
     def show_chat(self) -> None:
         """Where only one column fits, it is the chat's turn."""
         if self._is_over:
             self._is_over = False
             self._arrange()
+        elif self.is_narrow and self.is_section_shown:
+            self.show_section(False)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -90,24 +130,36 @@ class Columns(QSplitter):
         self._arrange()
 
     def _arrange(self) -> None:
-        is_narrow = self.is_narrow
+        is_narrow, shows_section = self.is_narrow, self.is_section_shown
         if not is_narrow:
             self._is_over = False
         shows_sidebar = self._is_over if is_narrow else self._is_wanted
-        focus = self.window().focusWidget()
-        leaves_sidebar = not shows_sidebar and self._sidebar.isAncestorOf(focus or self)
-        self._chat.setVisible(not (is_narrow and shows_sidebar))
+        if shows_section and not self.fits_all:
+            shows_sidebar = False
+        shows_chat = not (is_narrow and (shows_sidebar or shows_section))
+        focus = self.window().focusWidget() or self
+        leaves = not shows_sidebar and self._sidebar.isAncestorOf(focus)
+        if self._section is not None:
+            leaves = leaves or (not shows_section and self._section.isAncestorOf(focus))
+        self._chat.setVisible(shows_chat)
         self._sidebar.setVisible(shows_sidebar)
+        if self._section is not None:
+            self._section.setVisible(shows_section)
         self._chat.header.set_sidebar_hidden(not shows_sidebar)
-        if leaves_sidebar:
+        if leaves and shows_chat:
             # Qt's choice would be some button, which the next space presses.
             self._chat.focus_writing()
         # Always, also where nothing of it changed: what Qt takes away while there is little room
         # (a high zoom, a small window) it does not give back.
-        width = self._theme.px(self._width_px)
-        self.setSizes([width, max(1, self.width() - width)])
+        left = self._theme.px(self._width_px) if shows_sidebar else 0
+        right = self._theme.px(self._section_px) if shows_section else 0
+        self.setSizes([left, max(1, self.width() - left - right), right][: self.count()])
 
     def _on_moved(self) -> None:
-        if not self.is_narrow and self._sidebar.isVisible():
+        if self.is_narrow:
+            return
+        if self._sidebar.isVisible():
             self._width_px = max(1, round(self._sidebar.width() / self._theme.scale))
-            self.sidebar_moved.emit()
+        if self._section is not None and self._section.isVisible():
+            self._section_px = max(1, round(self._section.width() / self._theme.scale))
+        self.moved.emit()

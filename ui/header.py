@@ -22,6 +22,7 @@ from ui.theme import Theme
 OPEN_KEY = "Ctrl+O"
 TEMPORARY_KEY = "Ctrl+Shift+N"
 NEW_TEXT_KEY = "Ctrl+Shift+T"
+SECTION_KEY = "Ctrl+I"
 PROGRESS_STEPS = 1000
 LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
@@ -37,6 +38,7 @@ class Header(QWidget):
     show_sidebar_requested = Signal()
     temporary_requested = Signal()
     new_text_requested = Signal()
+    section_requested = Signal()
 
     def __init__(
         self,
@@ -76,6 +78,14 @@ class Header(QWidget):
             parent=self,
         )
         self.temporary_button.setObjectName("temporary_chat_button")
+        self.section_button = IconButton(
+            theme,
+            "magnifying-glass",
+            "Look inside",
+            hint=with_key("Look inside: what happened in a reply", SECTION_KEY),
+            parent=self,
+        )
+        self.section_button.setObjectName("section_button")
         self.menu_button = IconButton(
             theme,
             "dots-three-bold",
@@ -111,6 +121,7 @@ class Header(QWidget):
         self._row.addWidget(self.title, 1)
         self._row.addWidget(self.text_button)
         self._row.addWidget(self.temporary_button)
+        self._row.addWidget(self.section_button)
         self._row.addWidget(self.menu_button)
         self._row.addWidget(self.cancel_button)
         self._row.addWidget(self.weights_button)
@@ -126,6 +137,7 @@ class Header(QWidget):
         self.sidebar_button.clicked.connect(self.show_sidebar_requested)
         self.temporary_button.clicked.connect(self.temporary_requested)
         self.text_button.clicked.connect(self.new_text_requested)
+        self.section_button.clicked.connect(self.section_requested)
         self.cancel_button.clicked.connect(self.cancel_load_requested)
         self._theme.changed.connect(self._fit)
         self._fit()
@@ -177,6 +189,12 @@ class Header(QWidget):
         self.temporary_button.set_lit(is_temporary)
         spoken = "Leave the temporary chat" if is_temporary else "Temporary chat"
         self.temporary_button.setAccessibleName(spoken)
+
+    def set_section_shown(self, is_shown: bool) -> None:
+        """Whether the panels that look inside are there."""
+        self.section_button.set_lit(is_shown)
+        spoken = "Hide the panels" if is_shown else "Look inside"
+        self.section_button.setAccessibleName(spoken)
 
     def set_sidebar_hidden(self, is_hidden: bool) -> None:
         self.sidebar_button.setVisible(is_hidden)

@@ -31,7 +31,7 @@ class WindowPlace(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(SAVE_AFTER_MS)
         self._timer.timeout.connect(self.save)
-        columns.sidebar_moved.connect(self.note)
+        columns.moved.connect(self.note)
         if desk.settings.window_geometry:
             self._restore()
 
@@ -55,6 +55,8 @@ class WindowPlace(QObject):
         self._set("window_geometry", geometry)
         self._set("sidebar_visible", self._columns.is_sidebar_wanted)
         self._set("sidebar_width", self._columns.sidebar_width_px)
+        self._set("section_visible", self._columns.is_section_shown)
+        self._set("section_width", self._columns.section_width_px)
 
     def _set(self, name: str, value: object) -> None:
         if getattr(self._desk.settings, name) != value:
@@ -68,5 +70,7 @@ class WindowPlace(QObject):
             self._has_news = False
         elif self._has_news:
             self._timer.start()  # nothing to restore: where it was put meanwhile counts
-        self._columns.restore(settings.sidebar_visible, settings.sidebar_width)
+        self._columns.restore(
+            settings.sidebar_visible, settings.sidebar_width, settings.section_width
+        )
         self._is_restored = True

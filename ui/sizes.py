@@ -10,6 +10,9 @@ SIDE_PX: Final = 24
 SIDEBAR_PX: Final = 236
 BOTH_FROM_PX: Final = 620
 """From this width on sidebar and chat fit side by side."""
+SECTION_PX: Final = 400
+ALL_FROM_PX: Final = 1020
+"""From this width on sidebar, chat and section fit side by side."""
 STATUS_FROM_PX: Final = 320
 """From this height of the chat on the status line is shown."""
 

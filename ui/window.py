@@ -108,6 +108,7 @@ class MainWindow(QMainWindow):
         from ui.following import Following
         from ui.message_acts import MessageActs
         from ui.place import WindowPlace
+        from ui.section_acts import SectionActs
         from ui.sidebar.sidebar import Sidebar
         from ui.sidebar_acts import SidebarActs
         from ui.template_banner import TemplateBanner
@@ -125,6 +126,7 @@ class MainWindow(QMainWindow):
         self.columns = Columns(theme, self.sidebar, self.chat, self)
         self.setCentralWidget(self.columns)  # deletes the frame, the composer has moved out
         self._place = WindowPlace(self, self.columns, desk)
+        self.section_acts = SectionActs(desk, bridge, theme, self.columns, self.chat.header)
         self._zoom = ZoomControl(self)
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
@@ -145,6 +147,7 @@ class MainWindow(QMainWindow):
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)
+        self.section_acts.add_actions(self.action_registry)
         add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
@@ -334,6 +337,7 @@ class MainWindow(QMainWindow):
     def _on_settings_changed(self, event: SettingsChanged) -> None:
         self._apply_settings(event.names)
         self._place.follow()
+        self.section_acts.follow()
 
     def _apply_settings(self, names: frozenset[str]) -> None:
         settings = self._desk.settings

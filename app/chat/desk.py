@@ -43,6 +43,7 @@ from app.chat.loading import Loader
 from app.chat.looking_door import LookingDoor
 from app.chat.message_door import MessageDoor
 from app.chat.presets import Presets
+from app.chat.questions import Questions
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.resolved import merged
@@ -156,6 +157,7 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
         self._again = Again(self._around, self._shelf, self._loader, self._replies)
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
         self._words = Words(self._around, self._loader)
+        self._questions = Questions(self._loader)
         self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
         self._meter.text_prompt = self._text.prompt
         self._folders = Folders(self._around, self._shelf, self._end_replies)
@@ -492,5 +494,7 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
             self._meter.take_ending(event)
         elif self._words.is_read(event.id):
             self._words.take_ending(event)
+        elif self._questions.is_asked(event.id):
+            self._questions.take_ending(event)
         else:
             self._replies.growing.take_ending(event)

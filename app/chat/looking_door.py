@@ -5,19 +5,21 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from app.chat.questions import Questions
 from app.chat.replies import Replies
 from app.chat.words import Words
 from app.engine.pieces import Pieces
-from app.engine.protocol import TokenTrace
+from app.engine.protocol import Tokenize, Tokens, TokenTrace
 
 
 class LookingDoor:
-    """Mixed into `Desk`, which makes `_replies` and `_words`."""
+    """Mixed into `Desk`, which makes what is declared here."""
 
     _replies: Replies
     _words: Words
+    _questions: Questions
 
     def read_trace(self, message_id: str) -> None:
         """Ask what was recorded about each token of a reply; TraceRead answers."""
@@ -34,3 +36,20 @@ class LookingDoor:
     def words_of(self, weights_hash: str | None) -> Pieces | None:
         """The vocabulary of the weights that wrote a reply, if it is here."""
         return self._words.of(weights_hash)
+
+    def tokenize(
+        self,
+        text: str,
+        then: Callable[[Tokens], None],
+        failed: Callable[[str], None],
+        *,
+        special: bool = False,
+    ) -> None:
+        """How the loaded vocabulary cuts a text, without a BOS. `special`: the text of a control
+        token becomes that token."""
+
+        def take(result: object) -> None:
+            if isinstance(result, Tokens):
+                then(result)
+
+        self._questions.ask(Tokenize(0, text, special), take, failed)

@@ -97,6 +97,8 @@ class Settings:
     window_geometry: str = ""
     last_conversation_id: str = ""
     section_visible: bool = False
+    section_width: int = 0
+    section_panel: str = ""
     sidebar_visible: bool = True
     sidebar_width: int = 0
     closed_folders: tuple[str, ...] = ()
@@ -327,6 +329,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "window_geometry": _text("The window's geometry", 20_000),
     "last_conversation_id": _text("The last conversation", 200),
     "section_visible": _flag("The section"),
+    "section_width": _whole("The section's width", 0, 10_000),
+    "section_panel": _text("The section's panel", 100),
     "sidebar_visible": _flag("The sidebar"),
     "sidebar_width": _whole("The sidebar's width", 0, 10_000),
     "closed_folders": _texts("Closed folders", "A closed folder", MAX_CLOSED_FOLDERS),

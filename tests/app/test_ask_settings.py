@@ -329,7 +329,8 @@ def test_the_documentation_names_every_setting() -> None:
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     window_only = {
         "theme", "zoom_percent", "send_key", "window_geometry", "last_conversation_id",
-        "section_visible", "sidebar_visible", "sidebar_width", "offline", "trash_days",
+        "section_visible", "section_width", "section_panel", "sidebar_visible", "sidebar_width",
+        "offline", "trash_days",
         "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]

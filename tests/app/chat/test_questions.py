@@ -1,0 +1,61 @@
+"""Questions beside replies: each is answered once, to whoever asked, in words where it failed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from app.chat.questions import NO_WEIGHTS
+from app.engine.protocol import Done, Failed, Finished, Stopped, Tokens
+
+SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
+
+
+def test_a_text_is_tokenised_by_the_loaded_vocabulary(make_room):
+    room = make_room(SCRIPT).start_ready()
+    answers: list[Tokens] = []
+    room.desk.tokenize("blue sky", answers.append, lambda sentence: answers.append(sentence))
+    room.until(lambda: answers, "the tokens")
+    (tokens,) = answers
+    assert b"".join(tokens.pieces) == b"blue sky"
+    assert len(tokens.token_ids) == len(tokens.pieces)
+
+
+def test_without_weights_it_is_said_at_once(make_room):
+    room = make_room({**SCRIPT, "load": {"fail": ["not_a_gguf", "No."]}})
+    room.start()
+    said: list[str] = []
+    room.desk.tokenize("x", lambda _tokens: said.append("answered"), said.append)
+    assert said == [NO_WEIGHTS]
+
+
+def test_each_question_is_answered_once_and_a_failure_is_a_sentence(make_room):
+    room = make_room(SCRIPT).start_ready()
+    questions = room.desk._questions
+    sent: list[Any] = []
+    answered: list[Any] = []
+
+    class Engine:
+        stopped: ClassVar[list[int]] = []
+
+        def request(self, command: Any) -> int:
+            sent.append(command)
+            return 900 + len(sent)
+
+        def stop(self, request_id: int) -> None:
+            self.stopped.append(request_id)
+
+    questions._loader = type("L", (), {"loaded": object(), "engine": Engine()})()
+    ids = [
+        questions.ask("a question", answered.append, lambda s: answered.append(f"failed: {s}"))
+        for _ in range(4)
+    ]
+    assert ids == [901, 902, 903, 904]
+    questions.take_ending(Finished(901, Done()))
+    questions.take_ending(Failed(902, "busy", "Wait a little."))
+    questions.take_ending(Stopped(903, Done()))
+    questions.stop(904)
+    assert not any(questions.is_asked(request_id) for request_id in ids)
+    assert Engine.stopped == [904]
+    assert answered[0] == Done()
+    assert answered[1] == "failed: Wait a little."
+    assert str(answered[2]).startswith("failed: The engine ended")

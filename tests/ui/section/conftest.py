@@ -1,0 +1,39 @@
+"""A reply with a made-up trace, and what a panel is built with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from recording_desk import FakeBridge, FakeDesk, message
+
+from models.records import Message, Role
+from ui.section.looking import Looking
+from ui.section.panel import Tools
+from ui.theme import Theme
+
+
+@pytest.fixture
+def ask() -> Callable[..., tuple[Message, ...]]:
+    """A question and its reply, as the desk would have them."""
+
+    def build(**fields: object) -> tuple[Message, ...]:
+        fields.setdefault("weights_hash", "w1")
+        return (
+            message(1, Role.USER, "Which city?"),
+            message(2, Role.ASSISTANT, "Paris", **fields),
+        )
+
+    return build
+
+
+@pytest.fixture
+def looking(desk: FakeDesk, bridge: FakeBridge) -> Looking:
+    desk.growing_trace = lambda _id: None  # type: ignore[attr-defined]
+    desk.words_of = lambda _hash: None  # type: ignore[attr-defined]
+    return Looking(desk, bridge)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def tools(theme: Theme, looking: Looking, desk: FakeDesk, bridge: FakeBridge) -> Tools:
+    return Tools(theme, looking, desk, bridge)  # type: ignore[arg-type]

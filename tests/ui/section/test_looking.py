@@ -1,0 +1,217 @@
+"""What is looked at: which reply, which token, and what is read for it, when."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from made_traces import trace_of
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk, conversation, message
+
+from app.chat.events import (
+    ConversationOpened,
+    EngineStateChanged,
+    MessageAdded,
+    MessageChanged,
+    PathChanged,
+    TokenRecorded,
+    TokensTakenBack,
+    TraceRead,
+    VocabularyRead,
+)
+from app.engine.protocol import TokenTrace
+from app.insight.trace_table import TraceTable
+from models.records import Message, MessageState, Role
+from ui.section.looking import NO_REPLY, NOT_A_REPLY, READING, Looking
+
+Ask = Callable[..., tuple[Message, ...]]
+PIECES = (b"Par", b"is", b".")
+
+
+def open_chat(desk: FakeDesk, bridge: FakeBridge, messages: tuple[Message, ...]) -> None:
+    desk.messages = messages
+    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), messages))
+
+
+def test_nothing_is_read_before_somebody_looks(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    assert (looking.message, looking.sentence) == (None, NO_REPLY)
+    open_chat(desk, bridge, ask())
+    assert looking.message == desk.messages[1]
+    assert not desk.calls
+    looking.set_awake(True)
+    assert desk.called("read_trace") == [("m2",)]
+    assert desk.called("read_vocabulary") == [()]
+    assert looking.sentence == READING
+
+
+def test_a_stored_trace_arrives(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask, qtbot: QtBot
+) -> None:
+    open_chat(desk, bridge, ask())
+    looking.set_awake(True)
+    bridge.trace_read.emit(TraceRead("another", trace_of(PIECES)))
+    assert not looking.traces
+    with qtbot.waitSignal(looking.trace_changed):
+        bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
+    assert [token.piece for token in looking.traces] == list(PIECES)
+    assert looking.sentence == ""
+
+
+def test_what_could_not_be_read_is_said(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    open_chat(desk, bridge, ask())
+    looking.set_awake(True)
+    bridge.trace_read.emit(TraceRead("m2", (), "Nothing was recorded."))
+    assert (looking.traces, looking.sentence) == ((), "Nothing was recorded.")
+
+
+def test_a_token_is_chosen_by_its_place_and_by_steps(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    open_chat(desk, bridge, ask())
+    looking.set_awake(True)
+    looking.step(1)
+    assert looking.index is None, "there is nothing to step through yet"
+    bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
+    changes: list[int | None] = []
+    looking.token_changed.connect(lambda: changes.append(looking.index))
+    looking.step(1)
+    looking.step(1)
+    looking.step(5)
+    looking.step(1)
+    looking.step(-9)
+    looking.select(99)
+    looking.step(-1)
+    assert changes == [0, 1, 2, 0, None, 0]
+    assert looking.token == looking.traces[0]
+    looking.go_to_most_uncertain()
+    assert looking.index == 2
+
+
+def test_a_token_that_is_chosen_before_the_trace_is_here_is_chosen_then(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    open_chat(desk, bridge, ask())
+    looking.set_awake(True)
+    looking.look_at("m2", 1)
+    assert looking.index is None
+    bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
+    assert looking.index == 1
+    looking.look_at("m2", 2)
+    assert looking.index == 2
+
+
+def test_a_message_without_drawn_tokens_says_so(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    open_chat(desk, bridge, ask())
+    looking.set_awake(True)
+    looking.look_at("m1")
+    assert (looking.message, looking.sentence) == (desk.messages[0], NOT_A_REPLY)
+    looking.look_at("gone")
+    assert looking.message == desk.messages[0]
+
+
+def growing(desk: FakeDesk, bridge: FakeBridge, looking: Looking, ask: Ask) -> TraceTable:
+    """A reply begins while the section is open."""
+    table = TraceTable()
+    messages = ask(state=MessageState.STREAMING)
+    open_chat(desk, bridge, messages[:1])
+    looking.set_awake(True)
+    desk.messages = messages
+    desk.growing_trace = lambda message_id: table if message_id == "m2" else None  # type: ignore[attr-defined]
+    bridge.message_added.emit(MessageAdded(messages[1]))
+    return table
+
+
+def arrive(bridge: FakeBridge, table: TraceTable, token: TokenTrace) -> None:
+    table.append(token)
+    bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 10))
+
+
+def test_the_newest_reply_is_followed_as_it_grows_and_said_at_most_ten_times_a_second(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask, qtbot: QtBot
+) -> None:
+    table = growing(desk, bridge, looking, ask)
+    assert looking.is_growing
+    assert looking.traces is table
+    said: list[int] = []
+    looking.trace_changed.connect(lambda: said.append(len(looking.traces)))
+    for token in trace_of([b"x"] * 50):
+        arrive(bridge, table, token)
+    assert not said
+    qtbot.waitUntil(lambda: bool(said))
+    assert said == [50]
+    ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
+    bridge.message_changed.emit(MessageChanged(ended))
+    assert (looking.is_growing, len(looking.traces)) == (False, 50)
+    assert looking.message == ended
+
+
+def test_tokens_that_are_taken_back_are_not_chosen_any_more(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    table = growing(desk, bridge, looking, ask)
+    for token in trace_of(PIECES):
+        arrive(bridge, table, token)
+    looking.select(2)
+    table.truncate(1)
+    bridge.tokens_taken_back.emit(TokensTakenBack("c1", "m2", 2))
+    assert looking.index is None
+    looking.select(0)
+    bridge.tokens_taken_back.emit(TokensTakenBack("c1", "m2", 0))
+    assert looking.index == 0
+
+
+def test_asleep_it_costs_nothing_and_awake_it_has_what_it_missed(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask, qtbot: QtBot
+) -> None:
+    table = growing(desk, bridge, looking, ask)
+    looking.set_awake(False)
+    said: list[int] = []
+    looking.trace_changed.connect(lambda: said.append(len(looking.traces)))
+    for token in trace_of(PIECES):
+        arrive(bridge, table, token)
+    qtbot.wait(150)
+    assert not said
+    looking.set_awake(True)
+    assert len(looking.traces) == 3
+
+
+def test_a_chosen_reply_stays_while_a_newer_one_grows_and_goes_with_its_branch(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    first = ask()
+    later = (*first, message(3, Role.USER, "And?"), message(4, Role.ASSISTANT, "Lyon"))
+    open_chat(desk, bridge, later)
+    looking.set_awake(True)
+    looking.look_at("m2")
+    newer = message(6, Role.ASSISTANT, "", state=MessageState.STREAMING)
+    desk.messages = (*later, message(5, Role.USER, "And?"), newer)
+    bridge.message_added.emit(MessageAdded(newer))
+    assert looking.message == first[1]
+    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    assert looking.message == first[1]
+    desk.messages = later[:1]
+    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    assert looking.message is None
+    desk.messages = later
+    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    assert looking.message == later[-1], "and from there on the newest is followed"
+
+
+def test_words_are_asked_for_again_when_other_weights_are_there(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask, qtbot: QtBot
+) -> None:
+    open_chat(desk, bridge, ask())
+    bridge.engine_state_changed.emit(EngineStateChanged("ready"))
+    assert not desk.called("read_vocabulary")
+    looking.set_awake(True)
+    bridge.engine_state_changed.emit(EngineStateChanged("ready"))
+    assert len(desk.called("read_vocabulary")) == 2
+    with qtbot.waitSignal(looking.words_changed):
+        bridge.vocabulary_read.emit(VocabularyRead("w1"))

@@ -1,0 +1,140 @@
+"""The right column: its tabs, its line about the token, and that it sleeps while it is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from made_traces import trace_of
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk, conversation
+
+from app.chat.events import ConversationOpened, TraceRead
+from models.records import Message
+from ui.section.looking import Looking
+from ui.section.panel import Panel, PanelKind, Tools
+from ui.section.section import Section
+
+LOADED: list[str] = []
+
+
+class Noting(Panel):
+    """Writes down what it is told."""
+
+    def __init__(self, tools: Tools, parent: object = None) -> None:
+        self.told: list[str] = []
+        super().__init__(tools, parent)  # type: ignore[arg-type]
+
+    def _refresh_message(self) -> None:
+        self.told.append("message")
+
+    def _refresh_trace(self) -> None:
+        self.told.append("trace")
+
+    def _refresh_token(self) -> None:
+        self.told.append("token")
+
+    def _refresh_words(self) -> None:
+        self.told.append("words")
+
+
+class First(Noting):
+    title = "First"
+
+
+class Second(Noting):
+    title = "Second"
+
+
+def kind(panel: type[Panel]) -> PanelKind:
+    def load() -> type[Panel]:
+        LOADED.append(panel.title)
+        return panel
+
+    return PanelKind(panel.title, load)
+
+
+@pytest.fixture
+def section(tools: Tools, qtbot: QtBot) -> Section:
+    LOADED.clear()
+    built = Section(tools, (kind(First), kind(Second)))
+    qtbot.addWidget(built)
+    built.resize(400, 700)
+    return built
+
+
+def show(section: Section, qtbot: QtBot) -> Noting:
+    section.show()
+    qtbot.waitExposed(section)
+    panel = section.panel()
+    assert isinstance(panel, Noting)
+    return panel
+
+
+def test_a_panel_is_loaded_when_it_is_first_shown(section: Section, qtbot: QtBot) -> None:
+    assert not LOADED
+    first = show(section, qtbot)
+    assert LOADED == ["First"]
+    assert first.told == ["message", "trace", "token", "words"]
+    section.show_panel("Second")
+    section.show_panel("Unknown")
+    assert LOADED == ["First", "Second"]
+    assert isinstance(section.panel(), Second)
+    section.show_panel("First")
+    assert section.panel() is first
+    assert LOADED == ["First", "Second"]
+
+
+def test_only_the_panel_on_screen_is_told(
+    section: Section, looking: Looking, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    first = show(section, qtbot)
+    section.show_panel("Second")
+    second = section.panel()
+    assert isinstance(second, Noting)
+    first.told.clear()
+    second.told.clear()
+    looking.words_changed.emit()
+    looking.trace_changed.emit()
+    assert (first.told, second.told) == ([], ["words", "trace"])
+    section.hide()
+    looking.trace_changed.emit()
+    assert second.told == ["words", "trace"]
+    section.show()
+    assert second.told[2:] == ["message", "trace", "token", "words"]
+
+
+def test_the_line_above_says_which_token_it_is_about(
+    section: Section,
+    looking: Looking,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    ask: Callable[..., tuple[Message, ...]],
+    qtbot: QtBot,
+) -> None:
+    show(section, qtbot)
+    assert section.name.text() == looking.sentence
+    desk.messages = ask()
+    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    bridge.trace_read.emit(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
+    assert section.name.text() == "2 tokens · choose one"
+    looking.select(0)
+    assert section.name.text() == "·Par · token 1 of the reply · ID 100 · 77.3 %"
+
+
+def test_the_user_s_choice_of_a_tab_is_told_and_no_other(section: Section, qtbot: QtBot) -> None:
+    told: list[str] = []
+    section.tab_changed.connect(told.append)
+    show(section, qtbot)
+    section.show_panel("Second")
+    assert not told
+    section.tabs.tabBarClicked.emit(0)
+    assert told == ["First"]
+    with qtbot.waitSignal(section.hide_requested):
+        section.close_button.click()
+
+
+def test_nobody_looks_while_it_is_hidden(section: Section, desk: FakeDesk, qtbot: QtBot) -> None:
+    assert not desk.called("read_vocabulary")
+    show(section, qtbot)
+    assert len(desk.called("read_vocabulary")) == 1

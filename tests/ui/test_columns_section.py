@@ -1,0 +1,99 @@
+"""Three columns: what stands beside what, with much room, with less, and with one column's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk
+
+from app.chat.events import SettingsChanged
+from ui.section.section import Section
+from ui.sizes import SECTION_PX
+from ui.theme import Theme
+from ui.window import MainWindow
+
+Open = Callable[..., MainWindow]
+
+
+@pytest.fixture(autouse=True)
+def answers(desk: FakeDesk) -> None:
+    desk.growing_trace = lambda _id: None  # type: ignore[attr-defined]
+    desk.words_of = lambda _hash: None  # type: ignore[attr-defined]
+
+
+def shown(window: MainWindow) -> tuple[bool, bool, bool]:
+    section = window.findChild(Section, "section")
+    return (
+        window.sidebar.isVisible(),
+        window.chat.isVisible(),
+        section is not None and section.isVisible(),
+    )
+
+
+def test_the_section_is_built_when_it_is_first_wanted(open_window: Open) -> None:
+    window = open_window(1440, 900)
+    assert window.findChild(Section, "section") is None
+    QTest.keyClick(window, Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
+    assert shown(window) == (True, True, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    assert abs(section.width() - SECTION_PX) <= 2
+    window.chat.header.section_button.click()
+    assert shown(window) == (True, True, False)
+    assert window.chat.header.section_button.accessibleName() == "Look inside"
+
+
+def test_with_less_room_it_takes_the_list_s_and_gives_it_back(open_window: Open) -> None:
+    window = open_window(1000, 700)
+    window.section_acts.toggle()
+    assert shown(window) == (False, True, True)
+    window.toggle_sidebar()
+    assert shown(window) == (True, True, False)
+    window.section_acts.toggle()
+    window.section_acts.toggle()
+    assert shown(window) == (True, True, False)
+
+
+def test_at_a_high_zoom_one_column_has_the_window(open_window: Open, theme: Theme) -> None:
+    window = open_window(900, 700)
+    theme.set_zoom(300)
+    window.section_acts.toggle()
+    assert shown(window) == (False, False, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    section.tabs.setFocus()
+    section.close_button.click()
+    assert shown(window) == (False, True, False)
+    focus = QApplication.focusWidget()
+    assert focus is not None
+    assert window.chat.composer.isAncestorOf(focus), focus
+
+
+def test_writing_goes_on_where_only_the_section_was_seen(open_window: Open, theme: Theme) -> None:
+    window = open_window(900, 700)
+    theme.set_zoom(300)
+    window.section_acts.toggle()
+    window.focus_composer()
+    assert shown(window) == (False, True, False)
+
+
+def test_what_was_open_and_how_wide_is_remembered(
+    open_window: Open, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    for name, value in (("section_visible", True), ("section_width", 460)):
+        desk.set_setting(name, value)
+    window = open_window(1440, 900)
+    bridge.settings_changed.emit(SettingsChanged(frozenset({"section_visible"})))
+    assert shown(window) == (True, True, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    assert abs(section.width() - 460) <= 2
+    window.columns.moveSplitter(window.columns.width() - 500, 2)
+    qtbot.waitUntil(lambda: abs(desk.settings.section_width - 500) <= 3)
+    section.tabs.tabBarClicked.emit(0)
+    assert desk.settings.section_panel == "Tokens"

@@ -1,0 +1,1 @@
+"""The right column: panels that look into the reply that is chosen."""

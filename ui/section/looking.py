@@ -1,0 +1,227 @@
+"""What is looked at: one reply, its trace, and one token of it. All panels follow this.
+
+Without a choice of the user's it is the newest reply of the open chat, token by token as it
+grows. The trace of a stored reply comes from the database when somebody looks, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.insight.tokens_shown import most_uncertain
+from models.records import Message, MessageState, Role
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from app.chat.events import (
+        ConversationOpened,
+        MessageAdded,
+        MessageChanged,
+        PathChanged,
+        TokenRecorded,
+        TokensTakenBack,
+        TraceRead,
+        VocabularyRead,
+    )
+    from app.engine.pieces import Pieces
+    from app.engine.protocol import TokenTrace
+
+GROWN_MS = 100
+"""A growing trace is announced at most so often."""
+
+NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."
+NOT_A_REPLY = "Only replies have tokens that were drawn. Choose one of them."
+READING = "Reading what was recorded…"
+
+
+class Looking(QObject):
+    """A token can be chosen before its trace is read: it is chosen when that is here.
+
+    `message_changed`: another reply, or none. `trace_changed`: more of it is known, or less.
+    `token_changed`: another token is chosen. `words_changed`: what IDs stand for is known now.
+
+    It sleeps until somebody looks (`set_awake`): then it reads what it missed.
+    """
+
+    message_changed = Signal()
+    trace_changed = Signal()
+    token_changed = Signal()
+    words_changed = Signal()
+
+    def __init__(self, desk: Desk, bridge: Bridge, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._desk = desk
+        self._is_awake = False
+        self._follows = True
+        self._awaited: int | None = None
+        self.message: Message | None = None
+        self.traces: Sequence[TokenTrace] = ()
+        self.index: int | None = None
+        self.sentence = NO_REPLY
+        self.is_growing = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(GROWN_MS)
+        self._timer.timeout.connect(self.trace_changed)
+        bridge.conversation_opened.connect(self._on_opened)
+        bridge.path_changed.connect(self._on_path)
+        bridge.message_added.connect(self._on_added)
+        bridge.message_changed.connect(self._on_changed)
+        bridge.token_recorded.connect(self._on_token)
+        bridge.tokens_taken_back.connect(self._on_taken_back)
+        bridge.trace_read.connect(self._on_trace)
+        bridge.vocabulary_read.connect(self._on_vocabulary)
+        bridge.engine_state_changed.connect(self._on_engine)
+
+    # --- what is there --------------------------------------------------------------------------
+
+    @property
+    def token(self) -> TokenTrace | None:
+        """The chosen token."""
+        if self.index is None or self.index >= len(self.traces):
+            return None
+        return self.traces[self.index]
+
+    @property
+    def words(self) -> Pieces | None:
+        """What IDs of this reply stand for; None where the weights that wrote it are not loaded,
+        or their vocabulary is not read yet."""
+        return None if self.message is None else self._desk.words_of(self.message.weights_hash)
+
+    # --- what is chosen -------------------------------------------------------------------------
+
+    def set_awake(self, is_awake: bool) -> None:
+        """Whether anybody looks."""
+        if is_awake and not self._is_awake:
+            self._is_awake = True
+            self._desk.read_vocabulary()
+            self._follow_newest() if self.message is None or self._follows else self._read()
+        self._is_awake = is_awake
+
+    def look_at(self, message_id: str, index: int | None = None) -> None:
+        """Look at a message of the open chat, and at one of its tokens."""
+        found = next((each for each in self._desk.messages if each.id == message_id), None)
+        if found is None:
+            return
+        newest = self._newest()
+        self._follows = newest is not None and newest.id == message_id
+        if self.message is None or self.message.id != message_id:
+            self._take(found)
+        self.select(index)
+        self._awaited = index if self.index is None else None
+
+    def select(self, index: int | None) -> None:
+        """Choose a token by its place in the trace; one that is not there means none."""
+        self._awaited = None
+        if index is not None and not 0 <= index < len(self.traces):
+            index = None
+        if index != self.index:
+            self.index = index
+            self.token_changed.emit()
+
+    def step(self, by: int) -> None:
+        """To the next token (1), the one before (−1), and so on; it stops at either end."""
+        if len(self.traces):
+            at = (-1 if by > 0 else 0) if self.index is None else self.index
+            self.select(min(max(at + by, 0), len(self.traces) - 1))
+
+    def go_to_most_uncertain(self) -> None:
+        self.select(most_uncertain(self.traces))
+
+    # --- following ------------------------------------------------------------------------------
+
+    def _newest(self) -> Message | None:
+        replies = (m for m in reversed(self._desk.messages) if m.role is Role.ASSISTANT)
+        return next(replies, None)
+
+    def _follow_newest(self) -> None:
+        self._follows = True
+        newest = self._newest()
+        if newest is None or self.message is None or newest.id != self.message.id:
+            self._take(newest)
+        elif not len(self.traces):
+            self._read()
+
+    def _take(self, message: Message | None) -> None:
+        self.message, self.traces, self.index, self._awaited = message, (), None, None
+        self.is_growing = message is not None and message.state is MessageState.STREAMING
+        self.message_changed.emit()
+        self.token_changed.emit()
+        self._read()
+
+    def _read(self) -> None:
+        """Have the trace read, or take the growing one."""
+        message = self.message
+        if message is None or message.role is not Role.ASSISTANT:
+            self._show((), NO_REPLY if message is None else NOT_A_REPLY)
+            return
+        growing = self._desk.growing_trace(message.id)
+        if growing is not None:
+            self._show(growing, "")
+        elif self._is_awake and not len(self.traces):
+            self._show((), READING)
+            self._desk.read_trace(message.id)
+
+    def _show(self, traces: Sequence[TokenTrace], sentence: str) -> None:
+        self.traces, self.sentence = traces, sentence
+        self.trace_changed.emit()
+        if self._awaited is not None and len(traces):
+            self.select(self._awaited)
+
+    def _is_looked_at(self, message_id: str) -> bool:
+        return self.message is not None and self.message.id == message_id
+
+    def _on_opened(self, _event: ConversationOpened) -> None:
+        self.message = None
+        self._follow_newest()
+
+    def _on_path(self, _event: PathChanged) -> None:
+        """Another version: what was looked at may be gone from the screen."""
+        path = {each.id for each in self._desk.messages}
+        if self._follows or self.message is None or self.message.id not in path:
+            self._follow_newest()
+
+    def _on_added(self, event: MessageAdded) -> None:
+        if self._follows and event.message.role is Role.ASSISTANT:
+            self._take(event.message)
+
+    def _on_changed(self, event: MessageChanged) -> None:
+        if not self._is_looked_at(event.message.id):
+            return
+        was_growing, self.message = self.is_growing, event.message
+        self.is_growing = event.message.state is MessageState.STREAMING
+        if was_growing != self.is_growing:
+            self._timer.stop()
+            self.trace_changed.emit()
+
+    def _on_token(self, event: TokenRecorded) -> None:
+        if not self._is_looked_at(event.message_id):
+            return
+        if not len(self.traces):
+            self.traces = self._desk.growing_trace(event.message_id) or ()
+            self.sentence = ""
+        if self._is_awake and not self._timer.isActive():
+            self._timer.start()
+
+    def _on_taken_back(self, event: TokensTakenBack) -> None:
+        if self._is_looked_at(event.message_id):
+            if self.index is not None and self.index >= len(self.traces):
+                self.select(None)
+            self.trace_changed.emit()
+
+    def _on_trace(self, event: TraceRead) -> None:
+        if self._is_looked_at(event.message_id) and not self.is_growing:
+            self._show(event.tokens, event.sentence)
+            if self.index is not None and self.token is None:
+                self.select(None)
+
+    def _on_vocabulary(self, _event: VocabularyRead) -> None:
+        self.words_changed.emit()
+
+    def _on_engine(self, _event: object) -> None:
+        if self._is_awake:
+            self._desk.read_vocabulary()

@@ -1,0 +1,76 @@
+"""What every panel of the section is: a widget that follows `Looking` while it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtWidgets import QWidget
+
+from ui.section.looking import Looking
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a panel is built with. `looking`: what all panels look at."""
+
+    theme: Theme
+    looking: Looking
+    desk: Desk
+    bridge: Bridge
+
+
+@dataclass(frozen=True, slots=True)
+class PanelKind:
+    """A tab. `load` imports the panel's file, when it is first shown and not before."""
+
+    title: str
+    load: Callable[[], type[Panel]]
+
+
+class Panel(QWidget):
+    """Override `_refresh_message`, `_refresh_trace`, `_refresh_token` and `_refresh_words`: they
+    are called when what they are about has changed, and once each when the panel comes on screen.
+    A panel that is not shown does nothing.
+    """
+
+    title: ClassVar[str] = ""
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        looking = tools.looking
+        self._tools = tools
+        self._theme = tools.theme
+        self._looking = looking
+        self._is_active = False
+        self.setAccessibleName(self.title)
+        for signal, refresh in (
+            (looking.message_changed, self._refresh_message),
+            (looking.trace_changed, self._refresh_trace),
+            (looking.token_changed, self._refresh_token),
+            (looking.words_changed, self._refresh_words),
+        ):
+            signal.connect(lambda refresh=refresh: refresh() if self._is_active else None)
+
+    def set_active(self, is_active: bool) -> None:
+        """Whether it is on screen."""
+        was_active, self._is_active = self._is_active, is_active
+        if is_active and not was_active:
+            self._refresh_message()
+            self._refresh_trace()
+            self._refresh_token()
+            self._refresh_words()
+
+    def _refresh_message(self) -> None: ...
+
+    def _refresh_trace(self) -> None: ...
+
+    def _refresh_token(self) -> None: ...
+
+    def _refresh_words(self) -> None: ...

@@ -1,0 +1,142 @@
+"""The right column: tabs, which token is looked at, and the panel that is chosen.
+
+Panels are built when they are first shown. What must hold: a section that is hidden costs
+nothing while a reply streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.insight.tokens_shown import visible
+from ui.elided import PartsLabel
+from ui.header import SECTION_KEY
+from ui.icon_button import IconButton
+from ui.keys import with_key
+from ui.section.panel import Panel, PanelKind, Tools
+
+
+class Section(QWidget):
+    """`kinds`: the panels, in the order of their tabs. `tab_changed`: the title of the one that
+    the user chose. `hide_requested`: by its button."""
+
+    tab_changed = Signal(str)
+    hide_requested = Signal()
+
+    def __init__(
+        self,
+        tools: Tools,
+        kinds: Sequence[PanelKind],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        theme, looking = tools.theme, tools.looking
+        self._tools = tools
+        self._theme = theme
+        self._looking = looking
+        self._kinds = tuple(kinds)
+        self._panels: dict[int, Panel] = {}
+        self.setObjectName("section")
+        self.setAccessibleName("Inside the reply")
+        self.setProperty("plane", "side")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.tabs = QTabBar(self)
+        self.tabs.setObjectName("section_tabs")
+        self.tabs.setAccessibleName("Panels")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.tabs.setUsesScrollButtons(True)
+        for kind in self._kinds:
+            self.tabs.addTab(kind.title)
+        self.close_button = IconButton(
+            theme,
+            "x",
+            "Hide the panels",
+            hint=with_key("Hide the panels", SECTION_KEY),
+            parent=self,
+        )
+        self.close_button.setObjectName("hide_section_button")
+        self.name = PartsLabel("", self)
+        self.name.setObjectName("section_token")
+        self.name.setProperty("kind", "small")
+        self._stack = QStackedWidget(self)
+        self._row = QHBoxLayout()
+        self._row.addWidget(self.tabs, 1)
+        self._row.addWidget(self.close_button)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._row)
+        self._column.addWidget(self.name)
+        self._column.addWidget(self._stack, 1)
+        self.tabs.currentChanged.connect(self._on_tab)
+        self.tabs.tabBarClicked.connect(self._on_clicked)
+        self.close_button.clicked.connect(self.hide_requested)
+        looking.message_changed.connect(self._say)
+        looking.token_changed.connect(self._say)
+        looking.trace_changed.connect(self._say)
+        theme.changed.connect(self._fit)
+        self._fit()
+        self._say()
+
+    def panel(self) -> Panel | None:
+        """The one on screen."""
+        return self._panels.get(self.tabs.currentIndex())
+
+    def show_panel(self, title: str) -> None:
+        """Another panel, by its title; an unknown one changes nothing."""
+        for at, kind in enumerate(self._kinds):
+            if kind.title == title:
+                self.tabs.setCurrentIndex(at)
+
+    def _on_clicked(self, at: int) -> None:
+        if at >= 0:
+            self.tab_changed.emit(self._kinds[at].title)
+
+    def _on_tab(self, at: int) -> None:
+        if not self.isVisible() or at < 0:
+            return
+        panel = self._panels.get(at)
+        if panel is None:
+            panel = self._panels[at] = self._kinds[at].load()(self._tools, self)
+            self._stack.addWidget(panel)
+        self._stack.setCurrentWidget(panel)
+        for other in self._panels.values():
+            other.set_active(other is panel)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._looking.set_awake(True)
+        self._on_tab(self.tabs.currentIndex())
+        self._say()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._looking.set_awake(False)
+        for panel in self._panels.values():
+            panel.set_active(False)
+
+    def _say(self) -> None:
+        """Which token is looked at, as all panels understand it."""
+        if not self.isVisible():
+            return
+        token, looking = self._looking.token, self._looking
+        if token is not None:
+            text = (
+                f"{visible(token.piece)} · token {looking.index + 1:,} of the reply"  # type: ignore[operator]
+                f" · ID {token.token_id} · {math.exp(min(token.logprob, 0.0)):.1%}"
+            ).replace("%", " %")
+        elif looking.sentence:
+            text = looking.sentence
+        else:
+            text = f"{len(looking.traces):,} tokens · choose one"
+        self.name.set_text(text)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(12), px(12), px(12), px(12))
+        self._column.setSpacing(px(8))
+        self._row.setSpacing(px(4))

@@ -1,0 +1,89 @@
+"""The section in its window: built when it is first wanted, shown, hidden, and remembered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from ui.actions import Action, Actions
+from ui.columns import Columns
+from ui.header import SECTION_KEY, Header
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.section.looking import Looking
+    from ui.section.section import Section
+
+
+class SectionActs(QObject):
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, columns: Columns, header: Header
+    ) -> None:
+        super().__init__(columns)
+        self._desk = desk
+        self._bridge = bridge
+        self._theme = theme
+        self._columns = columns
+        self._header = header
+        self._section: Section | None = None
+        self._looking: Looking | None = None
+        self._is_restored = False
+        header.section_requested.connect(self.toggle)
+        columns.moved.connect(self._say)
+
+    def add_actions(self, actions: Actions) -> None:
+        actions.add(
+            Action(
+                "toggle_section",
+                "Look inside: show or hide the panels",
+                SECTION_KEY,
+                self.toggle,
+                group="View",
+            )
+        )
+
+    def toggle(self) -> None:
+        self.show(not self._columns.is_section_shown)
+
+    def show(self, is_shown: bool) -> None:
+        if is_shown:
+            self.section()
+        self._columns.show_section(is_shown)
+        self._say()
+
+    def follow(self) -> None:
+        """The settings are there: the first time, what was open is open again."""
+        if not self._is_restored:
+            self._is_restored = True
+            if self._desk.settings.section_visible:
+                self.show(True)
+
+    def section(self) -> Section:
+        if self._section is None:
+            from ui.section.kinds import KINDS
+            from ui.section.panel import Tools
+            from ui.section.section import Section
+
+            tools = Tools(self._theme, self.looking(), self._desk, self._bridge)
+            self._section = Section(tools, KINDS)
+            self._section.show_panel(self._desk.settings.section_panel)
+            self._section.tab_changed.connect(
+                lambda title: self._desk.set_setting("section_panel", title)
+            )
+            self._section.hide_requested.connect(lambda: self.show(False))
+            self._columns.set_section(self._section)
+        return self._section
+
+    def looking(self) -> Looking:
+        """What is looked at, by the panels and by the token view."""
+        if self._looking is None:
+            from ui.section.looking import Looking
+
+            self._looking = Looking(self._desk, self._bridge, self)
+        return self._looking
+
+    def _say(self) -> None:
+        self._header.set_section_shown(self._columns.is_section_shown)

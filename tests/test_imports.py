@@ -181,9 +181,13 @@ def test_every_source_keeps_the_rule():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("module", ["app.engine.client", "app.engine.supervisor", "app.cli"])
+@pytest.mark.parametrize(
+    "module",
+    ["app.engine.client", "app.engine.supervisor", "app.cli", "app.engine.effects"],
+)
 def test_the_engine_client_imports_nothing_heavy(module):
-    """`ask` and the window start without the native library; Qt and numpy stay out as well."""
+    """`ask` and the window start without the native library; Qt and numpy stay out as well. The
+    window knows the rules of a sampling chain, too."""
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],

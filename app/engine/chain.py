@@ -29,30 +29,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from app.engine.banned import check_banned
-from app.engine.bounds import BadSetting, Bounds, check_number, check_switch
 from app.engine.candidates import Candidates
 from app.engine.grammar import Grammar, check_grammar, new_grammar
 from app.engine.native import llama
 from app.engine.protocol import LogitBias, Sampling, Stage, Temperature, TopK
-from app.engine.registry import (
-    KINDS,
-    MAX_SEED,
-    Context,
-    Kind,
-    biases_of,
-    check_stage,
-    stage_name,
-)
+from app.engine.registry import KINDS, Context, Kind, biases_of
 from app.engine.replay import Snapshot
 from app.engine.shortlist import Scores, Shortlist
+from app.engine.stage_rules import MAX_SEED, check_stages
 from app.engine.uniforms import Uniforms, decides, holds, takes_number
 
 if TYPE_CHECKING:
     from app.engine.vocabulary import Vocabulary
 
-MAX_STAGES: Final = 32
-MAX_MIN_TOKENS: Final = 10_000_000
 SCORES: Final = "scores"
 END_TOKENS: Final = "end-token-ban"
 BANNED: Final = "banned-strings"
@@ -97,28 +86,7 @@ def check(sampling: Sampling, vocabulary: Vocabulary | None = None) -> None:
 
     Token IDs and grammars can only be judged with a vocabulary; `scheduler.add` gives it.
     """
-    if len(sampling.filters) > MAX_STAGES:
-        raise BadSetting("filters", f"A sampling chain may have at most {MAX_STAGES} stages.")
-    for position, stage in enumerate(sampling.filters):
-        if type(stage) in KINDS and KINDS[type(stage)].selects:
-            raise BadSetting(
-                "filters", f"“{stage_name(stage)}” selects a token, so it must be the last stage."
-            )
-        check_stage(stage, f"filters[{position}]", vocabulary)
-    if type(sampling.select) not in KINDS or not KINDS[type(sampling.select)].selects:
-        names = ", ".join(kind.name for kind in KINDS.values() if kind.selects)
-        raise BadSetting(
-            "select", f"The last stage of a sampling chain must select a token ({names})."
-        )
-    check_stage(sampling.select, "select", vocabulary)
-    if sampling.seed is not None:
-        bounds = Bounds(0, MAX_SEED, f"a whole number from 0 to {MAX_SEED}", whole=True)
-        check_number(sampling.seed, "Seed", "seed", bounds)
-    words = f"a whole number from 0 to {MAX_MIN_TOKENS:,}"
-    shortest = Bounds(0, MAX_MIN_TOKENS, words, whole=True)
-    check_number(sampling.min_tokens, "The smallest length", "min_tokens", shortest)
-    check_switch(sampling.ban_end_token, "Banning end tokens", "ban_end_token")
-    check_banned(sampling.banned_strings)
+    check_stages(sampling, None if vocabulary is None else vocabulary.n_vocab)
     check_grammar(sampling.grammar, sampling.json_schema, vocabulary)
 
 

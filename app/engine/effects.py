@@ -29,7 +29,7 @@ from app.engine.protocol import (
     Typical,
     Xtc,
 )
-from app.engine.registry import stage_name
+from app.engine.stage_rules import stage_name
 
 Found = tuple[str, str]
 """The stage's name, and the sentence."""

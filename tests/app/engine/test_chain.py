@@ -23,9 +23,9 @@ from app.engine.protocol import (
     TopK,
     TopP,
 )
-from app.engine.registry import MAX_SEED
 from app.engine.replay import Replay
 from app.engine.scores import scores_of
+from app.engine.stage_rules import MAX_SEED
 from app.engine.weights import Weights
 
 BAD: list[tuple[Sampling, str, str]] = [

@@ -35,8 +35,9 @@ from app.engine.protocol import (
     Typical,
     Xtc,
 )
-from app.engine.registry import KINDS, stage_name
+from app.engine.registry import KINDS
 from app.engine.replay import SURVIVED, Replay
+from app.engine.stage_rules import stage_name
 from app.engine.uniforms import Uniforms
 from app.engine.weights import Weights
 

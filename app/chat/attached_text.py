@@ -29,6 +29,17 @@ def with_attachments(text: str, attachments: Iterable[Attachment]) -> str:
     return "\n\n".join([*blocks, text] if text.strip() else blocks)
 
 
+def attached_spans(attachments: Iterable[Attachment]) -> list[tuple[int, int]]:
+    """Which characters [start, end) of `with_attachments` are attached, fences and all."""
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for attachment in attachments:
+        length = len(block_of(attachment))
+        spans.append((at, at + length))
+        at += length + len("\n\n")
+    return spans
+
+
 def block_of(attachment: Attachment) -> str:
     """One attachment between its fences."""
     longest = max(map(len, _BACKTICKS.findall(attachment.text)), default=2)

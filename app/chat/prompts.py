@@ -10,14 +10,14 @@ weights mean other text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from app.chat.attached_text import with_attachments
+from app.chat.attached_text import attached_spans, with_attachments
 from app.chat.formats import template_of
 from app.chat.settings import Settings
 from app.engine.protocol import ChatMessage, ChatPrompt, Generate, clean_text
-from models.records import Conversation, Message, MessageState, Role
+from models.records import Attachment, Conversation, Message, MessageState, Role
 
 ALTERNATIVES: Final = 64
 """How many candidates the trace of each token holds: all that it can."""
@@ -30,8 +30,10 @@ def chat_prompt(
     weights_hash: str,
     draft: str = "",
     beginning: ChatMessage | None = None,
+    attachments: Sequence[Attachment] = (),
 ) -> ChatPrompt:
-    """The prompt for the reply that follows `path` (and `draft`, as one more user message).
+    """The prompt for the reply that follows `path` (and `draft` with its attachments, as one more
+    user message).
 
     `beginning`: what that reply begins with; the engine goes on from there.
     """
@@ -40,8 +42,8 @@ def chat_prompt(
     if system_prompt.strip():
         messages.append(ChatMessage(role="system", content=system_prompt))
     messages += [_chat_message(m, weights_hash) for m in path if _says_something(m)]
-    if draft.strip():
-        messages.append(ChatMessage(role="user", content=draft))
+    if draft.strip() or attachments:
+        messages.append(_user_message(draft, attachments))
     if beginning is not None:
         messages.append(beginning)
     return ChatPrompt(
@@ -115,4 +117,11 @@ def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
         token_ids=ids,
         message_id=message.id,
         is_pinned=message.is_pinned,
+        attachments=attached_spans(message.attachments),
+    )
+
+
+def _user_message(text: str, attachments: Sequence[Attachment]) -> ChatMessage:
+    return ChatMessage(
+        "user", with_attachments(text, attachments), attachments=attached_spans(attachments)
     )

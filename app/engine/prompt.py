@@ -32,9 +32,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
-from app.engine.prompt_layout import Layout, Span, lay_over, restore
+from app.engine.prompt_layout import Layout, lay_over, restore
+from app.engine.prompt_sources import Sourced, joined, led, rendered_sources, sourced
 from app.engine.prompt_tokens import (
     Origin,
     PromptPart,
@@ -72,9 +71,11 @@ class PromptNote:
 
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
-    """`retokenized`: message_ids of replies whose own IDs could not be used. `cut`: what the
+    """`returned`: message_ids of replies that entered as their own IDs; `retokenized`: of those
+    whose IDs could not be used. `is_known`: it is known where all messages went. `cut`: what the
     context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked).
-    `turn_end`: see `turn_end.py`; filled in by whoever wants a reply."""
+    `turn_end`: see `turn_end.py`; filled in by whoever wants a reply. `n_begun`: so many of the
+    last tokens are the reply's beginning (`fitting.py` adds them); `rendered` is without them."""
 
     ids: list[int]
     rendered: str
@@ -84,6 +85,9 @@ class BuiltPrompt:
     cut: list[CutMessage] = field(default_factory=list)
     n_whole: int = 0
     turn_end: str = ""
+    returned: list[str] = field(default_factory=list)
+    is_known: bool = True
+    n_begun: int = 0
 
 
 NO_TEMPLATE: Final = PromptNote(
@@ -151,7 +155,7 @@ def _build_text(prompt: TextPrompt, vocabulary: PromptVocabulary) -> BuiltPrompt
 def _build_chat(
     prompt: ChatPrompt, vocabulary: PromptVocabulary, template: str | None, render: Render
 ) -> BuiltPrompt:
-    messages = [_clean(message) for message in prompt.messages if not _is_empty(message)]
+    messages = [sourced(message) for message in prompt.messages if not _is_empty(message)]
     continued = None
     if prompt.continue_last and messages and messages[-1].role == "assistant":
         # The prompt that this reply was begun with, then the reply itself.
@@ -170,20 +174,21 @@ def _build_chat(
     rendered = layout.text
     if continued is not None:
         rendered += _add_continued(tokenizer, continued, rendered, template)
-    return BuiltPrompt(tokenizer.ids, rendered, tokenizer.parts, notes, tokenizer.retokenized)
+    return BuiltPrompt(
+        tokenizer.ids,
+        rendered,
+        tokenizer.parts,
+        notes,
+        tokenizer.retokenized,
+        returned=tokenizer.returned,
+        is_known=layout.is_known,
+    )
 
 
 def _is_empty(message: ChatMessage) -> bool:
     """A reply stopped before its first token would teach the weights to answer nothing."""
     says_nothing = not (message.content or message.reasoning or message.token_ids)
     return says_nothing and message.role in ("assistant", "system")
-
-
-def _clean(message: ChatMessage) -> ChatMessage:
-    """A message whose texts can be encoded."""
-    content = clean_text(message.content)
-    reasoning = None if message.reasoning is None else clean_text(message.reasoning)
-    return ChatMessage(message.role, content, reasoning, message.token_ids, message.message_id)
 
 
 def render_plain(
@@ -199,7 +204,7 @@ def render_plain(
     return "".join(turns) + ("Assistant:" if add_generation_prompt else "")
 
 
-def _as_plain(message: ChatMessage, vocabulary: PromptVocabulary) -> ChatMessage:
+def _as_plain(message: Sourced, vocabulary: PromptVocabulary) -> Sourced:
     """A reply as it stands behind `Assistant:`. A generated one followed directly, most often
     with a space of its own, and must come back so; any other gets its space here."""
     if message.role != "assistant" or message.content[:1].isspace():
@@ -207,12 +212,12 @@ def _as_plain(message: ChatMessage, vocabulary: PromptVocabulary) -> ChatMessage
     spelled = PromptTokenizer(vocabulary).spell(message.token_ids or [])
     if spelled and spelled == message.content:
         return message
-    return msgspec.structs.replace(message, content=f" {message.content}")
+    return led(message, " ")
 
 
 def _first_accepted(
-    rendering: _Rendering, messages: list[ChatMessage], notes: list[PromptNote]
-) -> tuple[Layout, list[ChatMessage]]:
+    rendering: _Rendering, messages: list[Sourced], notes: list[PromptNote]
+) -> tuple[Layout, list[Sourced]]:
     """Render the messages; where the template refuses them, in the nearest form it accepts.
 
     The first error is the one that is raised if no form is accepted.
@@ -225,7 +230,7 @@ def _first_accepted(
         (_merge_neighbours(folded), [_SYSTEM_FOLDED, _TURNS_MERGED]),
     ]
     first_error: TemplateFailed | None = None
-    tried: list[list[ChatMessage]] = []
+    tried: list[list[Sourced]] = []
     for form, form_notes in forms:
         if form in tried:
             continue
@@ -246,37 +251,33 @@ def _first_accepted(
     raise first_error
 
 
-def _keeps_system(layout: Layout, form: list[ChatMessage]) -> bool:
+def _keeps_system(layout: Layout, form: list[Sourced]) -> bool:
     """Whether a system prompt, if the form has one, came out (or nobody can tell)."""
     if not layout.is_known or all(message.role != "system" for message in form):
         return True
     return any(form[span.index].role == "system" for span in layout.spans)
 
 
-def _fold_system(messages: list[ChatMessage]) -> list[ChatMessage]:
+def _fold_system(messages: list[Sourced]) -> list[Sourced]:
     """Put the system prompt before the first user message."""
-    system = [m.content for m in messages if m.role == "system" and m.content]
+    system = [m for m in messages if m.role == "system" and m.content]
     rest = [m for m in messages if m.role != "system"]
     first = next((i for i, m in enumerate(rest) if m.role == "user"), None)
     if not system or first is None:
         return messages
-    text = "\n\n".join([*system, rest[first].content])
-    return [*rest[:first], _with_text(rest[first], text), *rest[first + 1 :]]
+    opening = joined([*system, rest[first]], into=rest[first])
+    return [*rest[:first], opening, *rest[first + 1 :]]
 
 
-def _merge_neighbours(messages: list[ChatMessage]) -> list[ChatMessage]:
+def _merge_neighbours(messages: list[Sourced]) -> list[Sourced]:
     """Join neighbouring messages of one role."""
-    merged: list[ChatMessage] = []
+    merged: list[Sourced] = []
     for message in messages:
         if merged and merged[-1].role == message.role and message.role != "tool":
-            merged[-1] = _with_text(merged[-1], f"{merged[-1].content}\n\n{message.content}")
+            merged[-1] = joined([merged[-1], message], into=merged[-1])
         else:
             merged.append(message)
     return merged
-
-
-def _with_text(message: ChatMessage, content: str) -> ChatMessage:
-    return ChatMessage(message.role, content, message.reasoning, None, message.message_id)
 
 
 class _Rendering:
@@ -287,7 +288,7 @@ class _Rendering:
         self._template = template or ""
         self._render = render
 
-    def lay_out(self, messages: list[ChatMessage]) -> Layout:
+    def lay_out(self, messages: list[Sourced]) -> Layout:
         """Render twice (with the contents, with markers). Raises TemplateFailed."""
         texts = [text for m in messages for text in (m.content, m.reasoning) if text]
         open_mark, close_mark = _unused_characters([self._template, *texts])
@@ -350,7 +351,7 @@ def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
 # --- tokens -----------------------------------------------------------------------------------
 
 
-def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[ChatMessage]) -> None:
+def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]) -> None:
     """Tokenise the rendered text: whole, but for control text and replies with their own IDs."""
     text, position = layout.text, 0
     replies = list(_replies_as_ids(tokenizer, layout, messages))
@@ -370,7 +371,7 @@ def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[ChatM
 
 
 def _replies_as_ids(
-    tokenizer: PromptTokenizer, layout: Layout, messages: list[ChatMessage]
+    tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]
 ) -> Iterator[tuple[int, int, ChatMessage]]:
     """(start, end, reply) for each reply whose rendered bytes are what its IDs spell."""
     free_from = 0
@@ -391,14 +392,18 @@ def _replies_as_ids(
         for index, message in enumerate(messages)
         if message.token_ids and index not in returning
     ]
+    tokenizer.returned += [messages[index].message_id or "" for index in sorted(returning)]
 
 
-def _origins(layout: Layout, messages: list[ChatMessage]) -> list[Origin]:
-    def origin_of(span: Span) -> Origin:
-        message = messages[span.index]
-        return span.start, span.end, message.role, message.message_id
-
-    return [origin_of(span) for span in layout.spans]
+def _origins(layout: Layout, messages: list[Sourced]) -> list[Origin]:
+    origins: list[Origin] = []
+    for span in layout.spans:
+        message, text = messages[span.index], layout.text[span.start : span.end]
+        if span.kind == "m":
+            origins += rendered_sources(message, text, span.start)
+        else:
+            origins.append((span.start, span.end, message.role, message.message_id))
+    return origins
 
 
 def _origin_at(origins: list[Origin], position: int) -> tuple[str, str | None]:
@@ -419,7 +424,10 @@ def _add_continued(
     spelled = tokenizer.spell(reply.token_ids) if reply.token_ids else None
     if reply.token_ids and spelled is not None and spelled.endswith(reply.content):
         tokenizer.add_ids(reply.token_ids, "assistant", reply.message_id)
+        tokenizer.returned.append(reply.message_id or "")
         return spelled
+    if reply.token_ids:
+        tokenizer.retokenized.append(reply.message_id or "")
     text = reply.content
     before = ""
     if reply.reasoning:
@@ -441,5 +449,4 @@ def _add_tag(tokenizer: PromptTokenizer, text: str) -> None:
 
 
 def _add_ordinary(tokenizer: PromptTokenizer, text: str, message_id: str | None) -> None:
-    for piece, is_control in split_control(text, tokenizer.vocabulary):
-        tokenizer.add(piece, "assistant", message_id, ordinary=True, whole=not is_control)
+    tokenizer.add_inside(text, "assistant", message_id)

@@ -33,7 +33,8 @@ class PromptVocabulary(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Tokens [start, end) come from `origin`: scaffold, a role, or text (a plain document)."""
+    """Tokens [start, end) come from `origin`: scaffold, a role, attachment, or text (a plain
+    document)."""
 
     start: int
     end: int
@@ -71,12 +72,14 @@ _LEADS: Final = ("\n", "a", ".")
 class PromptTokenizer:
     """Collects IDs and parts, segment after segment."""
 
-    def __init__(self, vocabulary: PromptVocabulary) -> None:
+    def __init__(self, vocabulary: PromptVocabulary, *, has_begun: bool = False) -> None:
+        """`has_begun`: something stands before the first segment already."""
         self.vocabulary = vocabulary
         self.ids: list[int] = []
         self.parts: list[PromptPart] = []
         self.retokenized: list[str] = []
-        self._has_begun = False
+        self.returned: list[str] = []
+        self._has_begun = has_begun
 
     def spell(self, ids: list[int]) -> str | None:
         """The text that IDs spell, or None where it is no UTF-8."""
@@ -175,6 +178,11 @@ class PromptTokenizer:
                     return led[cut:]
         return ids
 
+    def add_inside(self, text: str, origin: str, message_id: str | None) -> None:
+        """Tokenise what somebody wrote: control-token text in it stays text."""
+        for piece, is_control in split_control(text, self.vocabulary):
+            self.add(piece, origin, message_id, ordinary=True, whole=not is_control)
+
     def _spell_bytes(self, ids: list[int]) -> bytes:
         return b"".join(self.vocabulary.piece(i) for i in ids)
 
@@ -189,6 +197,14 @@ class PromptTokenizer:
         if len(text) < 2 or not any(self.vocabulary.piece(i) in controls for i in ids):
             return ids
         return [*self._spelled_out(text[:1]), *self._spelled_out(text[1:])]
+
+
+def inside_ids(text: str, vocabulary: PromptVocabulary) -> list[int]:
+    """The IDs of what somebody wrote, where it stands behind another text: no BOS, and no space
+    that the vocabulary would put before it."""
+    tokenizer = PromptTokenizer(vocabulary, has_begun=True)
+    tokenizer.add_inside(text, "text", None)
+    return tokenizer.ids
 
 
 def _byte_borders(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.engine.prompt import BuiltPrompt
+from app.engine.prompt_shown import shown
+from app.engine.prompt_sources import sourced
 from app.engine.prompt_tokens import PromptPart
-from app.engine.protocol import IdsPrompt, Prompt, TextPrompt
-from app.engine.script import ScriptVocabulary
+from app.engine.protocol import ChatMessage, IdsPrompt, Prompt, PromptShown, TextPrompt
+from app.engine.script import CONTROL_ATTRIBUTE, ScriptVocabulary
 
 END_ID = 0
 
@@ -13,26 +17,87 @@ END_ID = 0
 def build_scripted(prompt: Prompt, vocabulary: ScriptVocabulary) -> BuiltPrompt:
     """`<|role|>text<|end|>` for each message, and the opening of the reply."""
     if isinstance(prompt, IdsPrompt):
-        text = b"".join(vocabulary.pieces[i] for i in prompt.token_ids).decode("utf-8", "replace")
-        return BuiltPrompt(prompt.token_ids, text, [])
+        return _plain(prompt.token_ids, _spelled(prompt.token_ids, vocabulary))
     if isinstance(prompt, TextPrompt):
-        return BuiltPrompt(vocabulary.tokenize(prompt.text), prompt.text, [])
-    ids: list[int] = []
-    text = ""
-    parts: list[PromptPart] = []
-
-    def add(more: list[int], origin: str, message_id: str | None = None) -> None:
-        if more:
-            parts.append(PromptPart(len(ids), len(ids) + len(more), origin, message_id))
-            ids.extend(more)
-
+        return _plain(vocabulary.tokenize(prompt.text), prompt.text)
+    building = _Building(vocabulary)
     for message in prompt.messages:
-        add([vocabulary.id_of(f"<|{message.role}|>".encode())], "scaffold")
-        content = message.token_ids or vocabulary.tokenize(message.content)
-        add(content, message.role, message.message_id)
-        add([END_ID], "scaffold")
-        text += f"<|{message.role}|>{message.content}<|end|>"
+        building.add_message(message)
     if prompt.continue_last:
-        return BuiltPrompt(ids[:-1], text.removesuffix("<|end|>"), parts[:-1])
-    add([vocabulary.id_of(b"<|assistant|>")], "scaffold")
-    return BuiltPrompt(ids, text + "<|assistant|>", parts)
+        return building.built(is_open=True)
+    building.add_scaffold(b"<|assistant|>")
+    return building.built()
+
+
+def show_scripted(built: BuiltPrompt, n_ctx: int, vocabulary: ScriptVocabulary) -> PromptShown:
+    attributes = vocabulary.attributes()
+    return shown(
+        built,
+        n_ctx,
+        vocabulary.pieces.__getitem__,
+        attributes.__getitem__,
+        lambda token_id: attributes[token_id] == CONTROL_ATTRIBUTE,
+    )
+
+
+def _plain(ids: list[int], text: str) -> BuiltPrompt:
+    return BuiltPrompt(ids, text, [PromptPart(0, len(ids), "text")] if ids else [])
+
+
+def _spelled(ids: list[int], vocabulary: ScriptVocabulary) -> str:
+    return b"".join(vocabulary.pieces[i] for i in ids).decode("utf-8", "replace")
+
+
+class _Building:
+    """A chat prompt as it grows."""
+
+    def __init__(self, vocabulary: ScriptVocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._ids: list[int] = []
+        self._text = ""
+        self._parts: list[PromptPart] = []
+        self._returned: list[str] = []
+
+    def add_message(self, message: ChatMessage) -> None:
+        self.add_scaffold(f"<|{message.role}|>".encode())
+        if message.token_ids and max(message.token_ids) < len(self._vocabulary.pieces):
+            self._text += _spelled(message.token_ids, self._vocabulary)
+            self._add(message.token_ids, message.role, message.message_id)
+            self._returned.append(message.message_id or "")
+        else:
+            self._add_content(message)
+        self.add_scaffold(self._vocabulary.pieces[END_ID])
+
+    def add_scaffold(self, piece: bytes) -> None:
+        self._text += piece.decode()
+        self._add([self._vocabulary.id_of(piece)], "scaffold", None)
+
+    def _add_content(self, message: ChatMessage) -> None:
+        """A token belongs to where its first byte comes from."""
+        said = sourced(message)
+        self._text += said.content
+        ends = [(len(said.content[:end].encode()), origin) for _, end, origin, _ in said.sources]
+        at = 0
+        for token_id in self._vocabulary.tokenize(said.content):
+            while len(ends) > 1 and ends[0][0] <= at:
+                ends.pop(0)
+            self._add([token_id], ends[0][1], message.message_id)
+            at += len(self._vocabulary.pieces[token_id])
+
+    def _add(self, ids: list[int], origin: str, message_id: str | None) -> None:
+        start = len(self._ids)
+        self._ids += ids
+        last = self._parts[-1] if self._parts else None
+        if last is not None and (last.origin, last.message_id) == (origin, message_id):
+            start = self._parts.pop().start
+        self._parts.append(PromptPart(start, len(self._ids), origin, message_id))
+
+    def built(self, *, is_open: bool = False) -> BuiltPrompt:
+        """`is_open`: the last message goes on, so its end token is left out."""
+        if is_open:
+            self._text = self._text.removesuffix(self._vocabulary.pieces[END_ID].decode())
+            self._ids.pop()
+            last = self._parts.pop()
+            if last.end - 1 > last.start:
+                self._parts.append(replace(last, end=last.end - 1))
+        return BuiltPrompt(self._ids, self._text, self._parts, returned=self._returned)

@@ -48,6 +48,11 @@ class Levels:
         """What a reply in that conversation (the open one) would be made with now."""
         return resolved_for(self._around, self._loader, conversation or self._shelf.open, message)
 
+    def if_chat_set(self, values: Mapping[str, Any]) -> Resolved:
+        """What would count if the open chat set just these values."""
+        weights = self._loader.settings_of_weights()
+        return resolve(self._around.settings, weights, values)
+
     def own(self, level: str) -> dict[str, Any]:
         """What a level sets otherwise; of the app, what differs from the defaults."""
         if level == APP:

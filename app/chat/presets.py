@@ -20,6 +20,7 @@ from app.chat.events import Noticed, PresetsListed
 from app.chat.levels import Levels
 from app.chat.prompts import clean_message
 from app.chat.resolved import APP, IN_CHAIN, SHAPING, taken
+from app.chat.sampler_links import OFF
 from app.chat.settings import Settings, as_stored
 from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings, now
@@ -255,7 +256,7 @@ def as_kept(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _over(own: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """A level's values with a preset's over them. A chain replaces the numbers that it has."""
-    dropped: Iterable[str] = IN_CHAIN if "chain" in values else ()
+    dropped: Iterable[str] = (*IN_CHAIN, OFF) if "chain" in values else ()
     kept = {name: value for name, value in own.items() if name not in dropped}
     return {**kept, **values}
 

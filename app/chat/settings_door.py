@@ -12,10 +12,11 @@ from app.chat.again import Again
 from app.chat.levels import Levels
 from app.chat.presets import Presets
 from app.chat.resolved import Resolved
+from app.chat.sampling_door import SamplingDoor
 from models.records import Preset
 
 
-class SettingsDoor:
+class SettingsDoor(SamplingDoor):
     """Mixed into `Desk`, which makes `_levels`, `_presets` and `_again`."""
 
     _levels: Levels

@@ -48,13 +48,22 @@ def without_effect(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Foun
     >>> without_effect(Sampling([TopP(p=1.0)], Dist()), n_vocab=100, n_ctx=100)
     [('top-p', 'Top-p 1 keeps every token, so it has no effect.')]
     """
-    found: list[Found] = []
+    found = [
+        (stage_name([*sampling.filters, sampling.select][at]), sentence)
+        for at, sentence in idle_stages(sampling, n_vocab=n_vocab).items()
+    ]
+    return found + _of_the_rest(sampling)
+
+
+def idle_stages(sampling: Sampling, *, n_vocab: int) -> dict[int, str]:
+    """The same for the stages alone, by their position; the selecting one is behind the filters."""
+    found: dict[int, str] = {}
     for position, stage in enumerate(sampling.filters):
         reason = _by_value(stage, n_vocab) or _by_place(sampling, position, n_vocab)
         if reason:
-            found.append((stage_name(stage), f"{reason}{_SO}"))
-    found += _of_selection(sampling)
-    found += _of_the_rest(sampling)
+            found[position] = f"{reason}{_SO}"
+    if sentence := _of_selection(sampling):
+        found[len(sampling.filters)] = sentence
     return found
 
 
@@ -158,20 +167,19 @@ def _no_longer_matters(after: Sequence[Stage]) -> bool:
     return all(isinstance(later, _KEEPS_BEST) for later in after)
 
 
-def _of_selection(sampling: Sampling) -> list[Found]:
+def _of_selection(sampling: Sampling) -> str:
     select = sampling.select
-    name = stage_name(select)
     if isinstance(select, Greedy):
         if sampling.seed is not None and not _draws_otherwise(sampling):
-            sentence = "Greedy takes the best token, so the seed has no effect."
-            return [(name, sentence)]
-        return []
+            return "Greedy takes the best token, so the seed has no effect."
+        return ""
     last = sampling.filters and any(_leaves_one(s) for s in sampling.filters)
     if last and isinstance(select, Mirostat | MirostatV2 | AdaptiveP):
-        return [(name, f"Before {name} only one token is left, so its values have no effect.")]
+        name = stage_name(select)
+        return f"Before {name} only one token is left, so its values have no effect."
     if isinstance(select, AdaptiveP) and select.target < 0:
-        return [(name, "Adaptive-p without a target draws plainly, so its decay has no effect.")]
-    return []
+        return "Adaptive-p without a target draws plainly, so its decay has no effect."
+    return ""
 
 
 def _draws_otherwise(sampling: Sampling) -> bool:

@@ -1,0 +1,49 @@
+"""The part of the desk for the sampling chain of the open chat.
+
+It only delegates; `app.chat.desk` tells what holds for every method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.chat.levels import Levels
+from app.chat.resolved import IN_CHAIN
+from app.chat.sampler_links import OFF, Link, Links, links_of, values_of_links
+from app.chat.settings import SettingRefused
+
+_OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))
+
+
+class SamplingDoor:
+    """Mixed into `Desk`, which makes `_levels`."""
+
+    _levels: Levels
+
+    def sampling_links(self) -> Links:
+        """The chain that the next reply of the open chat is drawn with, and what is switched off
+        in it."""
+        return links_of(self._levels.resolved(), self._levels.own("chat"))
+
+    def set_sampling_links(self, links: Sequence[Link]) -> str:
+        """Make this the chain of the open chat; returns why it cannot be, or nothing."""
+        own = self._levels.own("chat")
+        try:
+            values = values_of_links(links, own, self._levels.if_chat_set)
+        except SettingRefused as refused:
+            return str(refused)
+        if values != own:
+            self._levels.put("chat", values)
+        return ""
+
+    def reset_sampling_links(self) -> None:
+        """Let the levels below the chat say the chain."""
+        own = self._levels.own("chat")
+        values = {name: value for name, value in own.items() if name not in _OF_THE_CHAIN}
+        if values != own:
+            self._levels.put("chat", values)
+
+    def sets_own_chain(self) -> bool:
+        """Whether the open chat says anything of its chain itself."""
+        return bool(_OF_THE_CHAIN & self._levels.own("chat").keys())

@@ -1,0 +1,44 @@
+"""What differs from a preset, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.chat.preset_words import differences
+from app.chat.presets import values_of
+from app.chat.resolved import resolve
+from app.chat.settings import Settings
+
+CHAIN = [
+    {"stage": "top_k", "k": 20},
+    {"stage": "min_p", "p": 0.1},
+    {"stage": "temperature", "t": 0.2},
+    {"stage": "dist"},
+]
+
+
+def now(**values: Any) -> Settings:
+    return resolve(Settings(), None, {"chain": CHAIN, **values}).settings
+
+
+def test_nothing_differs_from_what_counts() -> None:
+    assert differences(values_of(now(seed=3)), now(seed=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"temperature": 0.5}, ["temperature t 0.5, not 0.2"]),
+        ({"chain": [*CHAIN[:2], CHAIN[3]]}, ["without temperature"]),
+        ({"chain": [*CHAIN[:3], {"stage": "greedy"}]}, ["with greedy", "without dist"]),
+        ({"chain": [CHAIN[1], CHAIN[0], *CHAIN[2:]]}, ["another order"]),
+        ({"chain": [*CHAIN[:3], {"stage": "xtc"}, CHAIN[3]]}, ["with xtc"]),
+        ({"seed": 7}, ["seed 7, not none"]),
+        ({"stop_strings": ["END"]}, ["stop strings one entry, not none"]),
+    ],
+)
+def test_each_difference_is_named(values: dict[str, Any], words: list[str]) -> None:
+    preset = {"chain": CHAIN, "seed": None, "stop_strings": []}
+    assert differences(preset, now(**values)) == words

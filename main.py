@@ -55,6 +55,7 @@ REST: Final = (
     "ui.template_banner",
     "ui.temporary",
     "ui.text_mode_following",
+    "ui.token_view_acts",
     "ui.window_actions",
 )
 """What the window is made of besides; imported once the last chat can be read."""

@@ -21,6 +21,7 @@ from ui.transcript import TranscriptView
 
 if TYPE_CHECKING:
     from ui.find_bar import FindBar
+    from ui.token_bar import TokenBar
 
 
 class ChatColumn(QWidget):
@@ -51,6 +52,8 @@ class ChatColumn(QWidget):
         self.body.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
         self.toasts = ToastArea(theme, self.body)
         self._find_bar: FindBar | None = None
+        self._token_bar: TokenBar | None = None
+        self._is_token_bar_wanted = False
         self.composer = composer
         self.status = StatusLine(theme, self)
         self._column = QVBoxLayout(self)
@@ -82,6 +85,8 @@ class ChatColumn(QWidget):
         self.banners.setContentsMargins(side, px(4), right, px(8))
         is_short = self.height() < px(STATUS_FROM_PX)
         self.header.set_tight(is_short)
+        if self._token_bar is not None:
+            self._token_bar.set_sides(side, right)
         self.composer.setContentsMargins(side, px(4 if is_short else 8), right, px(4))
         self.status.setContentsMargins(side, px(4), right, px(12))
         self.status.setVisible(not is_short)
@@ -107,10 +112,28 @@ class ChatColumn(QWidget):
             put_in_order([*stops_in(self._find_bar), self.transcript], self.transcript)
         return self._find_bar
 
+    def show_token_bar(self, bar: TokenBar | None) -> None:
+        """The bar of the token view, above the transcript; None: none."""
+        if self._token_bar is None and bar is not None:
+            from ui.tab_order import put_in_order
+
+            self._token_bar = bar
+            self._column.insertWidget(self._column.indexOf(self.body), bar)
+            put_in_order([*bar.stops(), self.transcript], self.transcript)
+            self._arrange()
+        self._is_token_bar_wanted = bar is not None
+        self._show_bars()
+
+    def _show_bars(self) -> None:
+        if self._token_bar is not None:
+            is_seen = self.body.currentWidget() is self.transcript
+            self._token_bar.setVisible(self._is_token_bar_wanted and is_seen)
+
     def show_transcript(self, is_shown: bool) -> None:
         self._shown = self.transcript if is_shown else self.empty
         if self._text_page is None:
             self.body.setCurrentWidget(self._shown)
+        self._show_bars()
 
     def show_text_page(self, page: QWidget | None) -> None:
         """A document in place of transcript and composer; None: those again."""
@@ -119,6 +142,7 @@ class ChatColumn(QWidget):
             self.body.addWidget(page)
         self.composer.setVisible(page is None)
         self.body.setCurrentWidget(self._shown if page is None else page)
+        self._show_bars()
 
     def focus_writing(self) -> None:
         """The keyboard goes where the next words are written."""

@@ -27,6 +27,7 @@ ENTRIES: Final = (
     "export_chats",
     "import_chats",
     "",
+    "toggle_token_view",
     "zoom_in",
     "zoom_out",
     "zoom_reset",

@@ -18,11 +18,15 @@ from ui.icon_button import IconButton
 from ui.keys import with_key
 from ui.sidebar.sidebar import SIDEBAR_KEY
 from ui.theme import Theme
+from ui.toggle_chip import ToggleChip
 
 OPEN_KEY = "Ctrl+O"
 TEMPORARY_KEY = "Ctrl+Shift+N"
 NEW_TEXT_KEY = "Ctrl+Shift+T"
 SECTION_KEY = "Ctrl+I"
+TOKENS_KEY = "Ctrl+T"
+COMPACT_BELOW_PX = 300
+"""With less room than this beside the buttons, those with words show their icons."""
 PROGRESS_STEPS = 1000
 LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
@@ -39,6 +43,7 @@ class Header(QWidget):
     temporary_requested = Signal()
     new_text_requested = Signal()
     section_requested = Signal()
+    tokens_requested = Signal()
 
     def __init__(
         self,
@@ -86,6 +91,14 @@ class Header(QWidget):
             parent=self,
         )
         self.section_button.setObjectName("section_button")
+        self.tokens_button = ToggleChip(
+            theme,
+            "puzzle-piece",
+            "Tokens",
+            with_key("Token view: every message as its tokens", TOKENS_KEY),
+            self,
+        )
+        self.tokens_button.setObjectName("token_view_toggle")
         self.menu_button = IconButton(
             theme,
             "dots-three-bold",
@@ -125,6 +138,7 @@ class Header(QWidget):
         self._row.addWidget(self.menu_button)
         self._row.addWidget(self.cancel_button)
         self._row.addWidget(self.weights_button)
+        self._row.addWidget(self.tokens_button)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -138,6 +152,7 @@ class Header(QWidget):
         self.temporary_button.clicked.connect(self.temporary_requested)
         self.text_button.clicked.connect(self.new_text_requested)
         self.section_button.clicked.connect(self.section_requested)
+        self.tokens_button.clicked.connect(self.tokens_requested)
         self.cancel_button.clicked.connect(self.cancel_load_requested)
         self._theme.changed.connect(self._fit)
         self._fit()
@@ -177,6 +192,10 @@ class Header(QWidget):
         margins = self._row.contentsMargins()
         taken = sum(each.width() + self._row.spacing() for each in buttons)
         room = self.width() - margins.left() - margins.right() - taken
+        for chip in self.findChildren(ToggleChip):
+            wide = chip.wide_width() + self._row.spacing()
+            chip.set_compact(room - wide < self._theme.px(COMPACT_BELOW_PX))
+            room -= chip.width() + self._row.spacing()
         self.weights_button.setMaximumWidth(max(1, room * 3 // 5))
 
     # --- state --------------------------------------------------------------------------
@@ -195,6 +214,10 @@ class Header(QWidget):
         self.section_button.set_lit(is_shown)
         spoken = "Hide the panels" if is_shown else "Look inside"
         self.section_button.setAccessibleName(spoken)
+
+    def set_tokens_shown(self, is_shown: bool) -> None:
+        """Whether messages are shown as tokens."""
+        self.tokens_button.set_on(is_shown)
 
     def set_sidebar_hidden(self, is_hidden: bool) -> None:
         self.sidebar_button.setVisible(is_hidden)

@@ -41,7 +41,9 @@ class Colors:
 
     `chat`, `side` and `card` are the three planes; `bubble` lies under what the user wrote,
     `code` under code, `hover` under the pointer. `ink`, `dim`, `accent`, `error` and `warning`
-    may be written on any plane, `on_accent` on `accent` only.
+    may be written on any plane, `on_accent` on `accent` only. `ink` may be written on every tint
+    between `tint_low` and `tint_high`, which lie behind tokens. The colours that begin with `from_`
+    say where a token comes from (`ui.origins`); nothing is written on them.
     """
 
     is_dark: bool
@@ -62,6 +64,15 @@ class Colors:
     second: str
     found: str
     found_now: str
+    tint_low: str
+    tint_middle: str
+    tint_high: str
+    from_template: str
+    from_system: str
+    from_you: str
+    from_attachment: str
+    from_reply: str
+    from_tool: str
     error: str
     error_tone: str
     warning: str
@@ -93,6 +104,15 @@ LIGHT = Colors(
     second="#c8a24a",
     found="#ffe9a3",
     found_now="#ffc14d",
+    tint_low="#e3ebf2",
+    tint_middle="#d5d6b4",
+    tint_high="#d6a92c",
+    from_template="#a39e92",
+    from_system="#7d95b0",
+    from_you="#0f6e84",
+    from_attachment="#c8a24a",
+    from_reply="#57a385",
+    from_tool="#a77fb0",
     error="#a8231c",
     error_tone="#f9e9e6",
     warning="#7a5408",
@@ -124,6 +144,15 @@ DARK = Colors(
     second="#c8a24a",
     found="#3d3410",
     found_now="#6b4a08",
+    tint_low="#202b38",
+    tint_middle="#3f4a3c",
+    tint_high="#73600f",
+    from_template="#85827b",
+    from_system="#7f97b4",
+    from_you="#3fa3b8",
+    from_attachment="#c8a24a",
+    from_reply="#63ad8f",
+    from_tool="#b08abb",
     error="#f2a29b",
     error_tone="#3a2323",
     warning="#e0b968",

@@ -114,6 +114,7 @@ class MainWindow(QMainWindow):
         from ui.template_banner import TemplateBanner
         from ui.temporary import TemporaryChat
         from ui.text_mode_following import TextFollowing
+        from ui.token_view_acts import TokenViewActs
         from ui.zoom import ZoomControl
 
         theme, composer = self._theme, self._frame.composer
@@ -127,6 +128,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.columns)  # deletes the frame, the composer has moved out
         self._place = WindowPlace(self, self.columns, desk)
         self.section_acts = SectionActs(desk, bridge, theme, self.columns, self.chat.header)
+        self.token_view_acts = TokenViewActs(desk, bridge, theme, self.chat, self.section_acts)
         self._zoom = ZoomControl(self)
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
@@ -148,10 +150,12 @@ class MainWindow(QMainWindow):
         self.temporary.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)
         self.section_acts.add_actions(self.action_registry)
+        self.token_view_acts.add_actions(self.action_registry)
         add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk(self._peeked)
+        self.token_view_acts.follow()
         self._is_complete = True
         composer.send_requested.disconnect(self._on_sent_early)
         if self._peeked is None:

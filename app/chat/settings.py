@@ -99,6 +99,8 @@ class Settings:
     section_visible: bool = False
     section_width: int = 0
     section_panel: str = ""
+    token_view: bool = False
+    token_tint: str = "probability"
     sidebar_visible: bool = True
     sidebar_width: int = 0
     closed_folders: tuple[str, ...] = ()
@@ -331,6 +333,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "section_visible": _flag("The section"),
     "section_width": _whole("The section's width", 0, 10_000),
     "section_panel": _text("The section's panel", 100),
+    "token_view": _flag("The token view"),
+    "token_tint": _one_of("The tint", "probability", "rank", "entropy", "surprise", "time"),
     "sidebar_visible": _flag("The sidebar"),
     "sidebar_width": _whole("The sidebar's width", 0, 10_000),
     "closed_folders": _texts("Closed folders", "A closed folder", MAX_CLOSED_FOLDERS),

@@ -209,6 +209,10 @@ class SegmentLayout:
         self.natural_width = max((self._natural(p) for p in self.placed), default=0.0)
 
     @property
+    def n_blocks(self) -> int:
+        return len(self.placed)
+
+    @property
     def waits(self) -> bool:
         """Whether the picture of a formula is still being made."""
         return any(

@@ -55,7 +55,7 @@ class Looking(QObject):
     def __init__(self, desk: Desk, bridge: Bridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._is_awake = False
+        self._watchers: set[str] = set()
         self._follows = True
         self._awaited: int | None = None
         self.message: Message | None = None
@@ -94,13 +94,20 @@ class Looking(QObject):
 
     # --- what is chosen -------------------------------------------------------------------------
 
-    def set_awake(self, is_awake: bool) -> None:
-        """Whether anybody looks."""
-        if is_awake and not self._is_awake:
-            self._is_awake = True
+    @property
+    def _is_awake(self) -> bool:
+        return bool(self._watchers)
+
+    def set_awake(self, is_awake: bool, who: str = "section") -> None:
+        """Whether somebody looks: the panels, or the token view."""
+        if not is_awake:
+            self._watchers.discard(who)
+            return
+        was_awake = self._is_awake
+        self._watchers.add(who)
+        if not was_awake:
             self._desk.read_vocabulary()
             self._follow_newest() if self.message is None or self._follows else self._read()
-        self._is_awake = is_awake
 
     def look_at(self, message_id: str, index: int | None = None) -> None:
         """Look at a message of the open chat, and at one of its tokens."""

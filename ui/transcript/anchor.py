@@ -47,6 +47,10 @@ class Anchor:
         """The message that is remembered; empty where there is none."""
         return self._rows.message(self._index).id if self._index < len(self._rows) else ""
 
+    def put(self, index: int, y: float) -> None:
+        """Remember a height of a message."""
+        self._index, self._section, self._rest = index, None, y
+
     def move_to(self, message_id: str) -> bool:
         """Follow that message to its new index; whether it is there."""
         index = self._rows.index_of(message_id)

@@ -174,7 +174,7 @@ class Body:
         while i < len(self._boxes) and at.y() + self._heights.top(i) <= clip.bottom():
             layout = self._boxes[i].layout
             if layout is not None:
-                parts = _parts(selection, i, len(layout.placed))
+                parts = _parts(selection, i, layout.n_blocks)
                 place = QPointF(at.x(), at.y() + self._heights.top(i))
                 layout.paint(painter, place, parts, clip)
             i += 1
@@ -326,18 +326,17 @@ class Body:
         box = self._boxes[i]
         if box.layout is not None:
             return False
-        box.layout = SegmentLayout(
-            self.document, box.segment, self._styles, self._width, is_first=i == 0
-        )
+        box.layout = self._layout_of(box.segment, self._width, is_first=i == 0)
         if self._is_mirrored_bubble(box):
             width = box.layout.natural_width + 1
-            box.layout = SegmentLayout(
-                self.document, box.segment, self._styles, width, is_first=True
-            )
+            box.layout = self._layout_of(box.segment, width, is_first=True)
         self._shift(i)
         old = self._heights[i]
         self._heights.set(i, box.layout.height)
         return old != box.layout.height
+
+    def _layout_of(self, segment: Segment, width: float, *, is_first: bool) -> SegmentLayout:
+        return SegmentLayout(self.document, segment, self._styles, width, is_first=is_first)
 
     def _is_mirrored_bubble(self, box: _Box) -> bool:
         """Right-to-left text that a bubble fits closely must be laid out as narrow as that."""

@@ -211,18 +211,7 @@ class Finder(QObject):
     def _look(self, index: int) -> Iterator[None]:
         """Look through one message, a little with each step."""
         found: list[Hit] = []
-        view = self._view
-        message = view.rows.message(index)
-        is_open, is_raw, content = False, False, message.content
-        if view.rows.has_item(index):
-            item = view.rows.item(index)
-            is_open, is_raw, content = item.is_streaming, item.is_raw, item.content.document.source
-        is_plain = is_raw or message.role is not Role.ASSISTANT
-        texts = ((REASONING, message.reasoning, is_raw), (CONTENT, content, is_plain))
-        for section, text, plain in texts:
-            if not text or not self._may_hold(text):
-                continue
-            document = Document(text, is_plain=plain, is_open=is_open)
+        for section, document in self._documents(index):
             while document.unread_chars:
                 document.take_changes(SLICE_S)
                 yield
@@ -236,6 +225,26 @@ class Finder(QObject):
                 yield
         self.count += len(found) - len(self._hits[index] or ())
         self._hits[index] = tuple(found)
+
+    def _documents(self, index: int) -> Iterator[tuple[int, Document]]:
+        """The texts of a message that may hold it, as they are shown."""
+        view = self._view
+        message = view.rows.message(index)
+        if view.tokens.is_on:
+            document = view.tokens.copy_of(message, self._may_hold)
+            if document is not None:
+                yield CONTENT, document
+            return
+        is_open, is_raw, content = False, False, message.content
+        if view.rows.has_item(index):
+            item = view.rows.item(index)
+            is_open, is_raw, content = item.is_streaming, item.is_raw, item.content.document.source
+        is_plain = is_raw or message.role is not Role.ASSISTANT
+        texts = ((REASONING, message.reasoning, is_raw), (CONTENT, content, is_plain))
+        for section, text, plain in texts:
+            if not text or not self._may_hold(text):
+                continue
+            yield section, Document(text, is_plain=plain, is_open=is_open)
 
     def _may_hold(self, text: str) -> bool:
         """Whether the longest word may be in it: most messages are done with that question. What

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
@@ -34,6 +35,10 @@ from ui.transcript.body import Body, Spot
 from ui.transcript.chips import chip_row, row_height
 from ui.transcript.offers import quick_offers, ways_out
 from ui.transcript.summary import figures_text, trouble_text, version_text
+
+if TYPE_CHECKING:
+    from ui.transcript.token_body import TokenBody
+    from ui.transcript.token_document import TokenDocument
 
 REASONING, CONTENT = 0, 1
 
@@ -74,6 +79,7 @@ class MessageItem:
             message.content, styles, self._text_width(), is_plain=self.is_quoted
         )
         self._reasoning: Body | None = None
+        self._tokens: TokenBody | None = None
         self._trouble: TextLines | None = None
         self._set_reasoning(message.reasoning)
 
@@ -103,7 +109,17 @@ class MessageItem:
 
     @property
     def content(self) -> Body:
+        """The text as Markdown, or letter by letter, also while its tokens are shown."""
         return self._content
+
+    @property
+    def tokens(self) -> TokenBody | None:
+        """The tokens in place of reasoning and content, where they are shown."""
+        return self._tokens
+
+    @property
+    def _shown(self) -> Body:
+        return self._tokens or self._content
 
     @property
     def reasoning(self) -> Body | None:
@@ -144,6 +160,9 @@ class MessageItem:
 
     def read(self) -> None:
         """Read what was appended since."""
+        if self._tokens is not None:
+            self._tokens.read()
+            return
         self._content.read()
         if self._reasoning is not None and self.is_reasoning_open:
             self._reasoning.read()
@@ -154,6 +173,20 @@ class MessageItem:
         self._content.restyle(styles, self._text_width())
         if self._reasoning is not None:
             self._reasoning.restyle(styles.dimmed, self._reasoning_width())
+        if self._tokens is not None:
+            self._tokens.restyle(styles, self._text_width())
+
+    def show_tokens(self, document: TokenDocument | None) -> None:
+        """Show these tokens in place of the texts; None: the texts again."""
+        if document is None:
+            self._tokens = None
+            for body in (self._content, self._reasoning):
+                if body is not None and body.is_read:
+                    body.read()
+            return
+        from ui.transcript.token_body import TokenBody
+
+        self._tokens = TokenBody(document, self._styles, self._text_width())
 
     def toggle_reasoning(self) -> None:
         self.is_reasoning_open = not self.is_reasoning_open
@@ -180,7 +213,7 @@ class MessageItem:
         """Where a text stands; empty for reasoning that is folded or not there."""
         px = self._styles.px
         if section == REASONING:
-            if self._reasoning is None or not self.is_reasoning_open:
+            if self._reasoning is None or not self._is_reasoning_shown:
                 return QRectF()
             top = self._reasoning_row().bottom()
             return QRectF(px(16), top, self._reasoning_width(), self._reasoning.height)
@@ -191,7 +224,7 @@ class MessageItem:
             pad_x, pad_y = px(BUBBLE_PAD_X), px(BUBBLE_PAD_Y)
             return bubble.adjusted(pad_x, pad_y, -pad_x, -pad_y)
         top = 0.0
-        if self._reasoning is not None:
+        if self._has_reasoning_row:
             opened = self.section_rect(REASONING)
             top = opened.bottom() + px(12) if opened.height() else self._reasoning_row().bottom()
         return QRectF(0, top, self._width, self._content_height())
@@ -230,7 +263,7 @@ class MessageItem:
     def body(self, section: int) -> Body:
         if section == REASONING and self._reasoning is not None:
             return self._reasoning
-        return self._content
+        return self._shown
 
     def text_at(self, point: QPointF) -> bool:
         """Whether a point is on a text that can be selected."""
@@ -254,7 +287,7 @@ class MessageItem:
         if self.room:
             return found
         found += self._chips()
-        if self._reasoning is not None:
+        if self._has_reasoning_row:
             label = "Fold the reasoning" if self.is_reasoning_open else "Show the reasoning"
             found.append(Action(self._reasoning_row(), "toggle_reasoning", label, ""))
         for section, body in self._bodies():
@@ -278,7 +311,7 @@ class MessageItem:
             self._paint_current(painter)
         if self.is_quoted:
             self._paint_bubble(painter)
-        if self._reasoning is not None:
+        if self._has_reasoning_row:
             self._paint_reasoning_row(painter, look)
         for section, body in self._bodies():
             rect = self.section_rect(section)
@@ -304,9 +337,17 @@ class MessageItem:
     # Inside: texts
 
     def _bodies(self) -> list[tuple[int, Body]]:
-        if self._reasoning is not None and self.is_reasoning_open:
-            return [(REASONING, self._reasoning), (CONTENT, self._content)]
-        return [(CONTENT, self._content)]
+        if self._reasoning is not None and self._is_reasoning_shown:
+            return [(REASONING, self._reasoning), (CONTENT, self._shown)]
+        return [(CONTENT, self._shown)]
+
+    @property
+    def _has_reasoning_row(self) -> bool:
+        return self._reasoning is not None and self._tokens is None
+
+    @property
+    def _is_reasoning_shown(self) -> bool:
+        return self._has_reasoning_row and self.is_reasoning_open
 
     def _new_body(self, text: str, styles: Styles, width: float, *, is_plain: bool = False) -> Body:
         document = Document(
@@ -342,17 +383,17 @@ class MessageItem:
         return self._width - self._styles.px(16)
 
     def _content_height(self) -> float:
-        if self.is_streaming and not self._content.document.source_length:
+        if self.is_streaming and not self._shown.document.source_length:
             return self._styles.line_step
-        return self._content.height
+        return self._shown.height
 
     def _bubble_rect(self) -> QRectF:
         px, chips = self._styles.px, self._chips()
         if self._is_attachments_alone:
             left = min(chip.rect.left() for chip in chips)
             return QRectF(left, 0, self._width - left, chips[-1].rect.bottom())
-        width = self._content.natural_width + 2 * px(BUBBLE_PAD_X)
-        height = self._content.height + 2 * px(BUBBLE_PAD_Y)
+        width = self._shown.natural_width + 2 * px(BUBBLE_PAD_X)
+        height = self._shown.height + 2 * px(BUBBLE_PAD_Y)
         return QRectF(self._width - width, row_height(chips, self._styles), width, height)
 
     @property
@@ -469,7 +510,7 @@ class MessageItem:
         if not self.is_streaming:
             return
         styles, rect = self._styles, self.section_rect(CONTENT)
-        if not self._content.document.source_length:
+        if not self._shown.document.source_length:
             painter.setFont(styles.small)
             painter.setPen(QColor(styles.colors.dim))
             words = self.progress or (
@@ -477,7 +518,7 @@ class MessageItem:
             )
             painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter, words)
             return
-        end = self._content.end_point()
+        end = self._shown.end_point()
         if end is not None:
             mark = QRectF(0, 0, styles.px(7), styles.reply.pixelSize() * 1.15)
             mark.moveTopLeft(rect.topLeft() + end + QPointF(styles.px(3), styles.px(1)))

@@ -239,6 +239,12 @@ class Keyboard:
         self._say_message(index)
         view.viewport().update()
 
+    def put_on(self, index: int) -> None:
+        """The keyboard is on a message, without its being brought into view."""
+        if index != self.current:
+            self._action = None
+        self.current, self.is_shown = index, True
+
     # Screen readers
 
     def announce(self, index: int) -> None:
@@ -257,14 +263,15 @@ class Keyboard:
     def _say_message(self, index: int) -> None:
         message = self._view.rows.message(index)
         words = spoken_text(message)[:SPOKEN_CHARS]
-        self._describe(f"Message {index + 1} of {len(self._view.rows)}. {words}")
+        self.describe(f"Message {index + 1} of {len(self._view.rows)}. {words}")
         self._view.current_changed.emit(message.id)
 
     def _say_action(self) -> None:
         if (action := self.action()) is not None:
-            self._describe(action.label)
+            self.describe(action.label)
 
-    def _describe(self, words: str) -> None:
+    def describe(self, words: str) -> None:
+        """Say what the keyboard is on."""
         self._view.setAccessibleDescription(words)
         if QAccessible.isActive():
             event = QAccessibleEvent(self._view, QAccessible.Event.DescriptionChanged)

@@ -55,6 +55,7 @@ class Pointer:
             self._pressed = (self._pressed[0] + count, self._pressed[1])
 
     def leave(self) -> None:
+        self._view.tokens.leave()
         if self.index is not None:
             self.index = self.hovered = None
             self._view.viewport().update()
@@ -120,6 +121,8 @@ class Pointer:
             self._view.selection = None
         if self._pressed_link and self._is_click(point) and self._view.selection is None:
             self._view.link_activated.emit(self._pressed_link)
+        elif self._is_click(point) and self._view.selection is None:
+            self._view.tokens.click(point)
         self._pressed_link = ""
 
     def double_click(self, event: QMouseEvent) -> None:
@@ -231,6 +234,7 @@ class Pointer:
         return None
 
     def _hover(self, point: QPointF) -> None:
+        self._view.tokens.hover(point)
         index, hit = self._index_at(point), self._action_at(point)
         hovered = hit[1] if hit is not None else None
         shape = Qt.CursorShape.ArrowCursor

@@ -6,13 +6,17 @@ message comes into view, and dropped again when many others came since.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from models.records import Message, Role
 from ui.markdown.styles import Styles
 from ui.transcript.body import Body
 from ui.transcript.heights import Heights
 from ui.transcript.item import MessageItem
+
+if TYPE_CHECKING:
+    from ui.transcript.token_document import TokenDocument
 
 MAX_ITEMS = 120
 
@@ -28,6 +32,7 @@ class Rows:
         self._indexes: dict[str, int] = {}
         self._heights = Heights()
         self.is_bare = False
+        self._tokens_of: Callable[[Message], TokenDocument] | None = None
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -62,6 +67,8 @@ class Rows:
         if item is None:
             item = MessageItem(self._messages[index], self._styles, self._width)
             item.is_bare = self.is_bare
+            if self._tokens_of is not None:
+                item.show_tokens(self._tokens_of(item.message))
             self._items[index] = item
         return item
 
@@ -90,6 +97,22 @@ class Rows:
             self._heights.set(index, item.height)
 
     # Changing
+
+    def set_tokens(self, tokens_of: Callable[[Message], TokenDocument] | None) -> None:
+        """Show messages as tokens; None: as Markdown."""
+        self._tokens_of = tokens_of
+        for index, item in self._items.items():
+            item.show_tokens(tokens_of(item.message) if tokens_of is not None else None)
+            self._heights.set(index, item.height)
+
+    def forget(self, index: int) -> None:
+        """Let go of an item that is not in view, unless it knows what its message does not."""
+        item = self._items.get(index)
+        if item is not None and item.is_kept and self._tokens_of is not None:
+            item.show_tokens(self._tokens_of(item.message))
+        elif item is not None:
+            self._messages[index] = item.message
+            del self._items[index]
 
     def set_messages(self, messages: Sequence[Message]) -> int:
         """Another path: items and heights of messages that are on both are kept.

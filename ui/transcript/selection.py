@@ -92,6 +92,8 @@ def _inner_text(message: Message) -> str:
 
 def item_text(item: MessageItem, part: tuple[ItemSpot, ItemSpot], form: str = MIXED) -> str:
     """The selected text of one message."""
+    if item.tokens is not None:
+        return item.tokens.text_between(part[0][1:], part[1][1:])
     texts = []
     if item.reasoning is not None and item.is_reasoning_open and part[0][0] == REASONING:
         high = part[1][1:] if part[1][0] == REASONING else (_END, _END, _END)

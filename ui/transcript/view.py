@@ -43,12 +43,14 @@ from ui.transcript.finding import Finder
 from ui.transcript.item import GAP_BELOW, Look
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.news import NewsButton
+from ui.transcript.nothing import paint_nothing
 from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pointer import Pointer
 from ui.transcript.reading import Reading
 from ui.transcript.rows import Rows
 from ui.transcript.selection import MIXED, Selection, selected_text, whole
 from ui.transcript.sliding import Sliding
+from ui.transcript.token_mode import FRAME_MS as TOKENS_MS, TokenMode
 
 SIDE_PX = 24
 TOP_PX = 24
@@ -112,12 +114,13 @@ class TranscriptView(QAbstractScrollArea):
         self.repaints = 0
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
-        self._coloring = Coloring(self, self._on_colored)
-        self._reading = Reading(self, self._on_colored)
+        self._coloring = Coloring(self, self.settle)
+        self._reading = Reading(self, self.settle)
         self.keyboard = Keyboard(self)
         self.finder = Finder(self)
         self.sliding = Sliding(self)
         self.pointer = Pointer(self)
+        self.tokens = TokenMode(self)
         self._news = NewsButton(theme, self)
         self._news.clicked.connect(self.scroll_to_end)
         theme.changed.connect(self._on_theme_changed)
@@ -141,7 +144,6 @@ class TranscriptView(QAbstractScrollArea):
             self._coloring.warm_up()
         self._settle()
         self.finder.restart(goes=False)
-        self.viewport().update()
 
     def add_earlier(self, messages: Sequence[Message]) -> None:
         """More of the same path, above what is shown. Nothing that is in view moves."""
@@ -155,8 +157,7 @@ class TranscriptView(QAbstractScrollArea):
             self.selection = self.selection.moved_by(count)
         if self._done is not None:
             self._done = (self._done[0] + count, self._done[1])
-        self._settle()
-        self.viewport().update()
+        self.settle()
 
     def add_message(self, message: Message) -> None:
         """A message at the end. What the user sent is always shown."""
@@ -177,6 +178,7 @@ class TranscriptView(QAbstractScrollArea):
         if index is None:
             return
         self.finder.change(index)
+        self.tokens.change(message)
         self._later()
         if message.state is not MessageState.STREAMING:
             self._grown.discard(message.id)
@@ -209,8 +211,7 @@ class TranscriptView(QAbstractScrollArea):
         """Show the newest text, and follow it."""
         self._sticks = True
         self._show_news(False)
-        self._settle()
-        self.viewport().update()
+        self.settle()
 
     def show_message(self, message_id: str) -> None:
         """Scroll so that a message begins at the top, and mark it until something is clicked."""
@@ -295,8 +296,7 @@ class TranscriptView(QAbstractScrollArea):
                 self.clear_selection()
                 self._sticks = False
                 self.finder.change(index)
-                self.rows.measure(index)
-                self._settle()
+                self.remeasure(index)
             case "open_link":
                 self.link_activated.emit(action.payload)
             case _:
@@ -312,16 +312,32 @@ class TranscriptView(QAbstractScrollArea):
         if (item.room, item.room_below) != (instead, below):
             item.room, item.room_below = instead, below
             self._sticks = False
-            self.rows.measure(index)
-            self._settle()
-            self.viewport().update()
+            self.remeasure(index)
+
+    def remeasure(self, index: int) -> None:
+        """The height of a message may have changed."""
+        self.rows.measure(index)
+        self.settle()
+
+    def settle_at(self, index: int, y: float) -> None:
+        """Bring a height of a message to the upper edge, and keep it there."""
+        self._sticks = False
+        self._anchor.put(index, y)
+        self.settle()
+
+    def settle(self) -> None:
+        """Bring what is in view into line with heights that may have changed."""
+        self._settle()
+        self.viewport().update()
 
     def offers_of(self, index: int) -> list[Offer]:
         """What a message offers now; `LINE` between the parts."""
         if self.rows.is_bare:
             return [COPY]
-        is_last, is_raw = index == len(self.rows) - 1, self.rows.item(index).is_raw
-        found = offers(self.rows.message(index), is_last=is_last, is_raw=is_raw)
+        is_last, item = index == len(self.rows) - 1, self.rows.item(index)
+        found = offers(self.rows.message(index), is_last=is_last, is_raw=item.is_raw)
+        if item.tokens is not None:  # which is as raw as it gets
+            found = [each for each in found if each.name != "toggle_raw"]
         return [each for each in found if each.is_lasting or not each.name or not self.is_locked]
 
     def ask_for(self, index: int, offer: Offer) -> None:
@@ -397,12 +413,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def _on_formulas_arrived(self) -> None:
         self.rows.refresh_formulas()
-        self._settle()
-        self.viewport().update()
-
-    def _on_colored(self) -> None:
-        self._settle()
-        self.viewport().update()
+        self.settle()
 
     def _total(self) -> float:
         # In a low view (a high zoom) the newest words matter more than the space below them.
@@ -465,7 +476,8 @@ class TranscriptView(QAbstractScrollArea):
         if self.isVisible():
             self.viewport().repaint()
         cost_ms = (time.thread_time() - started) * 1000
-        self._timer.setInterval(round(min(SLOWEST_MS, max(FRAME_MS, COST_FACTOR * cost_ms))))
+        pause_ms = min(SLOWEST_MS, max(FRAME_MS, COST_FACTOR * cost_ms))
+        self._timer.setInterval(TOKENS_MS if self.tokens.is_on else round(pause_ms))
 
     # Painting
 
@@ -474,7 +486,9 @@ class TranscriptView(QAbstractScrollArea):
         painter = QPainter(self.viewport())
         painter.fillRect(event.rect(), QColor(self._styles.colors.chat))
         if not len(self.rows):
-            self._paint_empty(painter)
+            side = self._theme.px(24)
+            middle = self.viewport().rect().toRectF().adjusted(side, 0, -side, 0)
+            paint_nothing(painter, middle, self._styles, *self._empty_text)
             return
         height = self.viewport().height()
         index = self.rows.at(self.scroll_top)
@@ -506,21 +520,6 @@ class TranscriptView(QAbstractScrollArea):
             selection=self.selection.part_of(index) if self.selection else None,
         )
 
-    def _paint_empty(self, painter: QPainter) -> None:
-        theme, styles = self._theme, self._styles
-        title, sentence = self._empty_text
-        middle = self.viewport().rect().toRectF().adjusted(theme.px(24), 0, -theme.px(24), 0)
-        half = middle.height() / 2
-        painter.setFont(styles.bold)
-        painter.setPen(QColor(styles.colors.ink))
-        flags = Qt.AlignmentFlag.AlignHCenter | Qt.TextFlag.TextWordWrap
-        box = middle.adjusted(0, 0, 0, -half - theme.px(4))
-        painter.drawText(box, flags | Qt.AlignmentFlag.AlignBottom, title)
-        painter.setFont(styles.text)
-        painter.setPen(QColor(styles.colors.dim))
-        box = middle.adjusted(0, half + theme.px(4), 0, 0)
-        painter.drawText(box, flags | Qt.AlignmentFlag.AlignTop, sentence)
-
     def _show_news(self, is_shown: bool) -> None:
         self._news.offer(is_shown)
         self._place_news()
@@ -548,8 +547,7 @@ class TranscriptView(QAbstractScrollArea):
     def _on_theme_changed(self) -> None:
         self._styles = Styles(self._theme, self.formulas)
         self.rows.restyle(self._styles, self._column_width())
-        self._settle()
-        self.viewport().update()
+        self.settle()
 
     # Events
 
@@ -584,11 +582,12 @@ class TranscriptView(QAbstractScrollArea):
         self.pointer.show_menu(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if not self.keyboard.press(event):
+        if not (self.tokens.press(event) or self.keyboard.press(event)):
             super().keyPressEvent(event)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:
-        return self.keyboard.step_action(is_next) or super().focusNextPrevChild(is_next)
+        is_inside = self.tokens.enter_card(is_next) or self.keyboard.step_action(is_next)
+        return is_inside or super().focusNextPrevChild(is_next)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

@@ -1,0 +1,384 @@
+"""Tokens in lines: where each piece stands, and how it is painted.
+
+A piece is a box with the text that its tokens spell; a line is filled with them as with words,
+and a word of a few pieces is not torn apart where it fits on the next line. A piece that is wider
+than the column goes on in the next line.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from typing import Final
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
+
+from app.insight.token_groups import Spelling
+from ui.markdown.layouts import SegmentLayout
+from ui.markdown.styles import Recent, Styles
+from ui.tints import tint_colors
+from ui.transcript.token_document import LEVELS, UNTINTED, TokenDocument, TokenSegment
+
+LINE_HEIGHT: Final = 1.9
+BOX_HEIGHT: Final = 1.55
+PAD_PX: Final = 1.5
+GAP_PX: Final = 1.0
+RADIUS_PX: Final = 3.0
+TOGETHER: Final = 6
+"""So many pieces of one word go to the next line together."""
+FROM_LEVEL: Final = 2
+"""From this level on a line under the piece says how strong it is, beside the tint."""
+MAX_SIZES: Final = 20_000
+
+Run = tuple[float, str, bool]
+"""Where in its piece a stretch of text begins, the text, and whether it is a mark."""
+
+
+class Sizes:
+    """How wide pieces are in one font, measured once each."""
+
+    def __init__(self, styles: Styles) -> None:
+        self._metrics = QFontMetricsF(styles.reply)
+        self._widths: dict[str, float] = Recent(MAX_SIZES)
+        self._runs: dict[str, tuple[Run, ...]] = Recent(MAX_SIZES)
+
+    def width(self, shown: str) -> float:
+        found = self._widths.get(shown)
+        if found is None:
+            found = self._widths[shown] = self._metrics.horizontalAdvance(shown)
+        return found
+
+    def fitting(self, text: str, width: float) -> int:
+        """How many characters fit, at least one."""
+        low, high = 1, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._metrics.horizontalAdvance(text[:middle]) <= width:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def runs(self, spelling: Spelling, start: int, end: int) -> tuple[Run, ...]:
+        """The text [start, end) of a piece, marks apart from letters."""
+        is_whole = not start and end == len(spelling.shown)
+        key = spelling.shown if is_whole and not spelling.marks else f"{start}:{end}:{spelling.raw}"
+        found = self._runs.get(key)
+        if found is None:
+            found = self._runs[key] = tuple(self._made(spelling, start, end))
+        return found
+
+    def _made(self, spelling: Spelling, start: int, end: int) -> list[Run]:
+        found: list[Run] = []
+        at = start
+        for first, last in (*spelling.marks, (end, end)):
+            for stop, is_mark in ((first, False), (last, True)):
+                stop = min(max(stop, start), end)
+                if stop > at:
+                    x = self._metrics.horizontalAdvance(spelling.shown[start:at])
+                    found.append((x, spelling.shown[at:stop], is_mark))
+                    at = stop
+        return found
+
+
+def sizes_of(styles: Styles) -> Sizes:
+    """Those of a font; they live as long as the styles do."""
+    found = styles.measures.get("tokens")
+    if found is None:
+        found = styles.measures["tokens"] = Sizes(styles)
+    assert isinstance(found, Sizes)
+    return found
+
+
+class TokenLayout(SegmentLayout):
+    """One segment of tokens in a column of `width`. A part is a piece, or its share of a line."""
+
+    def __init__(
+        self, document: TokenDocument, segment: TokenSegment, styles: Styles, width: float
+    ) -> None:
+        self.segment = segment
+        self.placed = []
+        self._tokens = document
+        self._group = segment.first_group
+        self._styles = styles
+        self._width = width
+        self._spellings = document.spellings_of(segment)
+        self._sizes = sizes_of(styles)
+        self._step = round(styles.reply.pixelSize() * LINE_HEIGHT)
+        self._pad, self._gap = styles.px(PAD_PX), styles.px(GAP_PX)
+        self._x, self._w = array("f"), array("f")
+        self._of = array("I")
+        self._first_part = array("I")
+        self._cuts: dict[int, tuple[int, int]] = {}
+        self._lines = array("I", [0])
+        self._lay_out()
+        self.height = float(self._step * (len(self._lines) - 1))
+        self.natural_width = max(
+            (self._x[end - 1] + self._w[end - 1] for end in self._lines[1:]), default=0.0
+        )
+
+    @property
+    def n_blocks(self) -> int:
+        return 1
+
+    # --- laying out -----------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        x, word = 0.0, 0
+        width, gap, extra = self._width, self._gap, 2 * self._pad
+        widths, xs, ws, of = self._sizes.width, self._x, self._w, self._of
+        for i, spelling in enumerate(self._spellings):
+            wide = widths(spelling.shown) + extra
+            if spelling.raw[:1].isspace():
+                word = len(xs)
+            if x and x + wide > width:
+                x = self._end_line(word)
+            self._first_part.append(len(xs))
+            if wide > width:
+                x = self._place_in_shares(i, spelling, x)
+            else:
+                xs.append(x)
+                ws.append(wide)
+                of.append(i)
+                x += wide + gap
+            if spelling.breaks_line:
+                self._lines.append(len(xs))
+                x, word = 0.0, len(xs)
+        if self._lines[-1] < len(xs):
+            self._lines.append(len(xs))
+
+    def _end_line(self, word: int) -> float:
+        """Where the next piece stands: behind the beginning of its word, if that comes along."""
+        n_parts, began = len(self._x), self._lines[-1]
+        if not began < word < n_parts or n_parts - word > TOGETHER:
+            self._lines.append(n_parts)
+            return 0.0
+        self._lines.append(word)
+        moved = self._x[word]
+        for part in range(word, n_parts):
+            self._x[part] -= moved
+        return self._x[-1] + self._w[-1] + self._gap
+
+    def _place_in_shares(self, i: int, spelling: Spelling, x: float) -> float:
+        """A piece that is wider than a line."""
+        start, room, extra = 0, self._width - 2 * self._pad, 2 * self._pad
+        while start < len(spelling.shown):
+            count = self._sizes.fitting(spelling.shown[start:], room)
+            end = start + count
+            self._cuts[len(self._x)] = (start, end)
+            wide = self._sizes.width(spelling.shown[start:end]) + extra
+            self._x.append(0.0)
+            self._w.append(min(wide, self._width))
+            self._of.append(i)
+            if end < len(spelling.shown):
+                self._lines.append(len(self._x))
+            start, x = end, wide + self._gap
+        return x
+
+    # --- where things are -----------------------------------------------------------------------
+
+    def _line_of(self, part: int) -> int:
+        return bisect_right(self._lines, part) - 1
+
+    def _box(self, part: int) -> QRectF:
+        height = round(self._styles.reply.pixelSize() * BOX_HEIGHT)
+        top = self._line_of(part) * self._step + (self._step - height) // 2
+        return QRectF(self._x[part], top, self._w[part], height)
+
+    def _parts_of(self, i: int) -> range:
+        end = self._first_part[i + 1] if i + 1 < len(self._first_part) else len(self._x)
+        return range(self._first_part[i], end)
+
+    def _part_near(self, point: QPointF) -> int | None:
+        """The part at a point or the nearest one in its line; None where there is none."""
+        if not self._x:
+            return None
+        line = min(max(int(point.y() // self._step), 0), len(self._lines) - 2)
+        first, end = self._lines[line], self._lines[line + 1]
+        return min(max(bisect_right(self._x, point.x(), first, end) - 1, first), end - 1)
+
+    def group_at(self, point: QPointF) -> tuple[int, float] | None:
+        """The group under a point, and how far along in it the point is, 0 to 1."""
+        part = self._part_near(point)
+        if part is None:
+            return None
+        box = self._box(part).adjusted(-self._gap, 0, self._gap, 0)
+        if not box.contains(point):
+            return None
+        share = (point.x() - self._x[part]) / max(self._w[part], 1.0)
+        return self._group + self._of[part], min(max(share, 0.0), 1.0)
+
+    def group_near(self, point: QPointF) -> int | None:
+        """The group at a point or the nearest one in its line."""
+        part = self._part_near(point)
+        return None if part is None else self._group + self._of[part]
+
+    def group_boxes(self, group: int) -> list[QRectF]:
+        return [self._box(part) for part in self._parts_of(group - self._group)]
+
+    def group_beside(self, group: int, lines: int) -> int | None:
+        """The group that stands so many lines below, about there; None outside."""
+        part = self._parts_of(group - self._group).start
+        line = self._line_of(part) + lines
+        if not 0 <= line < len(self._lines) - 1:
+            return None
+        x = self._x[part] + self._w[part] / 2
+        return self.group_near(QPointF(x, line * self._step + 1))
+
+    def group_in_line(self, is_last: bool, x: float) -> int | None:
+        """In the first line, or the last one: the group at `x`."""
+        y = (len(self._lines) - 2) * self._step + 1 if is_last else 1
+        return self.group_near(QPointF(x, y))
+
+    def end_point(self) -> QPointF | None:
+        if not self._x:
+            return None
+        last = self._box(len(self._x) - 1)
+        ends_line = self._spellings[-1].breaks_line
+        return QPointF(0, last.top() + self._step) if ends_line else last.topRight()
+
+    # --- as any segment -------------------------------------------------------------------------
+
+    def rects(self, block: int, start: int, end: int) -> list[QRectF]:
+        """Where the text [start, end) stands."""
+        starts = self._tokens.starts_of(self.segment)  # type: ignore[arg-type]
+        first = max(bisect_right(starts, start) - 1, 0)
+        found: list[QRectF] = []
+        for i in range(first, len(self._spellings)):
+            if starts[i] >= end:
+                break
+            spelling = self._spellings[i]
+            low = spelling.shown_at(max(start - starts[i], 0))
+            high = spelling.shown_at(end - starts[i])
+            found += self._shown_rects(i, low, high)
+        return found
+
+    def _shown_rects(self, i: int, low: int, high: int) -> list[QRectF]:
+        """Where [low, high) of what a piece shows stands; a whole piece with its sides."""
+        shown, found = self._spellings[i].shown, []
+        for part in self._parts_of(i):
+            first, end = self._cuts.get(part, (0, len(shown)))
+            start, stop = max(low, first), min(high, end)
+            if start >= stop:
+                continue
+            box = self._box(part)
+            left = self._pad + self._sizes.width(shown[first:start]) if start > first else 0.0
+            right = self._pad + self._sizes.width(shown[first:stop]) if stop < end else box.width()
+            found.append(QRectF(box.left() + left, box.top(), right - left, box.height()))
+        return found
+
+    def position_at(self, point: QPointF) -> tuple[int, int]:
+        """The nearest end of a token: what is selected with the mouse are whole tokens."""
+        part = self._part_near(point)
+        if part is None:
+            return 0, 0
+        i = self._of[part]
+        is_behind = point.x() > self._x[part] + self._w[part] / 2
+        return 0, self._tokens.starts_of(self.segment)[i + is_behind]  # type: ignore[arg-type]
+
+    # --- painting -------------------------------------------------------------------------------
+
+    def paint(
+        self,
+        painter: QPainter,
+        at: QPointF,
+        selections: dict[int, tuple[int, int]],
+        clip: QRectF,
+    ) -> None:
+        n_lines = len(self._lines) - 1
+        first = min(max(int((clip.top() - at.y()) // self._step), 0), n_lines)
+        end = min(max(int((clip.bottom() - at.y()) // self._step) + 1, first), n_lines)
+        if first == end:
+            return
+        painter.save()
+        painter.translate(at)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        levels = self._paint_boxes(painter, first, end)
+        if selections:
+            color = QColor(self._styles.colors.selection)
+            for rect in self.rects(0, *selections[0]):
+                painter.fillRect(rect, color)
+        self._paint_texts(painter, first, end, levels)
+        self._paint_frames(painter)
+        painter.restore()
+
+    def _paint_boxes(self, painter: QPainter, first: int, end: int) -> list[int]:
+        """The tints; the level of each part between two lines."""
+        paths: dict[int, QPainterPath] = defaultdict(QPainterPath)
+        lines_under = QPainterPath()
+        radius, levels = self._styles.px(RADIUS_PX), []
+        height, under = round(self._styles.reply.pixelSize() * BOX_HEIGHT), self._styles.px(2)
+        level_of, has_boxes = self._tokens.level, self._tokens.tokens.are_tokens
+        for line in range(first, end):
+            top = line * self._step + (self._step - height) // 2
+            for part in range(self._lines[line], self._lines[line + 1]):
+                level = level_of(self._group + self._of[part])
+                levels.append(level)
+                x, w = self._x[part], self._w[part]
+                if has_boxes:
+                    paths[level].addRoundedRect(x, top, w, height, radius, radius)
+                if level >= FROM_LEVEL:
+                    share = w * (level + 1) / LEVELS
+                    lines_under.addRect(x, top + height - under, share, under)
+        colors = self._styles.colors
+        tints = tint_colors(colors)
+        painter.setPen(Qt.PenStyle.NoPen)
+        for level, path in paths.items():
+            painter.fillPath(path, QColor(colors.line) if level == UNTINTED else tints[level])
+        painter.fillPath(lines_under, QColor(colors.dim))
+        return levels
+
+    def _paint_texts(self, painter: QPainter, first: int, end: int, levels: list[int]) -> None:
+        styles, pad = self._styles, self._pad
+        metrics = painter.fontMetrics()
+        painter.setFont(styles.reply)
+        metrics = painter.fontMetrics()
+        base = (self._step + metrics.ascent() - metrics.descent()) / 2
+        ink: list[tuple[QPointF, str]] = []
+        dim: list[tuple[QPointF, str]] = []
+        begin = self._lines[first]
+        for line in range(first, end):
+            y = round(line * self._step + base)
+            for part in range(self._lines[line], self._lines[line + 1]):
+                spelling = self._spellings[self._of[part]]
+                start, stop = self._cuts.get(part, (0, len(spelling.shown)))
+                is_strong = levels[part - begin] >= LEVELS // 2
+                x = self._x[part] + pad
+                for left, text, is_mark in self._sizes.runs(spelling, start, stop):
+                    place = (QPointF(x + left, y), text)
+                    (dim if is_mark and not is_strong else ink).append(place)
+        for color, places in ((styles.colors.dim, dim), (styles.colors.ink, ink)):
+            painter.setPen(QColor(color))
+            for point, text in places:
+                painter.drawText(point, text)
+
+    def _paint_frames(self, painter: QPainter) -> None:
+        """Around the chosen token, and around the one that the keyboard is on."""
+        colors, px = self._styles.colors, self._styles.px
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for number, color, width in (
+            (self._tokens.cursor, colors.dim, px(1.5)),
+            (self._tokens.chosen, colors.accent, px(2)),
+        ):
+            if number is None:
+                continue
+            painter.setPen(QPen(QColor(color), width))
+            for box in self.token_boxes(number):
+                painter.drawRoundedRect(box, px(RADIUS_PX), px(RADIUS_PX))
+
+    def token_boxes(self, number: int) -> list[QRectF]:
+        """Where a token stands; several that are one character share its box."""
+        groups = self._tokens.groups
+        group = groups.group_of(number)
+        i = group - self._group
+        if number >= groups.n_tokens or not 0 <= i < len(self._spellings):
+            return []
+        boxes = self.group_boxes(group)
+        first, end = groups.firsts[group], groups.end_of(group)
+        if end - first > 1 and len(boxes) == 1:
+            share = boxes[0].width() / (end - first)
+            left = boxes[0].left() + share * (number - first)
+            return [QRectF(left, boxes[0].top(), share, boxes[0].height())]
+        return boxes

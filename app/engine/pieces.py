@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+import sys
+from array import array
+from functools import cached_property
+from typing import Any, Final, Literal
 
 from app.engine.protocol import Array, ProtocolError, Vocabulary
 
@@ -28,12 +31,30 @@ def unpack(array: Array) -> tuple[Any, ...]:
     return struct.unpack(f"<{len(array.data) // struct.calcsize(code)}{code}", array.data)
 
 
+Kind = Literal["normal", "control", "byte", "user-defined", "unknown", "unused"]
+
+CONTROL: Final = 8
+_KINDS: Final[tuple[tuple[int, Kind], ...]] = (
+    (CONTROL, "control"),
+    (1, "unknown"),
+    (16, "user-defined"),
+    (32, "byte"),
+    (2, "unused"),
+)
+"""Bits of llama.cpp's token attributes; of several the first one here is what matters."""
+
+
 class Pieces:
     """What each token ID stands for."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._offsets = [int(offset) for offset in unpack(vocabulary.offsets)]
         self._blob = vocabulary.blob
+        if vocabulary.attributes.dtype != "i4":
+            raise ProtocolError(f"attributes of dtype {vocabulary.attributes.dtype!r}")
+        self._attributes = array("i", vocabulary.attributes.data)
+        if sys.byteorder == "big":
+            self._attributes.byteswap()
         self._texts: dict[int, str] = {}
 
     def __len__(self) -> int:
@@ -51,3 +72,14 @@ class Pieces:
         if text is None:
             text = self._texts[token_id] = self.piece(token_id).decode("utf-8", "replace")
         return text
+
+    def kind(self, token_id: int) -> Kind | None:
+        """What sort of token it is; None for an ID that is not in the vocabulary."""
+        if not 0 <= token_id < min(len(self), len(self._attributes)):
+            return None
+        attributes = self._attributes[token_id]
+        return next((kind for bit, kind in _KINDS if attributes & bit), "normal")
+
+    @cached_property
+    def control_ids(self) -> frozenset[int]:
+        return frozenset(i for i, bits in enumerate(self._attributes) if bits & CONTROL)

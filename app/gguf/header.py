@@ -370,6 +370,15 @@ class _Cursor:
             )
         return self.take(length).decode("utf-8", "replace")
 
+    def texts(self, count: int) -> list[Scalar]:
+        """The next `count` strings, kept."""
+        sized = struct.Struct("<Q").unpack
+        found: list[Scalar] = []
+        for _ in range(count):
+            (length,) = sized(self.take(8))
+            found.append(self.take(length).decode("utf-8", "replace"))
+        return found
+
     def skip_texts(self, count: int) -> None:
         """Skip `count` strings. Reads in large pieces: vocabularies have 262,144 of them."""
         unpack = struct.Struct("<Q").unpack_from
@@ -499,7 +508,7 @@ class _Entries:
             raise _incomplete(cursor.size, None)
         self.array_counts[key] = count
         if key in self.keep_arrays:
-            self.metadata[key] = [_read_scalar(kind, cursor) for _ in range(count)]
+            self.metadata[key] = _read_items(kind, count, cursor)
         elif kind == _STRING:
             cursor.skip_texts(count)
         else:
@@ -514,6 +523,15 @@ def _item_bytes(kind: int) -> int:
     if form is None:
         raise _damaged("it holds a value of an unknown kind", f"array type {kind}")
     return struct.calcsize(form)
+
+
+def _read_items(kind: int, count: int, cursor: _Cursor) -> list[Scalar]:
+    """All items of an array, at once: vocabularies have 262,144 of them."""
+    if kind == _STRING:
+        return cursor.texts(count)
+    form = _SCALARS[kind]
+    data = cursor.take(count * struct.calcsize(form))
+    return list(struct.unpack(f"<{count}{form[1]}", data))
 
 
 def _read_scalar(kind: int, cursor: _Cursor) -> Scalar:

@@ -187,7 +187,9 @@ def from_stored(rows: object) -> tuple[Stretch, ...]:
 
 
 def _stretch(row: object, at: float) -> Stretch | None:
-    if not isinstance(row, list) or not 2 <= len(row) <= 6 or row[0] not in KINDS:
+    if not isinstance(row, list) or not 2 <= len(row) <= 6:
+        return None
+    if not isinstance(row[0], str) or row[0] not in KINDS:
         return None
     ms, counts = row[1], row[2:]
     if type(ms) not in (int, float) or not math.isfinite(ms) or not 0 <= ms < _BOUND:

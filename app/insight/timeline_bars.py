@@ -24,7 +24,7 @@ from app.insight.timeline import WRITING, Stretch
 Column = np.ndarray[Any, np.dtype[np.float64]]
 Counts = np.ndarray[Any, np.dtype[np.int64]]
 
-_OFTEN: Final = 98
+_OFTEN: Final = 90
 _FAR: Final = 2.0
 
 
@@ -62,7 +62,7 @@ def bars(stretches: Sequence[Stretch], token_ms: Sequence[float]) -> Bars:
     >>> found.starts.tolist(), found.ends.tolist()
     ([120.0, 121.0, 131.0], [121.0, 131.0, 151.0])
     """
-    ms = np.maximum(np.nan_to_num(np.asarray(token_ms, np.float64)), 0.0)
+    ms = np.maximum(np.nan_to_num(np.asarray(token_ms, np.float64), posinf=0.0), 0.0)
     pieces: list[tuple[Stretch, int, int]] = []
     at = 0
     drawn: Stretch | None = None

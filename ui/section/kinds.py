@@ -13,4 +13,20 @@ def _tokens() -> type[Panel]:
     return TokensPanel
 
 
-KINDS: Final = (PanelKind("Tokens", _tokens),)
+def _prompt() -> type[Panel]:
+    from ui.section.prompt_panel import PromptPanel
+
+    return PromptPanel
+
+
+def _time() -> type[Panel]:
+    from ui.section.time_panel import TimePanel
+
+    return TimePanel
+
+
+KINDS: Final = (
+    PanelKind("Tokens", _tokens),
+    PanelKind("Prompt", _prompt),
+    PanelKind("Time", _time),
+)

@@ -9,11 +9,13 @@ With p the probability of each of n tokens before samplers, at temperature 1:
 from __future__ import annotations
 
 import math
+from array import array
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from app.engine.protocol import TokenTrace
+from app.insight.trace_table import TraceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +32,9 @@ class Totals:
 
 def totals(tokens: Sequence[TokenTrace]) -> Totals | None:
     """None without tokens."""
-    n = len(tokens)
-    if not n:
-        return None
-    # A trace that grows makes each token anew for whoever asks, so it is asked once.
-    rows = [(token.logprob, token.entropy, token.ms) for token in tokens]
-    logprobs, entropies, times = zip(*rows, strict=True)
-    mean, after_first = math.fsum(logprobs) / n, math.fsum(times[1:])
-    return Totals(
-        n_tokens=n,
-        mean_logprob=mean,
-        perplexity=math.exp(min(-mean, 700.0)),
-        mean_entropy=math.fsum(entropies) / n,
-        tokens_per_s=1000 * (n - 1) / after_first if after_first > 0 else 0.0,
-        usual_ms=median(times),
-    )
+    running = RunningTotals()
+    running.follow(tokens)
+    return running.totals()
 
 
 def speed_over_time(tokens: Sequence[TokenTrace], points: int = 100) -> list[tuple[float, float]]:
@@ -53,15 +43,83 @@ def speed_over_time(tokens: Sequence[TokenTrace], points: int = 100) -> list[tup
     >>> speed_over_time([], 3)
     []
     """
-    n = len(tokens) - 1
+    return speeds([token.ms for token in tokens], points)
+
+
+def speeds(times: Sequence[float], points: int = 100) -> list[tuple[float, float]]:
+    """The same of each token's milliseconds. The first one is left out: it waited for the prompt.
+
+    >>> speeds([500.0, 10.0, 10.0, 40.0, 40.0], 2)
+    [(0.02, 100.0), (0.1, 25.0)]
+    """
+    n = len(times) - 1
     if n < 1:
         return []
     size = math.ceil(n / points)
     found, at_ms = [], 0.0
     for start in range(1, n + 1, size):
-        times = [tokens[at].ms for at in range(start, min(start + size, n + 1))]
-        took = math.fsum(times)
+        stretch = times[start : start + size]
+        took = math.fsum(stretch)
         at_ms += took
         if took > 0:
-            found.append((at_ms / 1000, 1000 * len(times) / took))
+            found.append((at_ms / 1000, 1000 * len(stretch) / took))
     return found
+
+
+class RunningTotals:
+    """The figures of a trace that grows: each token is looked at once. `times`: milliseconds of
+    each token."""
+
+    def __init__(self) -> None:
+        self.times: array[float] = array("d")
+        self._sorted_times: list[float] = []
+        self._logprobs: array[float] = array("d")
+        self._entropies: array[float] = array("d")
+        self._sums = (0.0, 0.0)
+
+    def follow(self, tokens: Sequence[TokenTrace]) -> None:
+        """Take over what is new in the same trace; what was taken back goes."""
+        known = len(self.times)
+        if len(tokens) < known:
+            known = len(tokens)
+            for column in (self.times, self._logprobs, self._entropies):
+                del column[known:]
+            self._sorted_times = sorted(self.times)
+            self._sums = (math.fsum(self._logprobs), math.fsum(self._entropies))
+        logprobs, entropies, times = _columns(tokens, known)
+        self._logprobs.extend(logprobs)
+        self._entropies.extend(entropies)
+        self.times.extend(times)
+        self._sums = (
+            math.fsum((self._sums[0], *logprobs)),
+            math.fsum((self._sums[1], *entropies)),
+        )
+        if known:
+            for ms in times:
+                insort(self._sorted_times, ms)
+        else:
+            self._sorted_times = sorted(times)
+
+    def totals(self) -> Totals | None:
+        n = len(self.times)
+        if not n:
+            return None
+        mean, after_first = self._sums[0] / n, math.fsum(self.times[1:])
+        return Totals(
+            n_tokens=n,
+            mean_logprob=mean,
+            perplexity=math.exp(min(-mean, 700.0)),
+            mean_entropy=self._sums[1] / n,
+            tokens_per_s=1000 * (n - 1) / after_first if after_first > 0 else 0.0,
+            usual_ms=(self._sorted_times[(n - 1) // 2] + self._sorted_times[n // 2]) / 2,
+        )
+
+
+def _columns(
+    tokens: Sequence[TokenTrace], start: int
+) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
+    if not start and isinstance(tokens, TraceTable):
+        return tokens.column("logprob"), tokens.column("entropy"), tokens.column("ms")
+    # A trace that grows makes each token anew for whoever asks, so it is asked once.
+    more = tokens[start:]
+    return [t.logprob for t in more], [t.entropy for t in more], [t.ms for t in more]

@@ -1,7 +1,8 @@
 """The table of a reply's tokens as an item model: in any order, filtered, and as it grows.
 
 Sorting and filtering work on lists of row numbers: Qt's own proxy asks for each cell through
-Python, which takes seconds at 32,000 tokens.
+Python, which takes seconds at 32,000 tokens. Of a trace that grows no token is made for it, only
+the column that is sorted by is read.
 """
 
 from __future__ import annotations
@@ -9,61 +10,50 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtGui import QIcon
 
+from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
 from app.insight.tokens_shown import hexadecimal, visible
+from app.insight.trace_table import TraceTable
 
 Index = QModelIndex | QPersistentModelIndex
 
-COLUMNS: Final = ("#", "Token", "ID", "Prob.", "Rank", "Entropy", "Time", "Bytes")
+COLUMNS: Final = ("#", "Token", "ID", "Prob.", "Rank", "Entropy", "Time", "Type", "Bytes")
+NUMBER, TOKEN, ID, PROBABILITY, RANK, ENTROPY, TIME, TYPE, BYTES = range(len(COLUMNS))
 _UNITS: Final = {"Prob.": "%", "Entropy": "bit", "Time": "ms"}
 _HINTS: Final = {
     "#": "Place among the tokens that were drawn, from 1",
-    "Token": "The piece of text; · is a space, ↵ a line break",
+    "Token": "The piece of text; · is a space, ↵ a line break. A sign before it: not drawn by the "
+    "sampler, but chosen by hand or proposed by a draft",
     "ID": "The number that stands for it in the vocabulary",
     "Prob.": "Probability before samplers, at temperature 1, in percent",
     "Rank": "How many were as probable or more, before samplers; 1 is the most probable",
     "Entropy": "How uncertain the choice was, before samplers, in bits",
     "Time": "From the token before to this one, in milliseconds",
+    "Type": "What the vocabulary says it is: normal text, a control token, a single byte, …",
     "Bytes": "What the piece is made of, in hexadecimal",
 }
-_TEXTUAL: Final = frozenset((1, 7))
+_TEXTUAL: Final = frozenset((TOKEN, TYPE, BYTES))
+_FIELDS: Final = {
+    ID: "token_id",
+    PROBABILITY: "logprob",
+    RANK: "rank",
+    ENTROPY: "entropy",
+    TIME: "ms",
+}
 
-_KEYS: Final[tuple[Callable[[TokenTrace], Any], ...]] = (
-    lambda token: token.index,
-    lambda token: token.piece,
-    lambda token: token.token_id,
-    lambda token: token.logprob,
-    lambda token: token.rank,
-    lambda token: token.entropy,
-    lambda token: token.ms,
-    lambda token: token.piece,
-)
+CHOSEN: Final = "chosen by hand"
+DRAFTED: Final = "drafted"
 
 
-def cell(token: TokenTrace, at: int, column: int) -> str:
-    """What stands in a cell, without its unit."""
-    match column:
-        case 0:
-            return f"{at + 1:,}"
-        case 1:
-            return visible(token.piece)
-        case 2:
-            return str(token.token_id)
-        case 3:
-            return percent(token.logprob)
-        case 4:
-            return f"{token.rank:,}"
-        case 5:
-            return f"{token.entropy:.2f}"
-        case 6:
-            return f"{token.ms:.1f}"
-        case _:
-            return hexadecimal(token.piece)
+def origin(token: TokenTrace) -> str:
+    """How it came to stand there, where the sampler did not simply draw it."""
+    return CHOSEN if token.chosen else DRAFTED if token.drafted else ""
 
 
 def percent(logprob: float) -> str:
@@ -79,14 +69,18 @@ def percent(logprob: float) -> str:
 
 
 class TokenModel(QAbstractTableModel):
-    """`show` takes a trace, `grow` says that there is more of it."""
+    """`show` takes a trace, `grow` says that there is more of it, `set_words` what IDs stand for.
+    `signs`: icons by what `origin` says."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.signs: dict[str, QIcon] = {}
         self._traces: Sequence[TokenTrace] = ()
+        self._words: Pieces | None = None
         self._known = 0
         self._rows: list[int] = []
-        self._sorted_by: tuple[int, bool] = (0, False)
+        self._keys: list[Any] = []
+        self._sorted_by: tuple[int, bool] = (NUMBER, False)
         self._filter = ""
 
     # --- what is shown --------------------------------------------------------------------------
@@ -94,7 +88,7 @@ class TokenModel(QAbstractTableModel):
     def show(self, traces: Sequence[TokenTrace]) -> None:
         self.beginResetModel()
         self._traces, self._known = traces, len(traces)
-        self._rows = self._ordered(range(self._known))
+        self._order()
         self.endResetModel()
 
     def holds(self, traces: Sequence[TokenTrace]) -> bool:
@@ -102,17 +96,37 @@ class TokenModel(QAbstractTableModel):
         return traces is self._traces
 
     def grow(self) -> None:
-        """The trace has become longer, or shorter. In the order of the reply the new rows come
-        below; in any other one all are ordered anew."""
-        known, self._known = self._known, len(self._traces)
-        if self._known < known or self._sorted_by != (0, False):
+        """The trace has become longer, or shorter. New rows come where the order wants them."""
+        known, now = self._known, len(self._traces)
+        if now < known:
             self.show(self._traces)
             return
-        more = [at for at in range(known, self._known) if self._passes(at)]
-        if more:
+        self._known = now
+        more = [at for at in range(known, now) if self._passes(self._traces[at])]
+        if not more:
+            return
+        if self._sorted_by == (NUMBER, False):
             self.beginInsertRows(QModelIndex(), len(self._rows), len(self._rows) + len(more) - 1)
             self._rows += more
             self.endInsertRows()
+            return
+        for at, key in zip(more, self._keys_of(more), strict=True):
+            row = _place(self._keys, key, is_down=self._sorted_by[1])
+            self.beginInsertRows(QModelIndex(), row, row)
+            self._rows.insert(row, at)
+            self._keys.insert(row, key)
+            self.endInsertRows()
+
+    def set_words(self, words: Pieces | None) -> None:
+        """What the types are read from; without it they are empty."""
+        if words is self._words:
+            return
+        self._words = words
+        if self._sorted_by[0] == TYPE:
+            self.show(self._traces)
+        elif self._rows:
+            last = len(self._rows) - 1
+            self.dataChanged.emit(self.index(0, TYPE), self.index(last, TYPE))
 
     def set_filter(self, text: str) -> None:
         """Only tokens in whose piece the text stands, or whose ID it is."""
@@ -128,40 +142,94 @@ class TokenModel(QAbstractTableModel):
         """The row of a place in the trace; None where it is filtered out."""
         if place is None:
             return None
-        if self._sorted_by == (0, False) and not self._filter:
+        if self._sorted_by == (NUMBER, False) and not self._filter:
             return place if place < len(self._rows) else None
-        return self._rows.index(place) if place in self._rows else None
+        try:
+            return self._rows.index(place)
+        except ValueError:
+            return None
 
     def as_csv(self) -> str:
-        """The rows as they stand, with units in the heading."""
+        """The rows as they stand, with units in the heading; numbers as programs read them."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_heading(column) for column in range(len(COLUMNS))])
+        writer.writerow([*(heading(column) for column in range(len(COLUMNS))), "Origin"])
         for at in self._rows:
             token = self._traces[at]
-            row = [cell(token, at, column) for column in range(len(COLUMNS))]
-            row[0], row[4] = str(at + 1), str(token.rank)
-            writer.writerow(row)
+            row = [self.cell(token, at, column) for column in range(len(COLUMNS))]
+            row[NUMBER], row[RANK] = str(at + 1), str(token.rank)
+            writer.writerow([*row, origin(token) or "drawn"])
         return out.getvalue()
 
-    def _passes(self, at: int) -> bool:
+    def cell(self, token: TokenTrace, at: int, column: int) -> str:
+        """What stands in a cell, without its unit."""
+        match column:
+            case 0:
+                return f"{at + 1:,}"
+            case 1:
+                return visible(token.piece)
+            case 2:
+                return str(token.token_id)
+            case 3:
+                return percent(token.logprob)
+            case 4:
+                return f"{token.rank:,}"
+            case 5:
+                return f"{token.entropy:.2f}"
+            case 6:
+                return f"{token.ms:.1f}"
+            case 7:
+                return self._type(token.token_id)
+            case _:
+                return hexadecimal(token.piece)
+
+    def _type(self, token_id: int) -> str:
+        return "" if self._words is None else self._words.kind(token_id) or ""
+
+    # --- order ----------------------------------------------------------------------------------
+
+    def _passes(self, token: TokenTrace) -> bool:
         if not self._filter:
             return True
-        token, wanted = self._traces[at], self._filter.casefold()
+        wanted = self._filter.casefold()
         if str(token.token_id) == wanted.strip():
             return True
         text = token.piece.decode("utf-8", "replace").casefold()
         return wanted in text or wanted in visible(token.piece).casefold()
 
-    def _ordered(self, places: Sequence[int]) -> list[int]:
-        kept = [at for at in places if self._passes(at)]
+    def _order(self) -> None:
+        if self._filter:
+            rows = [at for at in range(self._known) if self._passes(self._traces[at])]
+        else:
+            rows = list(range(self._known))
         column, is_down = self._sorted_by
-        if column:
-            key, traces = _KEYS[column], self._traces
-            kept.sort(key=lambda at: key(traces[at]), reverse=is_down)
-        elif is_down:
-            kept.reverse()
-        return kept
+        self._keys = []
+        if column == NUMBER:
+            self._rows = rows[::-1] if is_down else rows
+            return
+        keys = self._all_keys()
+        rows.sort(key=keys.__getitem__, reverse=is_down)
+        self._rows = rows
+        self._keys = [keys[at] for at in rows]
+
+    def _all_keys(self) -> Sequence[Any]:
+        """What the tokens are sorted by, by their place in the trace."""
+        field = _FIELDS.get(self._sorted_by[0])
+        if field is not None and isinstance(self._traces, TraceTable):
+            return _ordered(self._traces.column(field))
+        return self._keys_of(range(self._known))
+
+    def _keys_of(self, places: Iterable[int]) -> list[Any]:
+        column = self._sorted_by[0]
+        tokens = (self._traces[at] for at in places)
+        if column == NUMBER:
+            return list(places)
+        if column == TYPE:
+            return [self._type(token.token_id) for token in tokens]
+        if column in (TOKEN, BYTES):
+            return [token.piece for token in tokens]
+        field = _FIELDS[column]
+        return _ordered([getattr(token, field) for token in tokens])
 
     # --- Qt -------------------------------------------------------------------------------------
 
@@ -172,12 +240,24 @@ class TokenModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        column = index.column()
         if role == Qt.ItemDataRole.DisplayRole:
             at = self._rows[index.row()]
-            return cell(self._traces[at], at, index.column())
-        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() not in _TEXTUAL:
+            return self.cell(self._traces[at], at, column)
+        if role == Qt.ItemDataRole.TextAlignmentRole and column not in _TEXTUAL:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if column == TOKEN and role in _TOKEN_ROLES:
+            return self._about(self._traces[self._rows[index.row()]], role)
         return None
+
+    def _about(self, token: TokenTrace, role: int) -> Any:
+        """The sign of a token that the sampler did not draw, and what a reader is told of it."""
+        how, text = origin(token), visible(token.piece)
+        if role == Qt.ItemDataRole.DecorationRole:
+            return self.signs.get(how)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return f"{text} ({how})" if how else text
+        return f"{text}, {how}" if how else None
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
@@ -185,7 +265,7 @@ class TokenModel(QAbstractTableModel):
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return _heading(section)
+            return heading(section)
         if role == Qt.ItemDataRole.ToolTipRole:
             return _HINTS[COLUMNS[section]]
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -201,6 +281,30 @@ class TokenModel(QAbstractTableModel):
             self.show(self._traces)
 
 
-def _heading(column: int) -> str:
+_TOKEN_ROLES: Final = frozenset(
+    (
+        Qt.ItemDataRole.DecorationRole,
+        Qt.ItemDataRole.ToolTipRole,
+        Qt.ItemDataRole.AccessibleTextRole,
+    )
+)
+
+
+def heading(column: int) -> str:
     name = COLUMNS[column]
     return f"{name} {_UNITS[name]}" if name in _UNITS else name
+
+
+def _ordered(numbers: Sequence[float]) -> list[float]:
+    """Numbers that can be sorted: what is none stands below all others."""
+    return [-math.inf if number != number else number for number in numbers]
+
+
+def _place(keys: Sequence[Any], key: Any, *, is_down: bool) -> int:
+    """Where a new key goes so that the order holds, behind its equals."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        goes_before = key > keys[middle] if is_down else key < keys[middle]
+        low, high = (low, middle) if goes_before else (middle + 1, high)
+    return low

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from statistics import median
 
 import pytest
 from hypothesis import given, strategies as st
 
 from app.engine.protocol import Array, TokenTrace
-from app.insight.totals import speed_over_time, totals
+from app.insight.totals import RunningTotals, speed_over_time, speeds, totals
+from app.insight.trace_table import TraceTable
 
 NONE = Array("i4", [0], b"")
 
@@ -31,6 +34,7 @@ def test_figures_are_those_of_the_whole_text(rows: list[tuple[float, float, floa
     assert found.perplexity == pytest.approx(1 / of_text, rel=1e-6)
     assert found.mean_logprob == pytest.approx(math.log(of_text), abs=1e-6)
     assert found.mean_entropy == pytest.approx(sum(row[1] for row in rows) / n)
+    assert found.usual_ms == pytest.approx(median(row[2] for row in rows))
     seconds = sum(row[2] for row in rows[1:]) / 1000
     assert found.tokens_per_s == pytest.approx((n - 1) / seconds if seconds else 0.0)
 
@@ -56,3 +60,20 @@ def test_nothing_has_no_figures() -> None:
     one = totals([token(0.5, 1.0, 7.0)])
     assert one is not None
     assert (one.tokens_per_s, one.perplexity, one.usual_ms) == (0.0, 2.0, 7.0)
+
+
+@given(rows=RATES, cuts=st.lists(st.integers(0, 50), max_size=4), is_table=st.booleans())
+def test_what_grows_and_is_taken_back_has_the_figures_of_what_is_left(
+    rows: list[tuple[float, float, float]], cuts: list[int], is_table: bool
+) -> None:
+    whole = [token(*row) for row in rows]
+    running = RunningTotals()
+    for cut in (*cuts, len(whole)):
+        part = whole[:cut]
+        running.follow(TraceTable(part) if is_table else part)
+        assert list(running.times) == [each.ms for each in part]
+        now, anew = running.totals(), totals(part)
+        assert (now is None) == (anew is None)
+        if now is not None and anew is not None:
+            assert dataclasses.astuple(now) == pytest.approx(dataclasses.astuple(anew))
+    assert speeds(running.times) == speed_over_time(whole)

@@ -87,6 +87,11 @@ class Cells:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def runs(self) -> list[tuple[int, int, int]]:
+        """(number, start, end) of each run; a sequence that shares one has the same number."""
+        return [(run.number, run.start, run.end) for run in self._runs]
+
     def extend(self, token_ids: Sequence[int]) -> None:
         """A decode has filled these cells."""
         start = len(self.ids)

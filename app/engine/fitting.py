@@ -38,7 +38,14 @@ import msgspec
 
 from app.engine.prompt import BuiltPrompt, PromptNote
 from app.engine.prompt_tokens import PromptPart
-from app.engine.protocol import ChatMessage, ChatPrompt, CutMessage, Prompt, TextPrompt
+from app.engine.protocol import (
+    ChatMessage,
+    ChatPrompt,
+    CutMessage,
+    Prompt,
+    PromptCount,
+    TextPrompt,
+)
 
 Policy = Literal["stop", "drop_oldest"]
 Build = Callable[[Prompt], BuiltPrompt]
@@ -136,8 +143,12 @@ def left_out(messages: Sequence[Sized], overhead: int, window: int) -> list[Turn
 def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> BuiltPrompt:
     """Build the prompt so that it fits into `window` tokens, or raise PromptTooLong.
 
-    What was left out is in the result's `cut`, with a note; `n_whole` counts the whole.
+    What was left out is in the result's `cut`, with a note; `n_whole` counts the whole. Tokens
+    that the reply begins with change no cut as long as they fit behind it: the prompt above them
+    is the one that they were first written after.
     """
+    if isinstance(prompt, ChatPrompt | TextPrompt) and prompt.begin_ids:
+        return _fit_begun(prompt, build, window, policy)
     if policy == "drop_oldest" and isinstance(prompt, TextPrompt):
         return _keep_end(build(prompt), window)
     if policy != "drop_oldest" or not isinstance(prompt, ChatPrompt):
@@ -147,6 +158,38 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
             raise PromptTooLong(words(len(built.ids), window), len(built.ids), window)
         return built
     return _drop_far(prompt, build, window)
+
+
+def _fit_begun(
+    prompt: ChatPrompt | TextPrompt, build: Build, window: int, policy: Policy
+) -> BuiltPrompt:
+    begin_ids = prompt.begin_ids
+    bare = msgspec.structs.replace(prompt, begin_ids=[])
+    built = fit_prompt(bare, build, window, policy)
+    room = window - len(begin_ids)
+    if len(built.ids) > room:
+        if room < 1:
+            used = len(built.ids) + len(begin_ids)
+            raise PromptTooLong(_too_long(used, window), used, window)
+        built = fit_prompt(bare, build, room, policy)
+    start = len(built.ids)
+    part = PromptPart(start, start + len(begin_ids), "assistant")
+    return replace(
+        built,
+        ids=[*built.ids, *begin_ids],
+        parts=[*built.parts, part],
+        n_begun=len(begin_ids),
+        n_whole=built.n_whole and built.n_whole + len(begin_ids),
+    )
+
+
+def counted(built: BuiltPrompt, n_ctx: int) -> PromptCount:
+    """What the meter is told of a prompt that fits."""
+    if not built.cut:
+        return PromptCount(len(built.ids), n_ctx)
+    named = [message.message_id for message in built.cut if message.message_id]
+    last = named[-1] if named else ""
+    return PromptCount(len(built.ids), n_ctx, len(built.cut), built.n_whole, last)
 
 
 def _keep_end(built: BuiltPrompt, window: int) -> BuiltPrompt:
@@ -282,6 +325,7 @@ def _named(
         built,
         parts=[replace(part, message_id=own(part.message_id)) for part in built.parts],
         retokenized=[own(number) or "" for number in built.retokenized],
+        returned=[own(number) or "" for number in built.returned],
         notes=[*built.notes, _cut_note(cut)] if cut else built.notes,
         cut=cut,
         n_whole=n_whole,

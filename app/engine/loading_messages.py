@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from app.engine.cache_messages import CacheShape
 from app.engine.frames import Message
 
 
@@ -108,7 +109,8 @@ class Loaded(Message, frozen=True, tag=True):
     """The weights as they now stand in memory: measured, not estimated.
 
     `templates` names the file's chat templates, its main one first as "default". `fast_hash` is
-    `app.gguf.fingerprint`'s; empty if the file could not be read again.
+    `app.gguf.fingerprint`'s; empty if the file could not be read again. `cache`: what each cell of
+    the KV cache is made of.
     """
 
     path: str
@@ -143,3 +145,4 @@ class Loaded(Message, frozen=True, tag=True):
     n_slots: int = 1
     devices: list[str] = msgspec.field(default_factory=list)
     templates: list[str] = msgspec.field(default_factory=list)
+    cache: CacheShape | None = None

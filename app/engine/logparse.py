@@ -24,7 +24,9 @@ _OFFLOADED: Final = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
 _FLASH: Final = re.compile(r"Flash Attention (enabled|not supported)")
 _FLASH_ASKED: Final = re.compile(r"flash_attn\s+= (auto|enabled|disabled)")
 _NOT_LOCKED: Final = re.compile(r"failed to (mlock|VirtualLock)")
-_CACHE: Final = re.compile(r"size =\s+\d+\.\d+ MiB \(\s*(?P<cells>\d+) cells")
+_CACHE: Final = re.compile(
+    r"size =\s+\d+\.\d+ MiB \(\s*(?P<cells>\d+) cells,\s*(?P<layers>\d+) layers"
+)
 
 _WHAT: Final = {
     "model": "weights",
@@ -39,6 +41,7 @@ _WHAT: Final = {
 @dataclass(slots=True)
 class LoadReport:
     """What the log of one load said. `offloaded` and `of_layers` are 0 where nothing was said;
+    `cache_layers`: of each KV cache (a sliding-window file has two, that of the window last);
     `is_locked` is False where the system refused to keep the weights from being swapped out."""
 
     memory: list[MemoryPart] = field(default_factory=list)
@@ -46,6 +49,7 @@ class LoadReport:
     of_layers: int = 0
     flash_attention: bool = False
     kv_cells: int = 0
+    cache_layers: list[int] = field(default_factory=list)
     is_locked: bool = True
 
     @property
@@ -82,6 +86,7 @@ def _read_line(line: str, report: LoadReport, sizes: dict[tuple[str, str], int])
         report.is_locked = False
     elif match := _CACHE.search(line):
         report.kv_cells = max(report.kv_cells, int(match["cells"]))
+        report.cache_layers.append(int(match["layers"]))
 
 
 def last_error(lines: Iterable[str]) -> str:

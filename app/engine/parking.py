@@ -10,7 +10,8 @@ Pure bookkeeping: the copying itself is `Cells.save` and `Cells.restore`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ DEFAULT_SHARE: Final = 8
 DEFAULT_MOST_BYTES: Final = 2 * 1024**3
 """… and at most this."""
 
+_numbers = count(1)
+
 
 def default_cap(free_bytes: int) -> int:
     """
@@ -34,11 +37,14 @@ def default_cap(free_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parked:
-    """The copy of one sequence: `ids` are its tokens, `first_position` the oldest one held."""
+    """The copy of one sequence: `ids` are its tokens, `first_position` the oldest one held.
+    `conversation`: who wrote it last. `number`: what a person calls it by."""
 
     ids: np.ndarray[Any, np.dtype[np.int32]]
     data: State
     first_position: int
+    conversation: str = ""
+    number: int = field(default_factory=lambda: next(_numbers))
 
     @property
     def size_bytes(self) -> int:
@@ -81,9 +87,11 @@ class Parking:
                 return True
         return False
 
-    def put(self, ids: Sequence[int], data: State, first_position: int) -> bool:
+    def put(
+        self, ids: Sequence[int], data: State, first_position: int, conversation: str = ""
+    ) -> bool:
         """Keep a copy; what is longest unused makes way. False: it is larger than the cap."""
-        parked = Parked(np.asarray(ids, np.int32), data, first_position)
+        parked = Parked(np.asarray(ids, np.int32), data, first_position, conversation)
         if parked.size_bytes > self.cap_bytes:
             return False
         self._parked = [other for other in self._parked if not self._replaces(parked, other)]
@@ -110,6 +118,9 @@ class Parking:
     def drop(self, parked: Parked) -> None:
         if parked in self._parked:
             self._parked.remove(parked)
+
+    def clear(self) -> None:
+        self._parked = []
 
     def _serves(self, parked: Parked, keep: int) -> bool:
         return self._traits.usable(len(parked.ids), parked.first_position, keep) is None

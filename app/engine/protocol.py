@@ -1,8 +1,8 @@
 """What the window's process and the engine's process say to each other.
 
-Every struct here travels as one length-prefixed msgpack frame (`wire.py`); those of loading and
-sampling are in `loading_messages.py` and `stages.py`. Nothing in these files imports llama_cpp,
-Qt or numpy: both sides, `ask`, and the tests use them.
+Every struct here travels as one length-prefixed msgpack frame (`wire.py`); those of loading,
+sampling and prompts are in `loading_messages.py`, `stages.py` and `prompt_messages.py`. Nothing
+in these files imports llama_cpp, Qt or numpy: both sides, `ask`, and the tests use them.
 
 What must hold:
 
@@ -24,6 +24,21 @@ from typing import Final, Literal
 
 import msgspec
 
+from app.engine.cache_messages import (
+    CacheCommand as CacheCommand,
+    CacheLayers as CacheLayers,
+    CacheMap as CacheMap,
+    CacheShape as CacheShape,
+    CacheSlot as CacheSlot,
+    CellPart as CellPart,
+    CellRun as CellRun,
+    ChangeCache as ChangeCache,
+    LastTurn as LastTurn,
+    MeasureStep as MeasureStep,
+    ParkedCopy as ParkedCopy,
+    ReadCache as ReadCache,
+    StepMeasured as StepMeasured,
+)
 from app.engine.frames import (
     DTYPES as DTYPES,
     MAX_ARRAY_RANK as MAX_ARRAY_RANK,
@@ -42,6 +57,19 @@ from app.engine.loading_messages import (
     MemoryPart as MemoryPart,
     RopeScaling as RopeScaling,
     UnloadWeights as UnloadWeights,
+)
+from app.engine.prompt_messages import (
+    ChatMessage as ChatMessage,
+    ChatPrompt as ChatPrompt,
+    ContextPolicy as ContextPolicy,
+    CutMessage as CutMessage,
+    IdsPrompt as IdsPrompt,
+    Prompt as Prompt,
+    PromptShown as PromptShown,
+    ReadPrompt as ReadPrompt,
+    Role as Role,
+    ShownPart as ShownPart,
+    TextPrompt as TextPrompt,
 )
 from app.engine.stages import (
     AdaptiveP as AdaptiveP,
@@ -66,59 +94,13 @@ from app.engine.stages import (
     Typical as Typical,
     Xtc as Xtc,
 )
+from app.engine.timeline_messages import (
+    MAX_SPANS as MAX_SPANS,
+    Span as Span,
+    SpanKind as SpanKind,
+)
 
 PROTOCOL_VERSION: Final = 1
-
-# --- prompts --------------------------------------------------------------------------------
-
-Role = Literal["system", "user", "assistant", "tool"]
-
-
-class ChatMessage(Message, frozen=True, tag=True):
-    """One message as it enters the chat template.
-
-    `token_ids`: the IDs a reply was generated with (without the end token), so that it can
-    enter the prompt as itself; None means: tokenise `content`. `is_pinned`: the context policy
-    never cuts it.
-    """
-
-    role: Role
-    content: str
-    reasoning: str | None = None
-    token_ids: list[int] | None = None
-    message_id: str | None = None
-    is_pinned: bool = False
-
-
-class ChatPrompt(Message, frozen=True, tag=True):
-    """Messages rendered with a chat template.
-
-    `template`: Jinja source, or None for the file's own; of a file with several, `template_name`
-    picks one (see `Loaded.templates`). `continue_last`: the last message is an assistant's and is
-    continued instead of opening a new turn: inside its reasoning where it has no content yet.
-    """
-
-    messages: list[ChatMessage]
-    template: str | None = None
-    continue_last: bool = False
-    template_name: str | None = None
-
-
-class TextPrompt(Message, frozen=True, tag=True):
-    """Plain text, no template. Control-token text in it is ordinary text unless `special`."""
-
-    text: str
-    special: bool = False
-
-
-class IdsPrompt(Message, frozen=True, tag=True):
-    """Raw token IDs, used as they are (no BOS is added)."""
-
-    token_ids: list[int]
-
-
-Prompt = ChatPrompt | TextPrompt | IdsPrompt
-
 
 # --- commands: window -> engine ---------------------------------------------------------------
 
@@ -135,7 +117,9 @@ class Generate(Message, frozen=True, tag=True):
     `context_policy`: what happens where the prompt is too long: stop says so, drop_oldest leaves
     out the oldest turns (see `Summary.cut`). `repeatable`: the same numbers to the last bit as
     another repeatable run: slot alone, no reuse, fixed chunks and threads. `score_prompt`: also
-    evaluate how probable each prompt token was (PromptScores; no reuse then).
+    evaluate how probable each prompt token was (PromptScores; no reuse then). `forced_ids`: the
+    reply's first tokens, chosen instead of drawn; they are measured like any other. `reply_id`:
+    the message that the reply becomes, named where the cache is shown.
     """
 
     id: int
@@ -149,10 +133,12 @@ class Generate(Message, frozen=True, tag=True):
     hold: bool = False
     reuse_prefix: bool = True
     deadline_s: float = 0.0
-    context_policy: Literal["stop", "drop_oldest"] = "stop"
+    context_policy: ContextPolicy = "stop"
     repeatable: bool = False
     score_prompt: bool = False
     stop_ids: list[int] = msgspec.field(default_factory=list)
+    forced_ids: list[int] = msgspec.field(default_factory=list)
+    reply_id: str = ""
 
 
 class Stop(Message, frozen=True, tag=True):
@@ -181,12 +167,15 @@ class Resume(Message, frozen=True, tag=True):
 
 
 class Tokenize(Message, frozen=True, tag=True):
-    """Text to IDs. `special`: control-token text becomes control tokens. -> Tokens"""
+    """Text to IDs. `special`: control-token text becomes control tokens. `inside`: as people's
+    text that stands behind another one, so that the IDs spell it and nothing before it. -> Tokens
+    """
 
     id: int
     text: str
     special: bool = False
     add_bos: bool = False
+    inside: bool = False
 
 
 class CountPrompt(Message, frozen=True, tag=True):
@@ -194,7 +183,7 @@ class CountPrompt(Message, frozen=True, tag=True):
 
     id: int
     prompt: Prompt
-    context_policy: Literal["stop", "drop_oldest"] = "stop"
+    context_policy: ContextPolicy = "stop"
 
 
 class ReadVocabulary(Message, frozen=True, tag=True):
@@ -224,21 +213,17 @@ Command = (
     | Resume
     | Tokenize
     | CountPrompt
+    | ReadPrompt
     | ReadVocabulary
     | SetThreads
+    | ReadCache
+    | ChangeCache
+    | MeasureStep
     | Shutdown
 )
 
 
 # --- results ------------------------------------------------------------------------------------
-
-
-class CutMessage(Message, frozen=True, tag=True):
-    """A message that the context policy left out of the prompt, and how many tokens that saved."""
-
-    message_id: str | None
-    role: str
-    n_tokens: int
 
 
 class Summary(Message, frozen=True, tag=True):
@@ -249,7 +234,8 @@ class Summary(Message, frozen=True, tag=True):
     `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
     end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
     does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens
-    came from: slot, fork, parked, or empty.
+    came from: slot, fork, parked, or empty. `timeline`: what the time went into, from the
+    command's arrival to the end; empty where nobody recorded it.
     """
 
     text: str
@@ -276,6 +262,7 @@ class Summary(Message, frozen=True, tag=True):
     cut: list[CutMessage] = msgspec.field(default_factory=list)
     reuse_source: str = ""
     prompt_ids: list[int] | None = None
+    timeline: list[Span] = msgspec.field(default_factory=list)
 
 
 class Tokens(Message, frozen=True, tag=True):
@@ -287,12 +274,14 @@ class Tokens(Message, frozen=True, tag=True):
 
 class PromptCount(Message, frozen=True, tag=True):
     """`n_tokens` of the prompt as the policy lets it be; more than `n_ctx` would be refused. Where
-    `n_cut` messages are left out, the whole conversation has `n_whole` tokens."""
+    `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `last_cut` is
+    the last of those messages that has an id."""
 
     n_tokens: int
     n_ctx: int
     n_cut: int = 0
     n_whole: int = 0
+    last_cut: str = ""
 
 
 class Vocabulary(Message, frozen=True, tag=True):
@@ -307,7 +296,17 @@ class Done(Message, frozen=True, tag=True):
     """An ending without a payload."""
 
 
-Result = Loaded | Summary | Tokens | PromptCount | Vocabulary | Done
+Result = (
+    Loaded
+    | Summary
+    | Tokens
+    | PromptCount
+    | PromptShown
+    | Vocabulary
+    | CacheMap
+    | StepMeasured
+    | Done
+)
 
 
 # --- events: engine -> window --------------------------------------------------------------------
@@ -326,8 +325,8 @@ class Hello(Message, frozen=True, tag=True):
 
 
 class Progress(Message, frozen=True, tag=True):
-    """phase: load (done/total are bytes or percent) or prefill (tokens). Sent often enough to
-    serve as a sign of life; `id` is the request it belongs to."""
+    """phase: load (done/total are bytes or percent), prefill or measure (tokens). Sent often enough
+    to serve as a sign of life; `id` is the request it belongs to."""
 
     id: int
     phase: str
@@ -374,8 +373,9 @@ class TokenTrace(Message, frozen=True, tag=True):
     `removed_by` (u1, one per alternative; empty where stages are not recorded): index into
     `stages` of the one that removed it, or SURVIVED. `uniform`: the number in
     [0, 1) that the selecting stage drew, on the cumulative distribution in native order; None for
-    greedy. `drafted`: proposed by a draft and accepted. `ms`: from the previous token (or the end
-    of prefill) to this one.
+    greedy. `drafted`: proposed by a draft and accepted. `chosen`: by hand, in place of what was
+    drawn; it has no `uniform` then. `ms`: from the previous token (or the end of prefill) to this
+    one.
     """
 
     index: int
@@ -391,6 +391,7 @@ class TokenTrace(Message, frozen=True, tag=True):
     removed_by: Array | None = None
     uniform: float | None = None
     drafted: bool = False
+    chosen: bool = False
 
 
 class TokenArrived(Message, frozen=True, tag=True):

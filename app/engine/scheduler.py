@@ -32,6 +32,7 @@ from app.engine.admission import (
     refusal,
 )
 from app.engine.batching import Batching, Row
+from app.engine.cache_view import CacheView
 from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
 from app.engine.effects import worth_saying
@@ -55,6 +56,7 @@ from app.engine.protocol import (
 )
 from app.engine.scores import scores_of
 from app.engine.slot import (
+    ChoiceRefused,
     Phase,
     PreparedPrompt,
     Reply,
@@ -64,8 +66,9 @@ from app.engine.slot import (
 from app.engine.space import CellSpace, Plan
 from app.engine.text import Piece
 from app.engine.threads import Threads
+from app.engine.timeline import Pass, Timeline
 from app.engine.tracing import TokenRecord
-from app.engine.waiting import WaitingRoom
+from app.engine.waiting import WaitingRoom, awaits
 from app.engine.weights import MAX_OUTPUTS, Weights
 from app.engine.writing import Calls, Writer
 
@@ -101,6 +104,7 @@ class Scheduler:
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
+        self.cache = CacheView(weights, self._slots, self._space, emit, clock)
         self._lock = threading.Lock()
         self._waiting = WaitingRoom(self._lock, emit, clock, weights.n_ctx)
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
@@ -115,6 +119,7 @@ class Scheduler:
         self._batching = Batching(self._slots, self._space, self._pace, self._batch, outputs)
         self._scorer: PromptScorer | None = None
         self._threads = Threads(weights, governed=options.governor)
+        self._latest = Pass()
         self._news: list[Event | TokenRecord] = []
         self._returned_at = 0.0
         self.host_gaps: deque[float] = deque(maxlen=1024)
@@ -122,9 +127,18 @@ class Scheduler:
 
     # --- from the thread that owns the context --------------------------------------------
 
-    def add(self, generate: Generate, prompt: PreparedPrompt, arrived: float) -> Request:
-        """Queue a request, or end it at once with the reason why it cannot run."""
-        request = Request(generate, prompt, arrived, hold=generate.hold)
+    def add(
+        self,
+        generate: Generate,
+        prompt: PreparedPrompt,
+        arrived: float,
+        timeline: Timeline | None = None,
+    ) -> Request:
+        """Queue a request, or end it at once with the reason why it cannot run. `timeline`: what
+        its time went into since it arrived."""
+        timeline = timeline or Timeline(arrived)
+        timeline.latest = self._latest
+        request = Request(generate, prompt, timeline, hold=generate.hold)
         n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
         refused = refusal(
             generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary
@@ -186,7 +200,7 @@ class Scheduler:
         if code == 0:
             if any(row.is_reading for row in rows):
                 self._pace.measure(self._batch.size, now - started)
-            self._land(rows)
+            self._land(rows, started)
             self._govern(rows, now - started, now)
         else:
             self._crash(rows, code)
@@ -275,13 +289,12 @@ class Scheduler:
         for request in self._waiting:
             reuse = _reuses(request.generate)
             if reuse and self._space.waits_for_prefix(request):
+                request.timeline.awaits("prefix", self._clock())
                 continue
             plan = self._space.plan(request, reuse=reuse)
-            if (
-                plan is None
-                or not self._space.fits(request, reuse=reuse)
-                or not self._may_join(request)
-            ):
+            awaited = awaits(request, plan, self._space, self._slots, reuse=reuse)
+            if plan is None or awaited is not None:
+                self._waiting.hold_up(request, awaited or "queued")
                 break
             reply = self._begin(request)
             with self._lock:  # so that `stop` finds the request in one place or the other
@@ -314,22 +327,19 @@ class Scheduler:
         if reuse:
             self._space.restart(slot)
         reply.phase = Phase.READING
+        reply.request.timeline.begin_again(self._clock())
         self._progress(slot, reply)
 
-    def _may_join(self, request: Request) -> bool:
-        """A repeatable reply waits until everybody has ended; until it has, everybody waits."""
-        others = [slot.reply.request for slot in self._slots if slot.reply is not None]
-        alone = request.generate.repeatable or any(r.generate.repeatable for r in others)
-        return not (others and alone)
-
     def _begin(self, request: Request) -> Reply:
+        request.timeline.end_waiting(self._clock())
         chain = Chain(
             request.generate.sampling,
             n_vocab=self._vocabulary.n_vocab,
             n_ctx=self._weights.n_ctx,
             vocabulary=self._vocabulary,
         )
-        chain.see_prompt(request.prompt.ids)
+        ids = request.prompt.ids
+        chain.see_prompt(ids[: len(ids) - request.prompt.n_begun])
         reply = Reply(request, self._vocabulary, chain)
         reply.started = self._clock()
         return reply
@@ -345,16 +355,23 @@ class Scheduler:
             self._note(reply, "no_effect", sentence)
         for sentence in schema_notes(sampling.json_schema):
             self._note(reply, "schema_not_held", sentence)
+        timeline = reply.request.timeline
+        if plan.parked is not None:
+            timeline.mark("settling", self._clock())
         refused = self._space.settle(plan, reply.request)
         if refused is not None:
             self._note(reply, "full_pass", refused)
         reply.reused = len(slot.cells)
         reply.reuse_source = plan.source if reply.reused else ""
+        is_restored = reply.reuse_source == "parked"
+        timeline.mark("restoring" if is_restored else "settling", self._clock(), reply.reused)
         self._threads.begin(repeatable=reply.request.generate.repeatable)
         if reply.request.generate.repeatable:
             self._isolate()
         else:
             self._space.thin_out()
+        timeline.mark("settling", self._clock())
+        self._flush(reply, reply.begin(self._vocabulary.shown_piece))
         self._progress(slot, reply)
 
     def _isolate(self) -> None:
@@ -408,6 +425,7 @@ class Scheduler:
         self._is_stuck = False
         slot.used_at = self._clock()
         if reply is not None:
+            self.cache.remember(reply)
             self._close(reply)
 
     @staticmethod
@@ -440,15 +458,17 @@ class Scheduler:
             self._in_flight = frozenset(row.reply.request.id for row in rows)
             return True
 
-    def _land(self, rows: list[Row]) -> None:
+    def _land(self, rows: list[Row], started: float) -> None:
         """Record what the decode filled, then draw for every row that asked for scores."""
         now = self._clock()
+        self._latest.slots, self._latest.batch = len(rows), self._batch.size
         for row in rows:
             if row.scores_prompt:
                 self._score(row)
             row.slot.cells.extend(row.tokens)
             if row.is_reading:
                 row.reply.evaluated += len(row.tokens)
+                row.reply.request.timeline.prefilled(started, now, len(row.tokens))
                 self._progress(row.slot, row.reply)
                 if row.wants_scores:
                     row.reply.read_at = row.reply.last_at = now
@@ -484,7 +504,9 @@ class Scheduler:
 
     def _crash(self, rows: list[Row], code: int) -> None:
         """The decode did not happen. Cut the cells back; say why, unless somebody stopped it."""
+        now = self._clock()
         for row in rows:
+            row.reply.request.timeline.mark("broken_off" if code == _ABORTED else "failed", now)
             before = len(row.slot.cells)
             row.slot.cells.repair()
             if len(row.slot.cells) < before and row.slot.reply is row.reply:
@@ -520,6 +542,8 @@ class Scheduler:
             act(slot)
         except NoCandidate as error:
             self._fail(slot, "no_candidate", error.sentence, error.stage)
+        except ChoiceRefused as error:
+            self._fail(slot, "bad_setting", error.sentence, "choice")
         except GrammarTooSlow as error:
             self._fail(slot, "bad_setting", error.sentence, "grammar")
         except NativeError as error:

@@ -138,11 +138,20 @@ class ScriptHello(_Part, frozen=True, forbid_unknown_fields=True):
     ms: float = 0
 
 
+class ScriptMeasured(_Part, frozen=True, forbid_unknown_fields=True):
+    """What timing one step gives, after `ms`."""
+
+    step_ms: tuple[float, ...] = (2.0,)
+    replay_ms: tuple[float, ...] = (40.0,)
+    ms: float = 0
+
+
 class Script(_Part, frozen=True, forbid_unknown_fields=True):
     hello: ScriptHello = ScriptHello()
     load: ScriptLoad = ScriptLoad()
     replies: list[ScriptReply] = []
     loop: bool = True
+    measured: ScriptMeasured = ScriptMeasured()
 
 
 def read_script(path: str | Path) -> Script:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import threading
 
-from app.engine.protocol import Choose, Generate, Hold, LoadWeights, Resume, Stop
+from app.engine.protocol import (
+    Choose,
+    Generate,
+    Hold,
+    LoadWeights,
+    MeasureStep,
+    Resume,
+    Stop,
+)
 
 
 class StopSeenError(Exception):
@@ -22,7 +30,7 @@ class Steering:
         self._expected: set[int] = set()
         self._ended = False
 
-    def expect(self, command: Generate | LoadWeights) -> None:
+    def expect(self, command: Generate | LoadWeights | MeasureStep) -> None:
         """A request that may be stopped from now on, also before it is played."""
         with self._changed:
             self._expected.add(command.id)

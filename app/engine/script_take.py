@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from app.engine.prompt import BuiltPrompt
-from app.engine.protocol import Generate, Loaded, Summary
-from app.engine.text import CharacterStream, StopMatcher
+from app.engine.prompt_tokens import PromptPart
+from app.engine.protocol import Generate, Loaded, SpanKind, Summary
+from app.engine.script import ScriptToken
+from app.engine.text import CharacterStream, Part, StopMatcher
+from app.engine.timeline import Pass, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The tokens of a reply that was played, and in which part each of them was."""
+
+    token_ids: list[int]
+    parts: list[Part]
+
+    def begins_with(self, token_ids: Sequence[int]) -> bool:
+        return self.token_ids[: len(token_ids)] == list(token_ids)
 
 
 class Take:
@@ -19,8 +35,14 @@ class Take:
         self.command = command
         self.prompt_tokens = prompt_tokens
         self.reused = 0
+        self.reuse_source = ""
         self.token_ids: list[int] = []
-        self.part: Literal["content", "reasoning"] = "content"
+        self.part: Part = "content"
+        self.forced = deque(command.forced_ids)
+        self._parts: list[Part] = []
+        self._held_at = 0.0
+        self._waited_before_s = 0.0
+        self._waited_s = 0.0
         self.stop_reason = "end_token"
         self._loaded = loaded
         self._prompt = prompt
@@ -31,17 +53,72 @@ class Take:
         self._began = self._lap = time.monotonic()
         self._prefilled = self._began
         self._first: float | None = None
+        self._taken_at: list[float] = []
+        self._timeline = Timeline(self._began)
+        self._since: SpanKind = "ending"
 
     @property
     def prompt_ids(self) -> list[int]:
         return self._prompt.ids
 
     @property
+    def prompt_parts(self) -> list[PromptPart]:
+        return self._prompt.parts
+
+    @property
     def context_used(self) -> int:
         return self.prompt_tokens + len(self.token_ids)
 
+    @property
+    def begin_ids(self) -> list[int]:
+        """What the reply begins with: the last tokens of its prompt."""
+        return self._prompt.ids[len(self._prompt.ids) - self._prompt.n_begun :]
+
+    def begin(self, token_id: int, piece: bytes) -> str:
+        """Take in one of those; return the text that may now be shown."""
+        text = self._matcher.pass_over(self._characters.feed(piece))
+        self._parts.append(self.part)
+        self._texts[self.part].append(text)
+        return text
+
+    def left_of(self, steps: Iterable[ScriptToken]) -> Iterator[ScriptToken]:
+        """A script without the tokens that the reply has begun with, and as long as what was
+        chosen for it."""
+        to_skip = self._prompt.n_begun
+        for step in steps:
+            if step.piece is not None and to_skip:
+                to_skip -= 1
+            else:
+                yield step
+        while self.forced:
+            yield ScriptToken(text=" ", ms=1)
+
+    def said(self) -> Said:
+        return Said([*self.begin_ids, *self.token_ids], self._parts)
+
+    def begin_hold(self) -> None:
+        self._held_at = time.monotonic()
+        self._timeline.drawn(self._held_at)
+        self._since = "held"
+
+    def end_hold(self) -> None:
+        """What the user thought about is not the engine's time."""
+        self._lap = time.monotonic()
+        self._timeline.mark("held", self._lap)
+        self._since = "ending"
+        if self._first is None:
+            self._waited_before_s += self._lap - self._held_at
+        else:
+            self._waited_s += self._lap - self._held_at
+
+    def read(self, n_tokens: int) -> None:
+        """A chunk of the prompt was read."""
+        self._timeline.latest = Pass(1, n_tokens)
+        self._timeline.prefilled(self._began, time.monotonic(), n_tokens)
+
     def end_prefill(self) -> None:
         self._prefilled = self._lap = time.monotonic()
+        self._timeline.mark("between", self._lap)
 
     def lap_ms(self) -> float:
         """Milliseconds since the last token (or the end of prefill)."""
@@ -65,10 +142,20 @@ class Take:
         """Take in one token and return the text that may now be shown."""
         if self._first is None:
             self._first = self._lap
+        self._timeline.token(self._lap)
+        self._timeline.latest = Pass(1, 1)
+        self._taken_at.append(self._lap)
         self.token_ids.append(token_id)
+        self._parts.append(self.part)
         text = self._matcher.feed(self._characters.feed(piece))
         self._texts[self.part].append(text)
         return text
+
+    def take_back(self, n_tokens: int) -> None:
+        since = self._taken_at[-n_tokens - 1 :][0] if len(self._taken_at) > n_tokens else 0.0
+        self._timeline.take_back(max(since, self._prefilled), n_tokens)
+        for column in (self.token_ids, self._parts, self._taken_at):
+            del column[-n_tokens:]
 
     def is_stopped_by_string(self) -> bool:
         if self._matcher.matched is None:
@@ -76,7 +163,7 @@ class Take:
         self.stop_reason = "stop_string"
         return True
 
-    def change_part(self, part: str | None) -> tuple[Literal["content", "reasoning"], str] | None:
+    def change_part(self, part: str | None) -> tuple[Part, str] | None:
         """Go over to `part` (None: the end); return what was held back of the old one."""
         if part == self.part:
             return None
@@ -93,8 +180,8 @@ class Take:
         now = time.monotonic()
         generated = len(self.token_ids)
         prefill_s = self._prefilled - self._began
-        first_s = (self._first or now) - self._began
-        decode_s = self._lap - self._first if self._first else 0.0
+        first_s = (self._first or now) - self._began - self._waited_before_s
+        decode_s = self._lap - self._first - self._waited_s if self._first else 0.0
         evaluated = self.prompt_tokens - self.reused
         return Summary(
             text="".join(self._texts["content"]),
@@ -119,6 +206,7 @@ class Take:
             rendered_prompt=self._prompt.rendered,
             notes=[note.sentence for note in self._prompt.notes],
             cut=self._prompt.cut,
-            reuse_source="slot" if self.reused else "",
+            reuse_source=self.reuse_source,
             prompt_ids=self._prompt.ids if self.command.score_prompt else None,
+            timeline=self._timeline.spans(now, self._since),
         )

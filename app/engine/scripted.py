@@ -17,17 +17,19 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
 import msgspec
 
 from app.engine import wire
-from app.engine.fitting import PromptTooLong, fit_prompt
+from app.engine.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompt import BuiltPrompt
 from app.engine.protocol import (
     PROTOCOL_VERSION,
     Array,
+    ChangeCache,
     ChatPrompt,
     Choose,
     Command,
@@ -43,17 +45,22 @@ from app.engine.protocol import (
     Loaded,
     LoadWeights,
     Log,
+    MeasureStep,
     Note,
     Progress,
     Prompt,
     PromptCount,
     PromptScores,
     ProtocolError,
+    ReadCache,
+    ReadPrompt,
     ReadVocabulary,
+    Result,
     Resume,
     SetThreads,
     Shutdown,
     StageEffect,
+    StepMeasured,
     Stop,
     Stopped,
     Summary,
@@ -76,9 +83,10 @@ from app.engine.script import (
     ScriptVocabulary,
     read_script,
 )
-from app.engine.script_prompt import END_ID, build_scripted
+from app.engine.script_cache import BUSY, ScriptCache
+from app.engine.script_prompt import END_ID, build_scripted, show_scripted
 from app.engine.script_steering import Steering, StopSeenError
-from app.engine.script_take import Take
+from app.engine.script_take import Said, Take
 
 _LEAVE_AFTER_S: Final = 0.2
 
@@ -108,7 +116,8 @@ class ScriptedEngine:
         self._vocabulary = ScriptVocabulary(script)
         self._loaded: Loaded | None = None
         self._next_reply = 0
-        self._seen_ids: dict[str, list[int]] = {}
+        self._cache = ScriptCache()
+        self._said: deque[Said] = deque(maxlen=64)
 
     def run(self) -> None:
         """Say Hello, then play until stdin ends or Shutdown comes."""
@@ -156,14 +165,28 @@ class ScriptedEngine:
             self._answer(command.id, Tokens(ids, [self._vocabulary.pieces[i] for i in ids]))
         elif isinstance(command, CountPrompt) and self._loaded:
             self._answer(command.id, self._count(command, self._loaded.n_ctx))
+        elif isinstance(command, ReadPrompt) and self._loaded:
+            self._show_prompt(command, self._loaded.n_ctx)
         elif isinstance(command, ReadVocabulary):
             self._answer(command.id, self._read_vocabulary())
+        elif isinstance(command, ReadCache | ChangeCache) and self._loaded:
+            self._look_at_cache(command, self._loaded)
+        elif isinstance(command, MeasureStep) and self._cache.is_busy:
+            self._fail(command.id, BUSY)
         else:
-            if isinstance(command, Generate | LoadWeights):
+            if isinstance(command, Generate | LoadWeights | MeasureStep):
                 self._steering.expect(command)
             self._jobs.put(command)
 
-    def _answer(self, request_id: int, result: Tokens | PromptCount | Vocabulary | Done) -> None:
+    def _look_at_cache(self, command: ReadCache | ChangeCache, loaded: Loaded) -> None:
+        if isinstance(command, ReadCache):
+            self._answer(command.id, self._cache.map(loaded))
+        elif (failure := self._cache.change(command)) is not None:
+            self._fail(command.id, failure)
+        else:
+            self._answer(command.id, Done())
+
+    def _answer(self, request_id: int, result: Result) -> None:
         self._send(Finished(request_id, result))
 
     def _read_vocabulary(self) -> Vocabulary:
@@ -188,8 +211,20 @@ class ScriptedEngine:
         elif isinstance(job, SetThreads) and self._loaded:
             self._loaded = msgspec.structs.replace(self._loaded, n_threads=job.n_threads)
             self._answer(job.id, Done())
+        elif isinstance(job, MeasureStep) and self._loaded:
+            self._play_measured(job, self._loaded.n_threads)
         else:
             self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
+
+    def _play_measured(self, job: MeasureStep, n_threads: int) -> None:
+        measured, n_tokens = self._script.measured, self._cache.n_tokens(job.conversation)
+        try:
+            self._steering.wait(job.id, measured.ms / 1000)
+        except StopSeenError:
+            self._send(Stopped(job.id, Done()))
+        else:
+            steps = StepMeasured(n_tokens, [*measured.step_ms], [*measured.replay_ms], n_threads)
+            self._answer(job.id, steps)
 
     def _fail(
         self, request_id: int, failure: ScriptFailure, partial: Summary | None = None
@@ -269,17 +304,25 @@ class ScriptedEngine:
         for note in built.notes:
             self._send(Note(command.id, note.kind, note.sentence))
         take = Take(command, self._loaded, prompt_tokens, built)
-        take.reused = min(self._reused(command, ids), prompt_tokens)
+        if command.reuse_prefix:
+            take.reused, take.reuse_source = self._cache.reused(command.conversation, ids)
+            take.reused = min(take.reused, prompt_tokens)
+        self._cache.begin(take)
         try:
-            self._play_prefill(take, reply)
-            self._play_tokens(take, reply)
+            try:
+                self._begin(take)
+                self._play_prefill(take, reply)
+                self._play_tokens(take, reply)
+            finally:
+                self._cache.end(take)
         except StopSeenError:
             self._flush(take)
+            self._said.append(take.said())
             return self._send(Stopped(command.id, take.summary("stopped")))
         except _ScriptedError as failed:
             partial = take.summary("failed") if take.token_ids else None
             return self._fail(command.id, failed.failure, partial)
-        self._seen_ids[command.conversation] = ids + take.token_ids
+        self._said.append(take.said())
         self._flush(take)
         return self._send(Finished(command.id, take.summary(take.stop_reason)))
 
@@ -299,17 +342,7 @@ class ScriptedEngine:
         self._next_reply += 1
         return reply
 
-    def _reused(self, command: Generate, ids: list[int]) -> int:
-        """Tokens of the prompt that the conversation's last request left in the cache."""
-        if not command.reuse_prefix:
-            return 0
-        seen = self._seen_ids.get(command.conversation, [])
-        same = 0
-        while same < min(len(seen), len(ids) - 1) and seen[same] == ids[same]:
-            same += 1
-        return same
-
-    def _fit(self, command: Generate | CountPrompt, n_ctx: int) -> BuiltPrompt:
+    def _fit(self, command: Generate | CountPrompt | ReadPrompt, n_ctx: int) -> BuiltPrompt:
         """The prompt, by the same context policy as the real engine's."""
         return fit_prompt(
             command.prompt,
@@ -318,13 +351,21 @@ class ScriptedEngine:
             command.context_policy,
         )
 
+    def _show_prompt(self, command: ReadPrompt, n_ctx: int) -> None:
+        try:
+            built = self._fit(command, n_ctx)
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            self._fail(command.id, ScriptFailure("prompt_too_long", error.sentence, used))
+        else:
+            self._answer(command.id, show_scripted(built, n_ctx, self._vocabulary))
+
     def _count(self, command: CountPrompt, n_ctx: int) -> PromptCount:
         try:
             built = self._fit(command, n_ctx)
         except PromptTooLong as error:
             return PromptCount(error.used, n_ctx)
-        n_whole = built.n_whole if built.cut else 0
-        return PromptCount(len(built.ids), n_ctx, len(built.cut), n_whole)
+        return counted(built, n_ctx)
 
     def _play_prefill(self, take: Take, reply: ScriptReply) -> None:
         prefill = reply.prefill
@@ -332,6 +373,7 @@ class ScriptedEngine:
         for chunk in range(1, prefill.chunks + 1):
             self._steering.wait(take.command.id, prefill.ms / prefill.chunks / 1000)
             done = take.reused + todo * chunk // prefill.chunks
+            take.read(done - take.reused - todo * (chunk - 1) // prefill.chunks)
             self._send(Progress(take.command.id, "prefill", done, take.prompt_tokens))
         take.end_prefill()
         if take.command.score_prompt and reply.prompt_probabilities:
@@ -347,8 +389,19 @@ class ScriptedEngine:
             PromptScores(take.command.id, 1, ids, _array("f4", logprobs), _array("i4", ranks))
         )
 
+    def _begin(self, take: Take) -> None:
+        """What the reply begins with is its text, in the parts in which it was said before."""
+        begin_ids = take.begin_ids
+        said = next((s for s in reversed(self._said) if s.begins_with(begin_ids)), None)
+        for at, token_id in enumerate(begin_ids):
+            part = said.parts[at] if said is not None else "content"
+            if flushed := take.change_part(part):
+                self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
+            if text := take.begin(token_id, self._vocabulary.pieces[token_id]):
+                self._send(TextFlushed(take.command.id, text, take.part))
+
     def _play_tokens(self, take: Take, reply: ScriptReply) -> None:
-        for token in reply.steps():
+        for token in take.left_of(reply.steps()):
             if token.piece is None:
                 self._steering.wait(take.command.id, (token.ms or 0) / 1000)
                 self._happen(token, take.command.id)
@@ -365,16 +418,27 @@ class ScriptedEngine:
         """Send one token, held if the user wishes so. Returns whether it ended the reply."""
         ms = take.lap_ms()
         trace = self._trace(take, token, piece, ms)
-        if self._steering.is_holding(take.command.id):
+        if take.forced:
+            forced = take.forced.popleft()
+            if not 0 <= forced < len(self._vocabulary.pieces):
+                raise _ScriptedError(ScriptFailure("bad_setting", f"There is no token {forced}."))
+            if forced == END_ID:
+                take.stop_reason = "end_token"
+                return True
+            piece = self._vocabulary.pieces[forced]
+            trace = self._trace(take, token, piece, ms, chosen=True)
+        elif self._steering.is_holding(take.command.id):
+            take.begin_hold()
             self._send(Held(take.command.id, trace))
             chosen = self._steering.choice(take.command.id)
             if chosen == END_ID:
                 take.stop_reason = "end_token"
                 return True
             if chosen is not None and 0 <= chosen < len(self._vocabulary.pieces):
+                is_other = chosen != trace.token_id
                 piece = self._vocabulary.pieces[chosen]
-                trace = self._trace(take, token, piece, ms)
-            take.lap_ms()  # what the user thought about is not the engine's time
+                trace = self._trace(take, token, piece, ms, chosen=is_other)
+            take.end_hold()
         flushed = take.change_part(token.part)
         if flushed:
             self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
@@ -382,7 +446,9 @@ class ScriptedEngine:
         self._send(TokenArrived(take.command.id, trace, text, take.part, take.context_used))
         return take.is_stopped_by_string()
 
-    def _trace(self, take: Take, token: ScriptToken, piece: bytes, ms: float) -> TokenTrace:
+    def _trace(
+        self, take: Take, token: ScriptToken, piece: bytes, ms: float, *, chosen: bool = False
+    ) -> TokenTrace:
         table = [(text.encode("utf-8", "replace"), p) for text, p in token.alternatives]
         table = table[: take.command.alternatives]
         listed = dict(table).get(piece)
@@ -403,15 +469,16 @@ class ScriptedEngine:
             stages=[StageEffect(*effect) for effect in token.stages] if records else [],
             ms=ms,
             removed_by=_array("u1", token.removed_by[: len(table)]) if removed else None,
-            uniform=token.uniform,
+            uniform=None if chosen else token.uniform,
             drafted=token.drafted,
+            chosen=chosen,
         )
 
     def _take_back(self, take: Take, n_tokens: int) -> None:
         """As after a banned string: tokens whose text was withheld are no part of the reply."""
         n_tokens = min(n_tokens, len(take.token_ids))
         if n_tokens > 0:
-            del take.token_ids[-n_tokens:]
+            take.take_back(n_tokens)
             self._send(TextTakenBack(take.command.id, n_tokens))
 
     def _flush(self, take: Take) -> None:

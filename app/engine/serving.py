@@ -25,12 +25,15 @@ from typing import BinaryIO, Final
 
 from app.engine import native, wire
 from app.engine.admission import INTERNAL
-from app.engine.fitting import PromptTooLong, fit_prompt
+from app.engine.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.native import NativeLog
 from app.engine.placement import unused_graphics_note
 from app.engine.prompt import BuiltPrompt, build_prompt
+from app.engine.prompt_shown import shown
+from app.engine.prompt_tokens import inside_ids
 from app.engine.protocol import (
     PROTOCOL_VERSION,
+    CacheCommand,
     ChatPrompt,
     Choose,
     Command,
@@ -48,6 +51,7 @@ from app.engine.protocol import (
     Prompt,
     PromptCount,
     ProtocolError,
+    ReadPrompt,
     ReadVocabulary,
     Result,
     Resume,
@@ -63,6 +67,7 @@ from app.engine.registry import prepare
 from app.engine.scheduler import Scheduler
 from app.engine.slot import empty_summary
 from app.engine.template_client import TemplateClient, TemplateFailed
+from app.engine.timeline import Timeline
 from app.engine.tracing import Outbox, TokenRecord
 from app.engine.turn_end import turn_end
 from app.engine.weights import LoadCancelled, LoadRefused, Weights, load
@@ -72,7 +77,8 @@ _LEAVE_AFTER_S: Final = 1.0
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
-TextCommand = Generate | Tokenize | CountPrompt | ReadVocabulary
+TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary
+TextCommand = Generate | TextQuestion
 
 _NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
 _UNLOADED: Final = "The weights were unloaded before the reply was complete."
@@ -85,7 +91,7 @@ class _Prepared:
     generate: Generate
     prompt: BuiltPrompt | None
     failed: Failed | None
-    arrived: float
+    timeline: Timeline
 
 
 class _Wake:
@@ -114,6 +120,8 @@ class Serving:
         self._scheduler: Scheduler | None = None
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
+        self._is_hold_wanted: dict[int, bool] = {}
+        self._ahead: set[int] = set()
         self._preparing: dict[int, Generate] = {}
         self._turn_ends: dict[tuple[str, str], str] = {}
         self._leaving = threading.Event()
@@ -177,11 +185,15 @@ class Serving:
             self._stop(command.target)
         elif isinstance(command, Hold | Choose | Resume):
             self._steer(command)
-        elif isinstance(command, Tokenize | CountPrompt | ReadVocabulary):
+        elif isinstance(command, TextQuestion):
             self._open[command.id] = now
             self._texts.put((1, next(self._counter), command, now))
         elif not isinstance(command, Shutdown):
             self._open[command.id] = now
+            if not isinstance(command, CacheCommand):  # a measurement makes way for it
+                self._ahead.add(command.id)
+                if self._scheduler is not None:
+                    self._scheduler.cache.interrupt()
             self._inbox.put(command)
 
     def _stop(self, target: int) -> None:
@@ -192,9 +204,13 @@ class Serving:
         self._stopped.add(target)
         if self._scheduler is not None:
             self._scheduler.stop(target)
+            self._scheduler.cache.interrupt()
         self._inbox.put(_Wake())
 
     def _steer(self, command: Hold | Choose | Resume) -> None:
+        if command.target in self._open and not isinstance(command, Choose):
+            # First the mark, as for Stop.
+            self._is_hold_wanted[command.target] = isinstance(command, Hold)
         scheduler = self._scheduler
         if scheduler is None:
             return
@@ -214,6 +230,7 @@ class Serving:
             if self._open.pop(item.id, None) is None:
                 return
             self._stopped.discard(item.id)
+            self._is_hold_wanted.pop(item.id, None)
         self._outbox.put(item)
 
     def _finish(self, request_id: int, result: Result) -> None:
@@ -265,6 +282,10 @@ class Serving:
             self._guard(job.id, lambda: self._set_threads(job))
         elif isinstance(job, Generate):
             self._prepare(job)
+        elif isinstance(job, CacheCommand):
+            self._guard(job.id, lambda: self._look_at_cache(job))
+        if isinstance(job, LoadWeights | UnloadWeights | SetThreads | Generate):
+            self._ahead.discard(job.id)
         self._end_stopped_early()
 
     def _load(self, command: LoadWeights) -> None:
@@ -319,6 +340,18 @@ class Serving:
                 self._scheduler.set_threads(command.n_threads)
             self._finish(command.id, Done())
 
+    def _look_at_cache(self, command: CacheCommand) -> None:
+        if self._scheduler is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+            return
+        self._emit(
+            self._scheduler.cache.answer(
+                command,
+                is_stopped=lambda: command.id in self._stopped or self._leaving.is_set(),
+                is_in_the_way=lambda: bool(self._ahead or self._preparing),
+            )
+        )
+
     def _prepare(self, command: Generate) -> None:
         """Hand the prompt to the text thread; what runs goes on meanwhile."""
         if self._weights is None:
@@ -337,7 +370,11 @@ class Serving:
         elif self._scheduler is None or prepared.prompt is None:
             self._fail(generate.id, "not_loaded", _UNLOADED)
         else:
-            self._scheduler.add(generate, prepared.prompt, prepared.arrived)
+            timeline = prepared.timeline
+            self._scheduler.add(generate, prepared.prompt, timeline.arrived, timeline)
+            if generate.id in self._is_hold_wanted:
+                hold = self._is_hold_wanted[generate.id]
+                (self._scheduler.hold if hold else self._scheduler.resume)(generate.id)
             if generate.id in self._stopped:
                 self._scheduler.stop(generate.id)
 
@@ -361,14 +398,16 @@ class Serving:
                 self._answer_guarded(command)
 
     def _build(self, generate: Generate, arrived: float) -> _Prepared:
-        failed = None
+        failed, timeline = None, Timeline(arrived)
+        timeline.mark("arriving", time.perf_counter())
         try:
             with self._weights_lock:
                 if self._weights is not None:
                     prompt = self._render(generate, self._weights)
                     prompt = self._with_turn_end(generate, prompt, self._weights)
                     prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
-                    return _Prepared(generate, prompt, None, arrived)
+                    timeline.mark("rendering", time.perf_counter())
+                    return _Prepared(generate, prompt, None, timeline)
         except PromptTooLong as error:
             used = f"{error.used}/{error.limit}"
             failed = Failed(generate.id, "prompt_too_long", error.sentence, used)
@@ -377,9 +416,11 @@ class Serving:
         except Exception:  # noqa: BLE001 - it ends this request
             evidence = traceback.format_exc(limit=-6)
             failed = Failed(generate.id, "internal", INTERNAL, evidence)
-        return _Prepared(generate, None, failed, arrived)
+        return _Prepared(generate, None, failed, timeline)
 
-    def _render(self, command: Generate | CountPrompt, weights: Weights) -> BuiltPrompt:
+    def _render(
+        self, command: Generate | CountPrompt | ReadPrompt, weights: Weights
+    ) -> BuiltPrompt:
         """The prompt as it fits. Raises TemplateFailed or PromptTooLong."""
         template = _template(command.prompt, weights)
         return fit_prompt(
@@ -410,28 +451,41 @@ class Serving:
             built = self._render(command, weights)
         except PromptTooLong as error:
             return PromptCount(error.used, error.limit)
-        n_whole = built.n_whole if built.cut else 0
-        return PromptCount(len(built.ids), weights.n_ctx, len(built.cut), n_whole)
+        return counted(built, weights.n_ctx)
 
-    def _answer_guarded(self, command: Tokenize | CountPrompt | ReadVocabulary) -> None:
+    def _answer_guarded(self, command: TextQuestion) -> None:
         try:
             with self._weights_lock:
                 if self._weights is None:
                     self._fail(command.id, "not_loaded", _NOT_LOADED)
                 else:
                     self._finish(command.id, self._answer(command, self._weights))
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            self._fail(command.id, "prompt_too_long", error.sentence, used)
         except TemplateFailed as error:
             self._fail(command.id, "bad_template", error.sentence)
         except Exception:  # noqa: BLE001 - it ends this request
             self._fail(command.id, "internal", INTERNAL, traceback.format_exc(limit=-6))
 
-    def _answer(self, command: Tokenize | CountPrompt | ReadVocabulary, weights: Weights) -> Result:
+    def _answer(self, command: TextQuestion, weights: Weights) -> Result:
         vocabulary = weights.vocabulary
         if isinstance(command, CountPrompt):
             return self._count(command, weights)
+        if isinstance(command, ReadPrompt):
+            return shown(
+                self._render(command, weights),
+                weights.n_ctx,
+                vocabulary.piece,
+                lambda token_id: int(vocabulary.attributes[token_id]),
+                vocabulary.is_control,
+            )
         if isinstance(command, ReadVocabulary):
             return vocabulary.table()
-        ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
+        if command.inside:
+            ids = inside_ids(command.text, vocabulary)
+        else:
+            ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
         return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
 
 

@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
+from app.engine.cache_messages import CacheLayers
 from app.gguf.header import Header, TensorInfo
 from app.gguf.tensor_types import TENSOR_TYPES, TensorType
 
@@ -132,6 +135,38 @@ def sizes_of(
         repacked_bytes=tuple(again),
         tied_bytes=tied,
     )
+
+
+def cache_layers(header: Header, type_k: str, type_v: str) -> list[CacheLayers]:
+    """What the layers keep for each token; neighbours that keep the same are one entry."""
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    heads = header.metadata.get(f"{header.architecture}.attention.head_count_kv")
+    found: list[CacheLayers] = []
+    for layer in range(header.n_layer or 1):
+        keys, values = _cache_widths(header, shapes, layer)
+        one = CacheLayers(
+            n_layers=1,
+            k_width=keys,
+            v_width=values,
+            k_bytes=cache_row_bytes(type_k, keys),
+            v_bytes=cache_row_bytes(type_v, values),
+            n_head_kv=_head_count(heads, layer),
+        )
+        if found and _with_layers(found[-1], 1) == one:
+            found[-1] = _with_layers(found[-1], found[-1].n_layers + 1)
+        else:
+            found.append(one)
+    return found
+
+
+def _with_layers(group: CacheLayers, n_layers: int) -> CacheLayers:
+    return msgspec.structs.replace(group, n_layers=n_layers)
+
+
+def _head_count(heads: object, layer: int) -> int:
+    """A number, or one for each layer; 0 where the header says neither."""
+    found = heads[layer] if isinstance(heads, list | tuple) and layer < len(heads) else heads
+    return found if isinstance(found, int) else 0
 
 
 def _repacked(tensor: TensorInfo, repacked: frozenset[str]) -> int:

@@ -13,7 +13,8 @@ Neither knows about other slots; `scheduler.py` brings them together in batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
@@ -23,7 +24,15 @@ from app.engine.cells import Cells
 from app.engine.chain import Chain, Moment
 from app.engine.channels import ChannelSplitter
 from app.engine.prompt import PromptNote
-from app.engine.protocol import ChatMessage, ChatPrompt, CutMessage, Generate, Summary
+from app.engine.prompt_tokens import PromptPart
+from app.engine.protocol import (
+    ChatMessage,
+    ChatPrompt,
+    CutMessage,
+    Generate,
+    SpanKind,
+    Summary,
+)
 from app.engine.replay import Snapshot
 from app.engine.shortlist import Scores, Shortlist
 from app.engine.text import (
@@ -37,8 +46,13 @@ from app.engine.text import (
     opened_reasoning,
     unclosed_reasoning,
 )
+from app.engine.timeline import Timeline
 from app.engine.vocabulary import Vocabulary
 
+BEGINNING_REFUSED: Final = (
+    "The grammar does not allow what this reply begins with. Switch the grammar off, or branch "
+    "where the reply begins."
+)
 MAX_STOPS: Final = 64
 MAX_STOP_CHARACTERS: Final = 4096
 
@@ -56,6 +70,18 @@ class PreparedPrompt(Protocol):
     def cut(self) -> Sequence[CutMessage]: ...
     @property
     def turn_end(self) -> str: ...
+    @property
+    def n_begun(self) -> int: ...
+    @property
+    def parts(self) -> Sequence[PromptPart]: ...
+
+
+class ChoiceRefused(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+    """A token that was chosen, or that the reply begins with, cannot stand there."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
 
 
 class Phase(Enum):
@@ -66,6 +92,10 @@ class Phase(Enum):
     RESTARTING = auto()
 
 
+_SINCE: Final[dict[Phase, SpanKind]] = {Phase.HELD: "held", Phase.RESTARTING: "room"}
+"""What the time was spent on that a reply in this phase has not accounted for yet."""
+
+
 @dataclass(slots=True)
 class Request:
     """A request as it waits and runs. `stop`, `expired`, `hold` and `choice` are set by the
@@ -73,7 +103,7 @@ class Request:
 
     generate: Generate
     prompt: PreparedPrompt
-    arrived: float
+    timeline: Timeline
     stop: bool = False
     expired: bool = False
     hold: bool = False
@@ -86,11 +116,15 @@ class Request:
     def id(self) -> int:
         return self.generate.id
 
+    @property
+    def arrived(self) -> float:
+        return self.timeline.arrived
+
 
 @dataclass(slots=True)
 class Drawn:
     """A token that was drawn but not yet appended (step mode keeps it until it is chosen, and a
-    reply that draws again until the next step)."""
+    reply that draws again until the next step). `is_chosen`: another one takes its place."""
 
     token_id: int
     scores: Scores
@@ -99,17 +133,20 @@ class Drawn:
     uniform: float | None = None
     moment: Moment | None = None
     shortlist: Shortlist | None = None
+    is_chosen: bool = False
 
 
 @dataclass(slots=True)
 class HeldToken:
-    """A token whose text is held back, since a banned string may begin in it: the way back."""
+    """A token whose text is held back, since a banned string may begin in it: the way back.
+    `after`: when the token before it was taken."""
 
     token_id: int
     drawn: Drawn
     moment: Moment
     mark: TextMark
     bans: set[int]
+    after: float
     pieces: list[Piece] = field(default_factory=list)
 
 
@@ -133,6 +170,7 @@ class Reply:
         self.generated: list[int] = []
         self.next_token: int | None = None
         self.held: Drawn | None = None
+        self.forced = deque(generate.forced_ids)
         banned = generate.sampling.banned_strings
         self.banned = BannedMatcher(banned) if banned else None
         self.held_back: list[HeldToken] = []
@@ -146,6 +184,35 @@ class Reply:
         self.read_at = 0.0
         self.first_at = 0.0
         self.last_at = 0.0
+        self.held_at = 0.0
+        self.waited_before_s = 0.0
+        self.waited_s = 0.0
+
+    @property
+    def begin_ids(self) -> list[int]:
+        """What it begins with: the last tokens of its prompt."""
+        ids = self.request.prompt.ids
+        return ids[len(ids) - self.request.prompt.n_begun :]
+
+    def begin(self, shown: Callable[[int], bytes]) -> list[Piece]:
+        """Let chain and text see what the reply begins with; the pieces to show. `shown`: the
+        bytes that a token has in a text. Raises ChoiceRefused."""
+        pieces: list[Piece] = []
+        for token_id in self.begin_ids:
+            if not self.chain.allows(token_id):
+                raise ChoiceRefused(BEGINNING_REFUSED)
+            self.chain.accept(token_id)
+            pieces += self.text.begin(self.marks.get(token_id) or shown(token_id))
+        return pieces
+
+    def leave_hold(self, now: float) -> None:
+        """What somebody thought about is not the engine's time."""
+        self.request.timeline.mark("held", now)
+        if self.first_at:
+            self.waited_s += now - self.held_at
+        else:
+            self.waited_before_s += now - self.held_at
+        self.held_at = 0.0
 
     def close(self) -> None:
         """Free what is native; the reply has ended."""
@@ -169,6 +236,7 @@ class Reply:
         self.chain.accept(token_id)
         self.first_at = self.first_at or now
         self.last_at = now
+        self.request.timeline.token(now)
         reading = self.text.feed(shown)
         return reading.pieces, reading.stop
 
@@ -184,7 +252,8 @@ class Reply:
     ) -> Summary:
         """How the reply stands now. Call `text.flush()` first if it has ended."""
         arrived = self.request.arrived
-        decode_s = max(self.last_at - self.first_at, 0.0)
+        decode_s = max(self.last_at - self.first_at - self.waited_s, 0.0)
+        waiting_s = now - self.held_at if self.held_at else 0.0
         prefill_s = max((self.read_at or now) - self.started, 0.0) if self.started else 0.0
         return Summary(
             text=self.text.content,
@@ -197,10 +266,10 @@ class Reply:
             reused=self.reused,
             evaluated=self.evaluated,
             generated=len(self.generated),
-            first_token_s=self.first_at - arrived if self.first_at else 0.0,
+            first_token_s=self.first_at - arrived - self.waited_before_s if self.first_at else 0.0,
             prefill_s=prefill_s,
             decode_s=decode_s,
-            total_s=now - arrived,
+            total_s=now - arrived - self.waited_before_s - self.waited_s - waiting_s,
             tokens_per_s=(len(self.generated) - 1) / decode_s if decode_s > 0 else 0.0,
             prefill_tokens_per_s=self.evaluated / prefill_s if prefill_s > 0 else 0.0,
             n_threads=n_threads,
@@ -210,6 +279,7 @@ class Reply:
             notes=list(self.request.notes),
             cut=list(self.request.prompt.cut),
             reuse_source=self.reuse_source,
+            timeline=self.request.timeline.spans(now, _SINCE.get(self.phase, "ending")),
         )
 
 
@@ -240,6 +310,21 @@ def empty_summary(generate: Generate, n_ctx: int) -> Summary:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where the tokens of a sequence come from: the last prompt's `parts`, which cover its first
+    `n_prompt` tokens, then the reply to it, which is the message `reply_id`."""
+
+    parts: Sequence[PromptPart] = ()
+    n_prompt: int = 0
+    reply_id: str = ""
+
+
+def origins_of(request: Request) -> Origins:
+    prompt = request.prompt
+    return Origins(prompt.parts, len(prompt.ids), request.generate.reply_id)
+
+
 class Slot:
     """A sequence, what it holds, and the reply that is written in it, if any."""
 
@@ -247,6 +332,7 @@ class Slot:
         self.cells = cells
         self.reply: Reply | None = None
         self.conversation = ""
+        self.origins = Origins()
         self.used_at = 0.0
 
     @property

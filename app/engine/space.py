@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from app.engine.cells import CANNOT_CUT, cells_in_use, common_length
 from app.engine.parking import Parked, Parking, copy_bytes
-from app.engine.slot import Phase, Reply, Request, Slot
+from app.engine.slot import Phase, Reply, Request, Slot, origins_of
 
 MAX_IDLE_CELLS: Final = 0
 """Cells that idle slots may keep while others work: a copy to host memory and back takes
@@ -181,6 +181,7 @@ class CellSpace:
             elif plan.parked is not None and not self._restore(target, plan.parked, plan.keep):
                 refused = PARKED_LOST
         target.conversation = request.generate.conversation
+        target.origins = origins_of(request)
         return refused
 
     def _restore(self, target: Slot, parked: Parked, keep: int) -> bool:
@@ -253,6 +254,13 @@ class CellSpace:
         for slot in self._idle_with_cells():
             self._vacate(slot)
 
+    def move_out(self, slot: Slot) -> bool:
+        """Park what a slot holds, however little it is. False: there is no place for it."""
+        if not self._park(slot, self.parking.cap_bytes):
+            return False
+        slot.cells.clear()
+        return True
+
     def _idle_with_cells(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.is_idle and len(slot.cells)]
 
@@ -270,4 +278,6 @@ class CellSpace:
             return False
         first_position = cells.first_position_of_copy
         data = cells.save()
-        return data is not None and self.parking.put(cells.ids, data, first_position)
+        return data is not None and self.parking.put(
+            cells.ids, data, first_position, slot.conversation
+        )

@@ -31,7 +31,8 @@ from app.engine.logparse import (
 )
 from app.engine.native import GGML_TYPES, AbortFlag, NativeLog, llama
 from app.engine.placement import unused_graphics_note
-from app.engine.protocol import Loaded, LoadOptions, RopeScaling
+from app.engine.protocol import CacheShape, Loaded, LoadOptions, RopeScaling
+from app.engine.sizes import cache_layers
 from app.engine.vocabulary import Vocabulary
 from app.gguf.fingerprint import fast_hash
 from app.gguf.header import Header, HeaderRefused, read_header
@@ -54,11 +55,20 @@ class LoadCancelled(Exception):  # noqa: N818
 class Weights:
     """Loaded weights and their one context for generating. `close` frees both."""
 
-    def __init__(self, model: Any, context: Any, loaded: Loaded, abort: AbortFlag) -> None:
+    def __init__(
+        self,
+        model: Any,
+        context: Any,
+        loaded: Loaded,
+        abort: AbortFlag,
+        open_context: Callable[[int, int], Any] | None = None,
+    ) -> None:
+        """`open_context(n_ctx, n_slots)`: another one like `context`, or nothing."""
         self.model = model
         self.context = context
         self.loaded = loaded
         self.abort = abort
+        self._open_context = open_context
         self.vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
         self.vocabulary.eog_ids = loaded.eog_ids  # found once, or the first reply would wait
         self.n_ctx = loaded.n_ctx
@@ -80,6 +90,14 @@ class Weights:
     @property
     def memory(self) -> Any:
         return llama.llama_get_memory(self.context)
+
+    def open_beside(self, n_ctx: int) -> Any:
+        """Another context on these weights, with one sequence of `n_ctx` tokens, as this one in
+        all else; whoever asks frees it. A false value where there is no room for it."""
+        context = self._open_context(n_ctx, 1) if self._open_context is not None else None
+        if context:
+            llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
+        return context
 
     def set_threads(self, n_threads: int) -> None:
         """Takes effect with the next step."""
@@ -117,15 +135,23 @@ def load(
             _refuse_what_cannot_chat(model, header)
             handles = load_adapters(model, adapters, lines)
             abort = AbortFlag()
-            context = _make_context(model, options, plan_, abort, lines)
-            apply_adapters(context, adapters, handles)
+
+            def open_context(n_ctx: int, n_slots: int) -> Any:
+                made = _new_context(model, options, plan_, abort, n_ctx, n_slots)
+                if made:
+                    apply_adapters(made, adapters, handles)
+                return made
+
+            context = open_context(plan_.placement.n_ctx, plan_.n_slots)
+            if not context:
+                raise _context_failure(plan_, lines)
         except BaseException:
             llama.llama_model_free(model)
             raise
         report = read_load(lines)
     notes = [*plan_.notes, *_notes_after(options, report), *(a.note for a in adapters)]
     loaded = _describe(model, context, header, options, report, plan_, notes, started)
-    return Weights(model, context, loaded, abort)
+    return Weights(model, context, loaded, abort, open_context)
 
 
 # --- before native code ---------------------------------------------------------------------------
@@ -265,15 +291,15 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
         )
 
 
-def _make_context(
-    model: Any, options: LoadOptions, plan_: Plan, abort: AbortFlag, lines: list[str]
+def _new_context(
+    model: Any, options: LoadOptions, plan_: Plan, abort: AbortFlag, n_ctx: int, n_slots: int
 ) -> Any:
     threads = options.n_threads or native.physical_cores()
     params = llama.llama_context_default_params()
-    params.n_ctx = plan_.placement.n_ctx
+    params.n_ctx = n_ctx
     params.n_batch = params.n_ubatch = plan_.n_ubatch
-    params.n_seq_max = plan_.n_slots
-    params.n_outputs_max = min(max(MAX_OUTPUTS, plan_.n_slots), plan_.n_ubatch)
+    params.n_seq_max = n_slots
+    params.n_outputs_max = min(max(MAX_OUTPUTS, n_slots), plan_.n_ubatch)
     params.kv_unified = True
     params.n_threads = params.n_threads_batch = threads
     params.flash_attn_type = _FLASH[options.flash_attention]
@@ -282,18 +308,19 @@ def _make_context(
     _set_rope(params, options.rope)
     params.abort_callback = abort.callback
     params.abort_callback_data = abort.data
-    context = llama.llama_init_from_model(model, params)
-    if context:
-        return context
+    return llama.llama_init_from_model(model, params)
+
+
+def _context_failure(plan_: Plan, lines: list[str]) -> LoadRefused:
     evidence = last_error(lines)
     if names_lack_of_memory(evidence):
-        raise LoadRefused(
+        return LoadRefused(
             "out_of_memory",
             f"There is not enough free memory for a context of {plan_.placement.n_ctx:,} tokens. "
             "Choose a shorter context or a smaller cache type.",
             evidence,
         )
-    raise LoadRefused(
+    return LoadRefused(
         "unsupported",
         "llama.cpp refused this combination of context, cache types and flash attention. "
         "Go back to the default options; the engine's log says more.",
@@ -364,6 +391,22 @@ def _describe(
             if count
         ],
         templates=header.template_names,
+        cache=_cache_shape(model, header, options, report),
+    )
+
+
+def _cache_shape(
+    model: Any, header: Header, options: LoadOptions, report: LoadReport
+) -> CacheShape:
+    """Which layers look through a window stands in no header; how many do is in the log."""
+    window = int(llama.llama_model_n_swa(model))
+    has_two = window > 0 and len(report.cache_layers) == 2
+    is_state = llama.llama_model_is_recurrent(model) or llama.llama_model_is_hybrid(model)
+    return CacheShape(
+        cache_layers(header, options.type_k, options.type_v),
+        n_window_layers=report.cache_layers[1] if has_two else 0,
+        window=window if has_two else 0,
+        is_state=bool(is_state),
     )
 
 

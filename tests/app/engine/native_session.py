@@ -11,6 +11,7 @@ from typing import Any
 from app.engine.measuring import Measurer
 from app.engine.native import NativeLog, llama
 from app.engine.prompt import PromptNote
+from app.engine.prompt_tokens import PromptPart
 from app.engine.protocol import (
     CutMessage,
     Event,
@@ -42,6 +43,8 @@ class ReadyPrompt:
     notes: list[PromptNote] = field(default_factory=list)
     cut: list[CutMessage] = field(default_factory=list)
     turn_end: str = ""
+    n_begun: int = 0
+    parts: list[PromptPart] = field(default_factory=list)
 
 
 def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:
@@ -71,8 +74,10 @@ class NativeSession:
     def add(self, ids: list[int], sampling: Sampling = GREEDY, **fields: Any) -> int:
         """Queue a request and return its id."""
         request_id = next(self._ids)
-        generate = Generate(request_id, IdsPrompt(ids), sampling, **fields)
-        self.scheduler.add(generate, ReadyPrompt(ids), time.perf_counter())
+        n_begun = fields.pop("n_begun", 0)
+        prompt = fields.pop("prompt", IdsPrompt(ids))
+        generate = Generate(request_id, prompt, sampling, **fields)
+        self.scheduler.add(generate, ReadyPrompt(ids, n_begun=n_begun), time.perf_counter())
         return request_id
 
     def run(self) -> None:

@@ -111,6 +111,8 @@ def _value(info: object) -> st.SearchStrategy[object]:
         return st.sampled_from(info.values)
     if isinstance(info, kinds.ListType):
         return st.lists(_value(info.item_type), max_size=3)
+    if isinstance(info, kinds.TupleType):
+        return st.tuples(*map(_value, info.item_types))
     if isinstance(info, kinds.UnionType):
         return st.one_of([_value(part) for part in info.types])
     assert isinstance(info, kinds.StructType), info

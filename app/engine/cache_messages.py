@@ -1,0 +1,168 @@
+"""The KV cache as the two processes speak of it: what it holds, changes by hand, one step timed.
+
+Positions count the tokens of one sequence from 0. llama.cpp does not say which physical cell a
+token lies in; what it says, and what the engine mirrors, is which sequences hold which positions.
+A *run* is a stretch of cells that one sequence wrote. Sequences that share a beginning hold the
+same run, by its number, so that its cells are counted once (see `cells.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from app.engine.frames import Array, Message
+
+CacheAct = Literal["clear", "park", "drop", "keep_prefix"]
+
+
+class CacheLayers(Message, frozen=True, tag=True):
+    """`n_layers` layers that keep the same for each token: `k_width` and `v_width` values, in
+    `k_bytes` and `v_bytes` bytes, which are `n_head_kv` heads (0: the header does not say it)."""
+
+    n_layers: int
+    k_width: int
+    v_width: int
+    k_bytes: int
+    v_bytes: int
+    n_head_kv: int = 0
+
+
+class CacheShape(Message, frozen=True, tag=True):
+    """What a cell is made of, by the header. `n_window_layers` of the layers look back `window`
+    positions and no further (by llama.cpp's own count; 0: none). `is_state`: these weights keep
+    one state after the last token, beside cells or in place of them."""
+
+    layers: list[CacheLayers]
+    n_window_layers: int = 0
+    window: int = 0
+    is_state: bool = False
+
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(group.n_layers * (group.k_bytes + group.v_bytes) for group in self.layers)
+
+
+class ReadCache(Message, frozen=True, tag=True):
+    """What the KV cache holds now; answered between two steps. -> CacheMap"""
+
+    id: int
+
+
+class ChangeCache(Message, frozen=True, tag=True):
+    """Change the cache by hand. -> Done
+
+    clear: all cells and all parked copies go. park: what `conversation` has in cells goes to host
+    memory. drop: what it has in cells and in host memory goes; with `copy`, that parked copy
+    alone. keep_prefix: only its first `keep` positions stay.
+    Refused where a reply is being written in a slot that would change.
+    """
+
+    id: int
+    act: CacheAct
+    conversation: str = ""
+    keep: int = 0
+    copy: int = 0
+
+
+class MeasureStep(Message, frozen=True, tag=True):
+    """Time the scores of the next token of `conversation`, with its cells and by reading all of
+    it again, in a context of its own: the cache stays as it is. -> StepMeasured"""
+
+    id: int
+    conversation: str
+
+
+class CellRun(Message, frozen=True, tag=True):
+    """Positions [start, end) of a sequence, in the cells of run `number`."""
+
+    number: int
+    start: int
+    end: int
+
+
+class CellPart(Message, frozen=True, tag=True):
+    """Positions [start, end) come from `origin`: scaffold, a role, text, or reply (drawn in this
+    slot's last turn), and belong to this message, if to any."""
+
+    start: int
+    end: int
+    origin: str
+    message_id: str | None = None
+
+
+class CacheSlot(Message, frozen=True, tag=True):
+    """A sequence that holds cells. `token_ids` (i4): the token at each position. `first_position`:
+    the oldest one still held in every layer (above 0 where a sliding window has moved on).
+    `state_bytes`: what llama.cpp says that a copy of it takes."""
+
+    sequence: int
+    conversation: str
+    is_busy: bool
+    first_position: int
+    token_ids: Array
+    runs: list[CellRun]
+    parts: list[CellPart]
+    state_bytes: int
+
+
+class ParkedCopy(Message, frozen=True, tag=True):
+    """A sequence in host memory. `number` names it in `ChangeCache.copy`."""
+
+    number: int
+    conversation: str
+    n_tokens: int
+    size_bytes: int
+    first_position: int
+
+
+class LastTurn(Message, frozen=True, tag=True):
+    """The newest reply of a conversation: prompt tokens `reused` (from slot, fork, parked, or
+    nowhere) and `evaluated`, tokens `written`."""
+
+    conversation: str
+    reused: int
+    evaluated: int
+    written: int
+    source: str
+
+
+class CacheMap(Message, frozen=True, tag=True):
+    """`n_used` of `n_ctx` cells are taken, shared ones counted once."""
+
+    n_ctx: int
+    n_used: int
+    slots: list[CacheSlot]
+    parked: list[ParkedCopy]
+    parked_bytes: int
+    parked_cap_bytes: int
+    turns: list[LastTurn]
+
+
+class StepMeasured(Message, frozen=True, tag=True):
+    """Milliseconds until the scores of the next token after `n_tokens` are there: `step_ms` with
+    the cells of all but the last one (each of the steps that were timed), `replay_ms` reading
+    every token again (each pass). The middle ones are what is shown."""
+
+    n_tokens: int
+    step_ms: list[float]
+    replay_ms: list[float]
+    n_threads: int
+
+    @property
+    def step(self) -> float:
+        return _median(self.step_ms)
+
+    @property
+    def replay(self) -> float:
+        return _median(self.replay_ms)
+
+
+def _median(values: list[float]) -> float:
+    """
+    >>> _median([3.0, 1.0, 2.0])
+    2.0
+    """
+    return sorted(values)[len(values) // 2] if values else 0.0
+
+
+CacheCommand = ReadCache | ChangeCache | MeasureStep

@@ -19,6 +19,7 @@ from app.chat.loading import Loader
 from app.chat.prompts import chat_prompt
 from app.chat.questions import Questions
 from app.chat.recorded import settings_of
+from app.chat.reply import Branch
 from app.chat.reply_request import reply_request
 from app.chat.settings import Settings
 from app.chat.shelf import Shelf
@@ -147,15 +148,18 @@ class PromptReading:
         above = self._shelf.path_to(message.parent_id)
 
         def render(path: tuple[Message, ...]) -> None:
+            given = given_to(message)
             request = reply_request(
                 self._shelf.open,
                 path,
                 settings,
                 self._loader.weights_hash,
-                given_to(message),
+                given,
                 place_of(message, len(document(path))) if PLACE in message.settings else None,
                 self._loader.loaded,
             )
+            if isinstance(given, Branch):
+                request = given.begun(request)
             self._ask(
                 request.prompt,
                 request.context_policy,

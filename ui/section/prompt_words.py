@@ -1,0 +1,162 @@
+"""What the panel says of a prompt, its parts and its tokens. Pure; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from app.chat.prompt_reading import PromptOf
+from app.engine.pieces import kind_of
+from app.engine.protocol import ShownPart
+from app.insight.prompt_parts import Difference, OriginCount, PromptTokens, Surprise, counts
+from app.insight.tokens_shown import hexadecimal, visible
+from models.records import MessageCounts
+from ui.origins import origin_words
+
+MOST_BYTES: Final = 24
+"""So many of a token's bytes are spelled out."""
+
+REPLAYED: Final = (
+    "Replayed now, in one pass over these tokens: −log2 of the probability of each after those "
+    "before it, before samplers, at temperature 1."
+)
+
+
+def size_words(of: PromptOf) -> str:
+    """
+    >>> size_words(PromptOf(None, "", "Hi"))
+    '2 characters'
+    """
+    if of.tokens is None:
+        return f"{len(of.text):,} characters" if of.text else ""
+    n_tokens = len(of.tokens)
+    words = f"{n_tokens:,} tokens · {len(of.tokens.blob):,} bytes"
+    if of.shown is not None and of.shown.n_ctx:
+        words += f" · {share_words(n_tokens / of.shown.n_ctx)} of the context"
+    return words
+
+
+def share_words(share: float) -> str:
+    """
+    >>> share_words(0.123), share_words(0.0004), share_words(1)
+    ('12 %', '< 1 %', '100 %')
+    """
+    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
+def count_words(count: OriginCount) -> str:
+    return f"{origin_words(count.origin)} {count.n_tokens:,} ({share_words(count.share)})"
+
+
+def cache_words(figures: MessageCounts | None) -> str:
+    """What of it the reply had to read.
+
+    >>> cache_words(MessageCounts(reused=14, evaluated=16))
+    '14 tokens were reused from the KV cache, 16 evaluated (prefill).'
+    """
+    if figures is None or figures.reused is None or figures.evaluated is None:
+        return ""
+    return (
+        f"{figures.reused:,} tokens were reused from the KV cache, "
+        f"{figures.evaluated:,} evaluated (prefill)."
+    )
+
+
+def reply_words(of: PromptOf) -> str:
+    """How earlier replies entered it."""
+    if of.shown is None:
+        return ""
+    own, again = len(of.shown.returned), len(of.shown.retokenized)
+    said = []
+    if own:
+        which = "1 reply entered" if own == 1 else f"{own:,} replies entered"
+        said.append(f"{which} as the IDs that were generated.")
+    if again:
+        which = "1 reply was" if again == 1 else f"{again:,} replies were"
+        said.append(f"{which} tokenised again: the template changes the text.")
+    return " ".join(said)
+
+
+def part_words(part: ShownPart, numbers: Mapping[str, int]) -> str:
+    """Whose a part is. `numbers`: the place of each message in the chat, from 1."""
+    words = origin_words(part.origin)
+    number = numbers.get(part.message_id or "")
+    return f"{words}, message {number:,}" if number else words
+
+
+def token_words(
+    tokens: PromptTokens, place: int, numbers: Mapping[str, int], surprise: Surprise | None
+) -> tuple[str, str, str]:
+    """Three lines about a token: where it is from, what it is, its bytes."""
+    piece = tokens.piece(place)
+    kind = "control" if tokens.is_control(place) else kind_of(tokens.attribute(place))
+    whence = [part_words(tokens.part(place), numbers), f"token {place + 1:,} of {len(tokens):,}"]
+    if surprise is not None:
+        whence.append(surprise_words(surprise, place))
+    what = [visible(piece) or "no bytes", f"ID {tokens.ids[place]}", kind]
+    return " · ".join(whence), " · ".join(what), bytes_words(piece)
+
+
+def bytes_words(piece: bytes) -> str:
+    """
+    >>> bytes_words(b"a b"), bytes_words(b"")
+    ('3 bytes 61 20 62', '0 bytes')
+    """
+    unit = "byte" if len(piece) == 1 else "bytes"
+    more = " …" if len(piece) > MOST_BYTES else ""
+    return f"{len(piece)} {unit} {hexadecimal(piece[:MOST_BYTES])}{more}".rstrip()
+
+
+def surprise_words(surprise: Surprise, place: int) -> str:
+    bits, rank = surprise.bits(place), surprise.rank(place)
+    if not place:
+        return "nothing before it to be surprising after"
+    if bits is None or rank is None:
+        return "surprise not known yet"
+    return f"surprise {bits:.2f} bit · rank {rank:,}"
+
+
+def reading_words(surprise: Surprise) -> str:
+    done, total = surprise.n_known + 1, surprise.n_tokens
+    return f"Reading the prompt once more: {done:,} of {total:,} tokens."
+
+
+def mean_words(tokens: PromptTokens, surprise: Surprise) -> str:
+    """The mean of the whole, and of each origin."""
+    whole = surprise.mean(0, len(tokens))
+    if whole is None:
+        return ""
+    said = [f"Mean {whole:.2f} bit per token"]
+    for count in counts(tokens):
+        places = [p for p in tokens.parts if p.origin == count.origin]
+        bits = [
+            value
+            for part in places
+            for place in range(part.start, part.end)
+            if (value := surprise.bits(place)) is not None
+        ]
+        if bits:
+            said.append(f"{origin_words(count.origin)} {sum(bits) / len(bits):.2f}")
+    return " · ".join(said)
+
+
+def difference_words(found: Difference, figures: MessageCounts | None) -> str:
+    """What changed since the turn before, and what the cache makes of it."""
+    same = _tokens(found.common)
+    said = [f"{same} at the beginning are the same: the KV cache can reuse them."]
+    if found.removed:
+        said.append(f"{_tokens(found.removed)} of the turn before are gone (struck through).")
+    else:
+        said.append("Nothing of the turn before is gone.")
+    said.append(f"{_tokens(found.added)} are new (tinted).")
+    if found.same_end and found.removed:
+        said.append(
+            f"The last {found.same_end:,} are as before, but behind a change, so they count as new."
+        )
+    if figures is not None and figures.reused is not None:
+        said.append(f"Recorded: {figures.reused:,} were reused.")
+    return " ".join(said)
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count:,} tokens"

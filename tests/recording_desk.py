@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
+from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
 from app.chat.settings import SettingRefused, Settings, changed
 from app.engine.protocol import Device, Loaded, MemoryPart
 from models.records import Conversation, Folder, Message, MessageCounts, Role, Weights
@@ -56,6 +56,9 @@ class FakeBridge(QObject):
     message_sought = Signal(object)
     import_previewed = Signal(object)
     import_progressed = Signal(object)
+    step_mode_changed = Signal(object)
+    token_held = Signal(object)
+    held_ended = Signal(object)
 
 
 class FakeDesk:
@@ -80,6 +83,8 @@ class FakeDesk:
         self.weights: list[Weights] = []
         self.takes_messages = True
         self.log: list[tuple[str, str]] = []
+        self.is_stepping = False
+        self.held_token: TokenHeld | None = None
 
     def known_weights(self) -> list[Weights]:
         return self.weights

@@ -16,7 +16,7 @@ from app.chat.levels import resolved_for
 from app.chat.loading import Loader
 from app.chat.recorded import settings_of
 from app.chat.replies import Replies
-from app.chat.reply import NOTHING, Beginning, Reply
+from app.chat.reply import NOTHING, Beginning, Branch, Reply
 from app.chat.resolved import IN_CHAIN, SHAPING
 from app.chat.settings import as_stored
 from app.chat.shelf import Shelf
@@ -61,7 +61,7 @@ class Again:
         changes |= {"seed": message.seed, "repeatable": True, AGAIN: message}
         if message.state is not MessageState.COMPLETE and message.token_ids:
             changes["max_tokens"] = len(message.token_ids)  # it was cut there, not by itself
-        self._replies.answer_again(message_id, changes, _given(message))
+        self._replies.answer_again(message_id, changes, given_to(message))
 
     def _refusal(self, message: Message) -> str:
         if not (message.content or message.reasoning):
@@ -119,13 +119,23 @@ def first_difference(first: Message, second: Message) -> int | None:
     return None if shorter == longer or is_cut else min(shorter, longer)
 
 
-def _given(message: Message) -> Beginning:
+def given_to(message: Message) -> Beginning:
     """What the reply began with, as far as it was given and not drawn."""
     given = message.settings.get("given")
     if not isinstance(given, dict):
         return NOTHING
     n_tokens, source_id = given.get("tokens"), given.get("message_id")
     ids = message.token_ids if isinstance(n_tokens, int) else None
+    chosen = given.get("chosen")
+    if isinstance(chosen, list) and isinstance(n_tokens, int) and ids is not None:
+        return Branch(
+            "",
+            "",
+            ids[:n_tokens],
+            message.id,
+            chosen_ids=ids[n_tokens : n_tokens + len(chosen)],
+            weights_hash=message.weights_hash or "",
+        )
     return Beginning(
         message.content[: int(given.get("characters") or 0)],
         message.reasoning[: int(given.get("reasoning_characters") or 0)],

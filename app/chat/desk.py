@@ -23,6 +23,10 @@ from app.chat.again import Again
 from app.chat.alarms import Alarms
 from app.chat.attached_text import with_attachments
 from app.chat.attachments import Attachments
+from app.chat.branch_at import BranchAt
+from app.chat.branch_door import BranchDoor
+from app.chat.cache import CacheLook
+from app.chat.cache_door import CacheDoor
 from app.chat.counting import ContextMeter
 from app.chat.edits import Edits
 from app.chat.events import (
@@ -43,6 +47,9 @@ from app.chat.loading import Loader
 from app.chat.looking_door import LookingDoor
 from app.chat.message_door import MessageDoor
 from app.chat.presets import Presets
+from app.chat.prompt_door import PromptDoor
+from app.chat.prompt_reading import PromptReading
+from app.chat.prompt_scoring import PromptScoring
 from app.chat.questions import Questions
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
@@ -53,6 +60,7 @@ from app.chat.settings import SettingRefused, Settings, as_stored, changed, from
 from app.chat.settings_door import SettingsDoor
 from app.chat.shelf import Shelf
 from app.chat.sidebar_door import SidebarDoor
+from app.chat.step_mode import StepMode
 from app.chat.surroundings import Emit, Post, Surroundings
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
@@ -63,11 +71,13 @@ from app.engine.protocol import (
     Device,
     Failed,
     Finished,
+    Held,
     Hello,
     Loaded,
     Log,
     Note,
     Progress,
+    PromptScores,
     Queued,
     Stopped,
     TextFlushed,
@@ -96,7 +106,17 @@ _log = logging.getLogger(__name__)
 EngineFactory = Callable[[Callable[[EngineEvent], None]], Engine]
 
 
-class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, ExchangeDoor):
+class Desk(
+    MessageDoor,
+    LookingDoor,
+    BranchDoor,
+    CacheDoor,
+    PromptDoor,
+    SidebarDoor,
+    SettingsDoor,
+    WritingDoor,
+    ExchangeDoor,
+):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
@@ -158,8 +178,24 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
         self._words = Words(self._around, self._loader)
         self._questions = Questions(self._loader)
+        self._cache = CacheLook(self._questions, self._shelf)
         self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
         self._meter.text_prompt = self._text.prompt
+        self._branch_at = BranchAt(
+            self._around, self._shelf, self._loader, self._replies, self._questions, self._text
+        )
+        self._step = StepMode(self._around, self._shelf, self._loader, self._replies.growing)
+        self._replies.is_held = self._step.is_held
+        self._reading = PromptReading(
+            self._around,
+            self._shelf,
+            self._loader,
+            self._questions,
+            lambda: self.attachments,
+            self._text.prompt,
+        )
+        self._scoring = PromptScoring(self._questions, lambda: self._replies.growing.is_any)
+        self._replies.growing.on_begun = self._scoring.give_way
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._shelf.before_branch = self._text.settle
@@ -433,6 +469,7 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
 
     def _on_opened_path(self) -> None:
         self._last_chat.on_shown()
+        self._step.on_opened()
         open_id = self._shelf.open.id
         if open_id != self._read_draft_of:
             self._read_draft_of = open_id
@@ -471,8 +508,13 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
                 self._loader.take_progress(event)
             case Progress():
                 self._replies.growing.take_progress(event)
+            case PromptScores():
+                self._scoring.take(event)
             case Queued():
                 self._replies.growing.take_queued(event)
+                self._step.take_queued(event)
+            case Held():
+                self._step.take_held(event)
             case ThreadsChanged():
                 self._replies.growing.take_threads(event)
             case Note():
@@ -498,3 +540,4 @@ class Desk(MessageDoor, LookingDoor, SidebarDoor, SettingsDoor, WritingDoor, Exc
             self._questions.take_ending(event)
         else:
             self._replies.growing.take_ending(event)
+            self._step.take_ending(event.id)

@@ -173,11 +173,12 @@ class SendQueued:
 @dataclass(frozen=True, slots=True)
 class ContextCounted:
     """Cells used by the open conversation (or its next prompt) and the window's size. `n_cut`
-    messages would be left out of the next prompt."""
+    messages would be left out of the next prompt, down to `last_cut`."""
 
     used: int
     size: int
     n_cut: int = 0
+    last_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +371,31 @@ class ImportProgressed:
     is_over: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StepModeChanged:
+    """Whether replies wait at each token."""
+
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHeld:
+    """A reply waits: this token was drawn and is not part of it yet. `Desk.step_take` and its
+    neighbours go on."""
+
+    conversation_id: str
+    message_id: str
+    token: TokenTrace
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEnded:
+    """A reply that waited at its tokens runs on, or has ended."""
+
+    conversation_id: str
+    message_id: str
+
+
 Event = (
     ConversationsChanged
     | ConversationOpened
@@ -408,4 +434,7 @@ Event = (
     | MessageSought
     | ImportPreviewed
     | ImportProgressed
+    | StepModeChanged
+    | TokenHeld
+    | HeldEnded
 )

@@ -13,6 +13,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from app.chat.events import (
     ContextCounted,
     MessageChanged,
@@ -53,6 +55,7 @@ FIGURES_INTERVAL_S: Final = 0.1
 GIVE_BACK_AFTER_S: Final = 0.6
 """By then the reply's trace and text are stored, and what it took as it grew is free."""
 CUT_NOTE: Final = "turns_left_out"
+BAD_CHOICE: Final = "bad_choice"
 
 
 class Growing:
@@ -75,6 +78,8 @@ class Growing:
         self._steered: tuple[Loaded | None, int] | None = None
         self._traces = Traces(around)
         self._noted: set[tuple[str, str]] = set()
+        self._after_end: dict[str, Callable[[], None]] = {}
+        self.on_begun: Callable[[], None] = lambda: None
         self.on_ended: Callable[[Message], None] = lambda _message: None
         self.finish: Callable[[Reply, Message], Message] = lambda _reply, message: message
 
@@ -88,11 +93,17 @@ class Growing:
 
     def add(self, replies: Iterable[Reply]) -> None:
         self._replies |= {reply.message.id: reply for reply in replies}
+        self.on_begun()
 
     def set_request(self, reply: Reply, request_id: int) -> None:
         """The engine has been asked for it."""
         reply.request_id = request_id
         self._requests[request_id] = reply
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a reply grows anywhere."""
+        return bool(self._replies)
 
     def is_in(self, conversation_id: str) -> bool:
         return any(True for _ in self._replies_in(conversation_id))
@@ -131,6 +142,19 @@ class Growing:
         """Stop one of several answers."""
         if message_id in self._replies:
             self._stop(self._replies[message_id])
+
+    def stop_then(self, message_id: str, act: Callable[[], None]) -> None:
+        """Stop a reply; `act` follows when it has ended and is on its way to disk."""
+        self._after_end[message_id] = act
+        self.stop_reply(message_id)
+
+    def reply_of(self, request_id: int) -> Reply | None:
+        """The reply that the engine writes as this request."""
+        return self._requests.get(request_id)
+
+    def requests_in(self, conversation_id: str) -> list[int]:
+        """What the engine writes there."""
+        return [i for i, r in self._requests.items() if r.conversation_id == conversation_id]
 
     def _stop(self, reply: Reply) -> None:
         reply.is_stop_wanted = True
@@ -171,10 +195,13 @@ class Growing:
         reply = self._requests.get(event.id)
         if reply is None:
             return
+        token = reply.placed(event.token)
+        if token is not event.token:
+            event = msgspec.structs.replace(event, token=token)
         reply.take_token(event, self._around.clock())
         self._save_soon(reply)
         self._around.emit(
-            TokenRecorded(reply.conversation_id, reply.message.id, event.token, event.context_used)
+            TokenRecorded(reply.conversation_id, reply.message.id, token, event.context_used)
         )
 
     def take_flushed(self, event: TextFlushed) -> None:
@@ -217,7 +244,9 @@ class Growing:
         left out is said again when it is more."""
         reply = self._requests.get(event.id)
         kind = event.sentence if event.kind == CUT_NOTE else event.kind
-        if reply is None or (reply.conversation_id, kind) in self._noted:
+        if reply is None:
+            return
+        if (reply.conversation_id, kind) in self._noted and kind != BAD_CHOICE:
             return
         self._noted.add((reply.conversation_id, kind))
         self._around.emit(Noticed("info", event.sentence))
@@ -289,3 +318,7 @@ class Growing:
         self._around.alarms.set("memory", GIVE_BACK_AFTER_S, give_back)
         if not self._is_busy(message.conversation_id):
             self.on_ended(message)
+        self._after_end.pop(message.id, _nothing)()
+
+
+def _nothing() -> None: ...

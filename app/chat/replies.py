@@ -14,23 +14,25 @@ What must hold:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from app.chat.events import AnswersBegan, Noticed, SendQueued
 from app.chat.growing import Growing
 from app.chat.levels import resolved_for
 from app.chat.loading import Loader
-from app.chat.prompts import clean_message, generate_request, is_encodable
+from app.chat.prompts import clean_message, is_encodable
 from app.chat.recorded import at_first, at_start
-from app.chat.reply import NOTHING, Beginning, Reply, beginning_of
+from app.chat.reply import NOTHING, Beginning, Branch, Reply, beginning_of
+from app.chat.reply_request import reply_request
 from app.chat.resolved import Resolved
 from app.chat.shelf import Shelf, new_id, new_message
 from app.chat.surroundings import Surroundings, now
 from app.chat.text_document import PLACE
-from app.chat.text_prompt import text_request
 from app.engine.protocol import Done, Failed, Stopped
 from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store import Store
@@ -38,6 +40,10 @@ from models.store import Store
 MAX_ANSWERS: Final = 4
 SURROGATES_SENTENCE: Final = (
     "Your message held halves of characters that cannot be kept; each is now shown as �."
+)
+OTHER_WEIGHTS_SENTENCE: Final = (
+    "Other weights were loaded before the branch could begin. Load those that wrote the reply and "
+    "choose the token again."
 )
 NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
 
@@ -73,6 +79,7 @@ class Replies:
         self._waiting: dict[str, Waiting] = {}
         self._said: set[str] = set()
         self.growing = Growing(around, shelf, loader, self.is_busy)
+        self.is_held: Callable[[Reply], bool] = lambda _reply: False
 
     @property
     def _store(self) -> Store:
@@ -210,6 +217,17 @@ class Replies:
         """Another version of a reply with settings, and a beginning, of its own."""
         self._answer(message_id, (changes,), beginning)
 
+    def branch(
+        self,
+        message_id: str,
+        changes: Mapping[str, Any],
+        branch: Branch,
+        place: tuple[int, int] | None = None,
+    ) -> None:
+        """Another version of a reply that goes another way from one of its tokens on; of a
+        continuation, at its `place` in the document."""
+        self._answer(message_id, (changes,), branch, place)
+
     def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
         """Ask for several versions at once, each with settings of its own."""
         if 1 <= len(answers) <= MAX_ANSWERS:
@@ -220,6 +238,7 @@ class Replies:
         message_id: str,
         answers: tuple[Mapping[str, Any], ...] = ({},),
         beginning: Beginning = NOTHING,
+        place: tuple[int, int] | None = None,
     ) -> None:
         message = self._shelf.message(message_id)
         if message is None or not self._may_ask():
@@ -230,7 +249,7 @@ class Replies:
             path, version = self._shelf.path_to(message_id), self._n_below(message_id)
         if path:
             self._waiting[message.conversation_id] = Waiting(
-                message.conversation_id, path, version, answers, beginning, is_saved=True
+                message.conversation_id, path, version, answers, beginning, place, is_saved=True
             )
             self.begin_waiting()
 
@@ -242,10 +261,19 @@ class Replies:
     def begin_waiting(self) -> None:
         """Begin what waits, if weights are there; else see to it that they come."""
         for waiting in [w for w in self._waiting.values() if w.is_saved]:
-            if self._loader.is_ready:
+            if self._loader.is_ready and self._is_foreign(waiting.beginning):
+                self._drop(waiting)
+                self._around.emit(Noticed("warning", OTHER_WEIGHTS_SENTENCE))
+            elif self._loader.is_ready:
                 self._begin(waiting)
             else:
                 self._announce(waiting)
+
+    def _is_foreign(self, beginning: Beginning) -> bool:
+        """Whether its IDs are those of other weights than came meanwhile."""
+        if not isinstance(beginning, Branch):
+            return False
+        return beginning.weights_hash != self._loader.weights_hash
 
     def _announce(self, waiting: Waiting) -> None:
         if not waiting.is_announced:
@@ -337,23 +365,25 @@ class Replies:
         reply.asked_at = self._around.clock()
         resolved = self._resolved(conversation, reply.changes)
         place = reply.message.settings.get(PLACE)
-        if place is None:
-            request = generate_request(
-                dataclasses.replace(conversation, system_prompt=""),  # resolved with the rest
-                path,
-                resolved.settings,
-                self._loader.weights_hash,
-                reply.beginning.as_said(),
-            )
-        else:
-            loaded = self._loader.loaded
-            n_ctx = loaded.n_ctx if loaded is not None else 0
-            request = text_request(conversation, path, resolved.settings, place, n_ctx)
+        request = reply_request(
+            conversation,
+            path,
+            resolved.settings,
+            self._loader.weights_hash,
+            reply.beginning,
+            place,
+            self._loader.loaded,
+        )
         recorded = at_start(resolved, request, self._loader.loaded)
         if place is not None:
             recorded[PLACE] = place
         if reply.beginning:
             recorded["given"] = reply.beginning.as_recorded()
+        if isinstance(reply.beginning, Branch):
+            request = reply.beginning.begun(request)
+        request = msgspec.structs.replace(
+            request, reply_id=reply.message.id, hold=request.hold or self.is_held(reply)
+        )
         reply.message = dataclasses.replace(reply.message, settings=recorded)
         self.growing.set_request(reply, self._loader.engine.generate(request))
 

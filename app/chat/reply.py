@@ -14,14 +14,18 @@ from app.chat.recorded import at_end
 from app.chat.traces import MAX_TOKENS
 from app.engine.protocol import (
     ChatMessage,
+    ChatPrompt,
     Failed,
     Finished,
+    Generate,
     Loaded,
     Stopped,
     Summary,
     TextFlushed,
+    TextPrompt,
     TextTakenBack,
     TokenArrived,
+    TokenTrace,
 )
 from app.insight.trace_table import TraceTable
 from models.records import Message, MessageCounts, MessageState
@@ -46,6 +50,11 @@ class Beginning:
     def __bool__(self) -> bool:
         return bool(self.content or self.reasoning)
 
+    @property
+    def traces(self) -> TraceTable | None:
+        """What was recorded of its last tokens."""
+        return None
+
     def as_said(self) -> ChatMessage | None:
         """As the engine is told of it."""
         if not self:
@@ -61,6 +70,39 @@ class Beginning:
             "tokens": None if self.token_ids is None else len(self.token_ids),
             "message_id": self.source_id,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Beginning):
+    """A reply that goes another way from a token on: the tokens before it, by ID, and those that
+    were chosen in its place. The engine says what they spell. `weights_hash`: whose IDs they are.
+    """
+
+    head: TraceTable = field(default_factory=TraceTable)
+    chosen_ids: tuple[int, ...] = ()
+    weights_hash: str = ""
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def traces(self) -> TraceTable | None:
+        return self.head
+
+    def as_said(self) -> ChatMessage | None:
+        return None
+
+    def as_recorded(self) -> dict[str, Any]:
+        return Beginning.as_recorded(self) | {
+            "traced": len(self.head),
+            "chosen": list(self.chosen_ids),
+        }
+
+    def begun(self, request: Generate) -> Generate:
+        """The request, with what it begins with."""
+        assert isinstance(request.prompt, ChatPrompt | TextPrompt)
+        prompt = msgspec.structs.replace(request.prompt, begin_ids=list(self.token_ids or ()))
+        return msgspec.structs.replace(request, prompt=prompt, forced_ids=list(self.chosen_ids))
 
 
 NOTHING: Final = Beginning("", "", ())
@@ -86,8 +128,9 @@ class Reply:
     stands in the engine's queue (1 is next), 0 while it is written. `unshown` is text (with its
     part) that no view has been told of yet. `is_beside`: it is one of several answers that were
     asked for at once. `changes`: settings that are its own. `traces` hold what was drawn, which
-    begins after the tokens of `beginning`. `reasoning_at`: when the first and the last token of
-    its reasoning came.
+    begins after the tokens of `beginning`, if that has no traces of its own. `was_held`: it waited
+    for choices, so its speed by the clock says nothing. `reasoning_at`: when the first and the last
+    token of its reasoning came.
     """
 
     message: Message
@@ -108,8 +151,11 @@ class Reply:
     reasoning_at: tuple[float, float] | None = None
     context_used: int = 0
     figures_at: float = 0.0
+    was_held: bool = False
 
     def __post_init__(self) -> None:
+        if self.beginning.traces is not None:
+            self.traces = self.beginning.traces.head(len(self.beginning.traces))
         self.content += [self.beginning.content] if self.beginning.content else []
         self.reasoning += [self.beginning.reasoning] if self.beginning.reasoning else []
         self.token_ids += self.beginning.token_ids or ()
@@ -132,7 +178,13 @@ class Reply:
         """The IDs of the whole text, where they are known."""
         return None if self.beginning.token_ids is None else tuple(self.token_ids)
 
+    def placed(self, token: TokenTrace) -> TokenTrace:
+        """A token with its place in the whole trace: the engine counts what it has written."""
+        n_before = len(self.beginning.traces or ())
+        return msgspec.structs.replace(token, index=n_before + token.index) if n_before else token
+
     def take_token(self, event: TokenArrived, now: float) -> None:
+        """`event.token` is placed already."""
         self.token_ids.append(event.token.token_id)
         if len(self.traces) < MAX_TOKENS:
             self.traces.append(event.token)
@@ -148,7 +200,7 @@ class Reply:
         """The last tokens are no part of the reply; their text never came."""
         kept = max(self.n_generated - event.n_tokens, 0)
         del self.token_ids[self.n_given + kept :]
-        self.traces.truncate(kept)
+        self.traces.truncate(len(self.beginning.traces or ()) + kept)
 
     def take_flushed(self, event: TextFlushed) -> None:
         self._take_text(event.text, event.part)
@@ -191,7 +243,7 @@ class Reply:
         if self.first_token_at is not None:
             first = self.first_token_at - self.asked_at
             spent = self.last_token_at - self.first_token_at
-            if generated > 1 and spent > 0:
+            if generated > 1 and spent > 0 and not self.was_held:
                 rate = (generated - 1) / spent
         return StatusFigures(generated, rate, first, self.context_used, context_size, n_threads)
 

@@ -7,14 +7,17 @@ a message: what cannot be kept or read costs a sentence at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Final
+from typing import Final, TypeVar
 
 from app.chat.events import TraceRead
 from app.chat.surroundings import Surroundings
 from app.engine.protocol import TokenTrace
 from app.insight.trace_columns import TraceUnreadable, pack, unpack
+from app.insight.trace_table import TraceTable
+
+T = TypeVar("T")
 
 MAX_TOKENS: Final = 16_384
 """Of a reply, its first ones: their traces take 14 MB of memory while it grows."""
@@ -36,20 +39,43 @@ class Traces:
 
     def read(self, message_id: str) -> None:
         """Read a stored trace; TraceRead answers."""
+
+        def as_read(tokens: Sequence[TokenTrace], sentence: str) -> TraceRead:
+            return TraceRead(message_id, tuple(tokens), sentence)
+
+        self._load(message_id, as_read, self._around.emit)
+
+    def read_head(
+        self, message_id: str, length: int, then: Callable[[TraceTable, int, str], None]
+    ) -> None:
+        """Read the first `length` tokens of a stored trace. `then` gets them, how many tokens it
+        has in all, and a sentence where there are none."""
+
+        def head(tokens: Sequence[TokenTrace], sentence: str) -> tuple[TraceTable, int, str]:
+            return TraceTable(tokens[:length]), len(tokens), sentence
+
+        self._load(message_id, head, lambda found: then(*found))
+
+    def _load(
+        self,
+        message_id: str,
+        make: Callable[[Sequence[TokenTrace], str], T],
+        then: Callable[[T], None],
+    ) -> None:
+        """`make` is called on the database's reading thread, `then` on ours."""
         if self._around.store is None:
             return
-        read: Future[TraceRead] = Future()
+        made: Future[T] = Future()
 
         def unpack_there(loaded: Future[bytes | None]) -> None:
-            """On the database's reading thread."""
             try:
                 blob = loaded.result()
-                tokens = tuple(unpack(blob)) if blob is not None else ()
-                read.set_result(TraceRead(message_id, tokens, "" if tokens else NO_TRACE))
+                tokens = unpack(blob) if blob is not None else []
+                made.set_result(make(tokens, "" if tokens else NO_TRACE))
             except TraceUnreadable as error:
-                read.set_result(TraceRead(message_id, (), str(error)))
+                made.set_result(make((), str(error)))
             except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
-                read.set_exception(error)
+                made.set_exception(error)
 
         self._around.store.load_trace(message_id).add_done_callback(unpack_there)
-        self._around.when_done(read, self._around.emit)
+        self._around.when_done(made, then)

@@ -29,6 +29,9 @@ def refusal(
         check_stop_ids(generate, n_vocab)
     except BadSetting as error:
         return Failed(generate.id, "bad_setting", error.sentence, error.field)
+    if not all(0 <= i < n_vocab for i in generate.forced_ids):
+        sentence = f"The chosen tokens have IDs outside 0 to {n_vocab - 1:,}. Choose other ones."
+        return Failed(generate.id, "bad_setting", sentence, "forced_ids")
     if not ids:
         return Failed(generate.id, "bad_setting", EMPTY_PROMPT, "prompt")
     if not 0 <= min(ids) <= max(ids) < n_vocab:

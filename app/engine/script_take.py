@@ -182,6 +182,7 @@ class Take:
         prefill_s = self._prefilled - self._began
         first_s = (self._first or now) - self._began - self._waited_before_s
         decode_s = self._lap - self._first - self._waited_s if self._first else 0.0
+        waiting_s = now - self._held_at if self._since == "held" else 0.0
         evaluated = self.prompt_tokens - self.reused
         return Summary(
             text="".join(self._texts["content"]),
@@ -197,7 +198,7 @@ class Take:
             first_token_s=first_s,
             prefill_s=prefill_s,
             decode_s=decode_s,
-            total_s=now - self._began,
+            total_s=now - self._began - self._waited_before_s - self._waited_s - waiting_s,
             tokens_per_s=(generated - 1) / decode_s if decode_s > 0 else 0.0,
             prefill_tokens_per_s=evaluated / prefill_s if prefill_s > 0 else 0.0,
             n_threads=self._loaded.n_threads,

@@ -105,6 +105,15 @@ class StopMatcher:
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
+    def pass_over(self, text: str) -> str:
+        """As `feed`, of what was said before: a stop string in it has not stopped anything."""
+        text = self._held + text
+        ends = [text.rfind(stop) + len(stop) for stop in self._stops if stop in text]
+        rest = text[max(ends, default=0) :]
+        keep = max((overlap(rest, stop) for stop in self._stops), default=0)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
     def flush(self) -> str:
         """The end of the stream: what was held back was a near miss, so it is text."""
         held, self._held = self._held, ""
@@ -289,6 +298,10 @@ class ReplyText:
     def feed(self, data: bytes) -> Reading:
         shown = self._matcher.feed(self._characters.feed(data))
         return Reading(self._split(shown), self._matcher.matched)
+
+    def begin(self, data: bytes) -> list[Piece]:
+        """What the reply begins with, read as if it had come here; it may end anywhere."""
+        return self._split(self._matcher.pass_over(self._characters.feed(data)))
 
     def mark(self) -> TextMark:
         """A place to which `restore` can go back, any number of times."""

@@ -55,6 +55,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
     context_used: int = 0
     held: bool = False
     shortlist: Shortlist | None = None
+    chosen: bool = False
 
     def event(self, measurer: Measurer) -> TokenArrived | Held:
         measured = measurer.measure(self.scores, self.token_id, self.alternatives, self.shortlist)
@@ -72,6 +73,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
             ms=self.ms,
             removed_by=as_array(replay.removed_by) if self.snapshots else None,
             uniform=self.uniform,
+            chosen=self.chosen,
         )
         if self.held:
             return Held(self.request_id, trace)

@@ -24,7 +24,7 @@ from app.engine.chain import Moment
 from app.engine.protocol import Event, TextTakenBack
 from app.engine.scores import ScoreBuffers
 from app.engine.shortlist import Scores, ShortlistFinder
-from app.engine.slot import Drawn, HeldToken, Phase, Reply, Slot
+from app.engine.slot import ChoiceRefused, Drawn, HeldToken, Phase, Reply, Slot
 from app.engine.text import Match, Piece
 from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights
@@ -35,6 +35,9 @@ REDRAW_S: Final = 0.050
 """How long a reply may draw again in one step: a banned string may be in nearly every token, and
 others wait for the step's end. Nothing is lost by leaving off."""
 
+BANNED_CHOICE: Final = (
+    "What was chosen completes a banned string, so it was taken back. Unban it to have it written."
+)
 _SHORTEST: Final = 64
 """Candidates to look out for where the trace wants fewer: a top-k of usual size is served too."""
 
@@ -94,12 +97,16 @@ class Writer:
         too long goes on in the next step."""
         until = self._clock() + REDRAW_S
         while drawn is not None:
-            if reply.request.hold:
-                reply.held, reply.phase = drawn, Phase.HELD
+            if reply.forced:
+                drawn = self._force(slot, reply, reply.forced.popleft(), drawn)
+            elif reply.request.hold:
+                reply.held, reply.phase, reply.held_at = drawn, Phase.HELD, self._clock()
+                reply.request.timeline.drawn(reply.held_at)
                 reply.request.choice = None
                 self._calls.emit(self._record(reply, drawn.token_id, drawn, held=True))
                 return
-            drawn = self._append(slot, reply, drawn.token_id, drawn)
+            else:
+                drawn = self._append(slot, reply, drawn.token_id, drawn)
             if reply.request.stop or reply.request.expired:
                 if drawn is not None:
                     _free(drawn)
@@ -107,6 +114,14 @@ class Writer:
             if drawn is not None and self._clock() >= until:
                 reply.held, reply.phase = drawn, Phase.REDRAWING
                 return
+
+    def _force(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+        """The token that was chosen beforehand takes the place of the drawn one."""
+        if refused := self._refused(reply, token_id):
+            _free(drawn)
+            raise ChoiceRefused(refused)
+        drawn.is_chosen = True
+        return self._append(slot, reply, token_id, drawn)
 
     def draw_on(self, slot: Slot) -> None:
         """Go on where the last step has left off."""
@@ -126,8 +141,11 @@ class Writer:
         refused = self._refused(reply, token_id)
         if refused:
             self._calls.note(reply, "bad_choice", refused)
+            self._calls.emit(self._record(reply, drawn.token_id, drawn, held=True))
             return
+        drawn.is_chosen = token_id != drawn.token_id
         reply.held, reply.phase = None, Phase.WRITING
+        reply.leave_hold(self._clock())
         self._offer(slot, reply, self._append(slot, reply, token_id, drawn))
 
     def _refused(self, reply: Reply, token_id: int) -> str:
@@ -200,7 +218,8 @@ class Writer:
             snapshots=drawn.snapshots,
             alternatives=generate.alternatives,
             ms=drawn.ms,
-            uniform=drawn.uniform,
+            uniform=None if drawn.is_chosen else drawn.uniform,
+            chosen=drawn.is_chosen,
             part=piece[0],
             text=piece[1],
             context_used=used,
@@ -223,7 +242,8 @@ class Writer:
             return reply.release(0)
         assert moment is not None
         reply.chain.complete(moment)
-        reply.held_back.append(HeldToken(token_id, drawn, moment, reply.text.mark(), bans))
+        mark, after = reply.text.mark(), reply.last_at
+        reply.held_back.append(HeldToken(token_id, drawn, moment, mark, bans, after))
         return reply.release(reply.banned.n_held)
 
     def _take_back(
@@ -232,6 +252,9 @@ class Writer:
         """A banned string is complete. Go back to before the first of the last `taken` tokens (the
         one just drawn is the last) and draw another one there."""
         assert reply.banned is not None
+        if drawn.is_chosen:
+            reply.forced.clear()
+            self._calls.note(reply, "bad_choice", BANNED_CHOICE)
         reply.generated.append(token_id)
         used = len(slot.cells)
         self._calls.emit(self._record(reply, token_id, drawn, used=used))
@@ -242,6 +265,8 @@ class Writer:
             if first is not None:
                 first.moment.free()
             first = reply.held_back.pop()
+        if first is not None:
+            reply.request.timeline.take_back(first.after, taken - 1)
         self._restore(reply, drawn if first is None else first, token_id)
         self._cut_back(slot, reply)
         self._calls.flush(reply, reply.release(reply.banned.n_held))

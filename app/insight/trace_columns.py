@@ -39,7 +39,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
-from app.insight.trace_table import HAS_REMOVED_BY, HAS_UNIFORM, IS_DRAFTED, TraceTable
+from app.insight.trace_table import (
+    HAS_REMOVED_BY,
+    HAS_UNIFORM,
+    IS_CHOSEN,
+    IS_DRAFTED,
+    TraceTable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,6 +99,7 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     stage_left: bytes
     stage_probability: bytes
     stage_uniform: bytes = b""  # NaN: none was drawn; empty: no stage drew any
+    chosen: bytes = b""  # bits; empty: all were drawn
 
 
 def pack(traces: Sequence[TokenTrace]) -> bytes:
@@ -130,6 +137,7 @@ def _columns(table: TraceTable) -> _Columns:
         stage_left=_planes(effect[0] for effect in table.effects()),
         stage_probability=_planes((effect[1] for effect in table.effects()), "f"),
         stage_uniform=_stage_uniforms(array("f", (effect[2] for effect in table.effects()))),
+        chosen=_bits(chosen) if any(chosen := table.flags(IS_CHOSEN)) else b"",
     )
 
 
@@ -258,6 +266,7 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
         _numbers(columns.microseconds, n).tolist(),
         _numbers(columns.uniform, n, "<f8").tolist(),
         _flags(columns.drafted, n).tolist(),
+        _flags(columns.chosen or bytes((n + 7) // 8), n).tolist(),
         counts.tolist(),
         has_removed.tolist(),
         removed_ends.tolist(),
@@ -280,10 +289,11 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
             else None,
             uniform=None if math.isnan(uniform) else uniform,
             drafted=drafted,
+            chosen=chosen,
         )
         for (
             number, token_id, size, end, logprob, rank, entropy, microseconds, uniform, drafted,
-            count, is_recorded, removed_end,
+            chosen, count, is_recorded, removed_end,
         ), (ids, logprobs), effects in zip(rows, alternatives, stages, strict=True)
     ]  # fmt: skip
 

@@ -29,7 +29,7 @@ from app.engine.protocol import Array, StageEffect, TokenTrace
 _CODES: Final = "qqqddddBIIIII"
 _ROW: Final = struct.Struct(f"<{_CODES}")
 _EFFECT: Final = struct.Struct("<qdd")
-HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED = 1, 2, 4
+HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED, IS_CHOSEN = 1, 2, 4, 8
 _BOUND: Final = 2**63 - 1
 
 
@@ -108,6 +108,20 @@ class TraceTable(Sequence[TokenTrace]):
         del self.removed_by[last.removed_end :]
         del self._effects[last.effects_end :]
 
+    def head(self, length: int) -> TraceTable:
+        """A table of its own of the first `length` tokens: bytes are copied, no token is made."""
+        found = TraceTable()
+        for name in (
+            *("_rows", "_effects", "pieces"),
+            *("alternative_ids", "alternative_logprobs", "removed_by"),
+        ):
+            setattr(found, name, bytearray(getattr(self, name)))
+        found.stage_lists = list(self.stage_lists)
+        found._list_numbers = dict(self._list_numbers)
+        found._last = self._last
+        found.truncate(length)
+        return found
+
     def _row_of(self, token: TokenTrace, count: int, n_removed: int, n_effects: int) -> Row:
         last, uniform = self._last, token.uniform
         flags = HAS_UNIFORM * (uniform is not None)
@@ -120,7 +134,7 @@ class TraceTable(Sequence[TokenTrace]):
             token.entropy,
             token.ms,
             uniform or 0.0,
-            flags | IS_DRAFTED * token.drafted,
+            flags | IS_DRAFTED * token.drafted | IS_CHOSEN * token.chosen,
             self._list_number(tuple([effect.stage for effect in token.stages])),
             last.piece_end + len(token.piece),
             last.alternatives_end + count,
@@ -198,6 +212,7 @@ class TraceTable(Sequence[TokenTrace]):
             removed_by=Array("u1", [len(removed)], removed) if row.flags & HAS_REMOVED_BY else None,
             uniform=row.uniform if row.flags & HAS_UNIFORM else None,
             drafted=bool(row.flags & IS_DRAFTED),
+            chosen=bool(row.flags & IS_CHOSEN),
         )
 
     def _stages(self, row: Row, first: int) -> list[StageEffect]:

@@ -270,9 +270,10 @@ def test_chosen_token_that_the_grammar_refuses_is_not_taken(
     assert isinstance(session.of(request)[-1], Held)
     session.scheduler.choose(request, dog)
     session.run()
-    note = session.of(request)[-1]
+    note, again = session.of(request)[-2:]
     assert isinstance(note, Note)
     assert note.kind == "bad_choice"
+    assert isinstance(again, Held)  # it still waits, and says so
     session.scheduler.choose(request, yes)
     session.run()
     session.scheduler.resume(request)

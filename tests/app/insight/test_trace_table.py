@@ -47,6 +47,7 @@ def made_up(rng: random.Random, index: int, k: int, *, stages: bool = True) -> T
         removed_by=_array("u1", [rng.choice([1, 255]) for _ in range(k)]) if stages else None,
         uniform=rng.random() if rng.random() < 0.5 else None,
         drafted=rng.random() < 0.1,
+        chosen=rng.random() < 0.1,
     )
 
 
@@ -84,6 +85,21 @@ def test_what_is_taken_back_leaves_no_trace(acts: list[tuple[int, int]], seed: i
         del expected[kept:]
     assert list(table) == expected
     assert unpack(pack(table)) == unpack(pack(expected))
+
+
+@given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 14))
+@settings(max_examples=60)
+def test_a_head_is_a_table_of_its_own(seed: int, n: int, length: int) -> None:
+    traces = _made_up(seed, n)
+    table = TraceTable(traces)
+    head = table.head(length)
+    assert list(head) == traces[:length]
+    more = _made_up(seed + 1, 2)
+    for token in more:
+        head.append(token)
+    assert list(head) == [*traces[:length], *more]
+    assert list(table) == traces
+    assert unpack(pack(head)) == unpack(pack([*traces[:length], *more]))
 
 
 def test_a_column_is_that_field_of_every_token() -> None:

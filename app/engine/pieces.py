@@ -44,6 +44,11 @@ _KINDS: Final[tuple[tuple[int, Kind], ...]] = (
 """Bits of llama.cpp's token attributes; of several the first one here is what matters."""
 
 
+def kind_of(attributes: int) -> Kind:
+    """What sort of token it is, by llama.cpp's attributes."""
+    return next((kind for bit, kind in _KINDS if attributes & bit), "normal")
+
+
 class Pieces:
     """What each token ID stands for."""
 
@@ -77,8 +82,7 @@ class Pieces:
         """What sort of token it is; None for an ID that is not in the vocabulary."""
         if not 0 <= token_id < min(len(self), len(self._attributes)):
             return None
-        attributes = self._attributes[token_id]
-        return next((kind for bit, kind in _KINDS if attributes & bit), "normal")
+        return kind_of(self._attributes[token_id])
 
     @cached_property
     def control_ids(self) -> frozenset[int]:

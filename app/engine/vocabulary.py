@@ -150,6 +150,14 @@ class Vocabulary:
         found = [*np.flatnonzero(self.attributes & _HIDDEN), *self._shown_marks]
         return {text: int(i) for i in found if (text := self._text(int(i)))}
 
+    def is_control(self, token_id: int) -> bool:
+        """Whether it is one of `control_ids`."""
+        return token_id in self._controls
+
+    @cached_property
+    def _controls(self) -> frozenset[int]:
+        return frozenset(self.control_ids.values())
+
     @cached_property
     def _shown_marks(self) -> list[int]:
         found = [self.tokenize(text, special=True) for text in MARKS]

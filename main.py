@@ -55,7 +55,10 @@ REST: Final = (
     "ui.template_banner",
     "ui.temporary",
     "ui.text_mode_following",
+    "ui.token_bar",
     "ui.token_view_acts",
+    "ui.transcript.token_body",
+    "ui.transcript.token_place",
     "ui.window_actions",
 )
 """What the window is made of besides; imported once the last chat can be read."""

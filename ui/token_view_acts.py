@@ -18,6 +18,7 @@ from app.engine.protocol import Tokens, TokenTrace
 from models.records import Message, MessageState, Role
 from ui.actions import Action, Actions
 from ui.chat_column import ChatColumn
+from ui.figures import plain_name
 from ui.header import TOKENS_KEY
 from ui.notices import Notice
 from ui.theme import Theme
@@ -291,7 +292,7 @@ class TokenViewActs(QObject):
             part
             for part in (
                 TINTS[self._mode.tint],
-                message.weights_name or "",
+                plain_name(message.weights_name or ""),
                 f"{len(body.tokens.tokens):,} tokens",
             )
             if part

@@ -21,7 +21,7 @@ from app.insight.trace_table import TraceTable
 from models.records import Message
 
 MOST_TIMES: Final = 2_000
-_WORDS: Final = re.compile(r"\s?[^\s]{1,64}|\s[^\S\n]{0,63}")
+_WORDS: Final = re.compile(rb"\s?[^\s]{1,64}|\s[^\S\n]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,10 @@ def plain(text: str, note: str = "", hint: str = "") -> MessageTokens:
     """A text of which no tokens are known, in words.
 
     >>> plain("Two words").before
-    (b'Two', b' words')
+    [b'Two', b' words']
     """
-    words = tuple(word.encode("utf-8", "replace") for word in _WORDS.findall(text))
+    # A long word may be cut within a character: as tokens are, and put together like them.
+    words = _WORDS.findall(text.encode("utf-8", "replace"))
     return MessageTokens(before=words, note=note, hint=hint, are_tokens=False)
 
 

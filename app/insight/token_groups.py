@@ -7,16 +7,19 @@ as its bytes until the rest of it comes.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
 from app.engine.text import CharacterStream
 from app.insight.tokens_shown import visible
 
+SPACE: Final = visible(b" ")
+_SPACES: Final = re.compile(" +")
+MOST_KEPT: Final = 50_000
 EMPTY: Final = "⟨⟩"
 """A token without any bytes."""
 
@@ -28,6 +31,20 @@ class Spelling:
     __slots__ = ("_ends", "breaks_line", "length", "marks", "raw", "shown")
 
     def __init__(self, data: bytes) -> None:
+        self._ends: Sequence[int]
+        if data and data.isascii() and data.decode().isprintable():
+            self._take_simple(data.decode())
+        else:
+            self._take_any(data)
+
+    def _take_simple(self, text: str) -> None:
+        """Most pieces: a word, perhaps with a space before it."""
+        self.raw, self.shown = text, text.replace(" ", SPACE)
+        self.breaks_line, self.length = False, len(text)
+        self._ends = range(len(text) + 1)
+        self.marks = tuple(run.span() for run in _SPACES.finditer(text)) if " " in text else ()
+
+    def _take_any(self, data: bytes) -> None:
         characters = data.decode("utf-8", "surrogateescape")
         parts = [visible(c.encode("utf-8", "surrogateescape")) for c in characters]
         self.raw = "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in characters)
@@ -69,17 +86,20 @@ def _marks(characters: str, parts: list[str]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=50_000)
-def spelling(data: bytes) -> Spelling:
-    return Spelling(data)
+_wholes: dict[bytes, Spelling] = {}
+"""What pieces spell that are whole characters by themselves: nearly all, and again and again."""
 
 
-@lru_cache(maxsize=50_000)
 def _whole(piece: bytes) -> Spelling | None:
-    """Of a piece that spells whole characters by itself; None of any other."""
+    """None of a piece that ends within a character."""
     stream = CharacterStream()
     stream.feed(piece)
-    return None if stream.state[0] else spelling(piece)
+    if stream.state[0]:
+        return None
+    if len(_wholes) >= MOST_KEPT:
+        _wholes.clear()
+    found = _wholes[piece] = Spelling(piece)
+    return found
 
 
 class Groups:
@@ -105,15 +125,17 @@ class Groups:
         (1, ['T', 'ür'])
         """
         first = self._open()
-        for piece in pieces:
-            found = None if self._held else _whole(piece)
+        add, put, known = self.spellings.append, self.firsts.append, _wholes.get
+        for number, piece in enumerate(pieces, self.n_tokens):
+            found = None if self._held else known(piece) or _whole(piece)
             if found is not None:
-                self._add(self.n_tokens, found)
+                add(found)
+                put(number)
             else:
-                self._take_part(piece)
-            self.n_tokens += 1
+                self._take_part(number, piece)
+            self.n_tokens = number + 1
         if self._held:
-            self._add(self._held_from, spelling(self._held))
+            self._add(self._held_from, Spelling(self._held))
         return first
 
     def group_of(self, token: int) -> int:
@@ -131,13 +153,13 @@ class Groups:
             self.firsts.pop()
         return len(self.spellings)
 
-    def _take_part(self, piece: bytes) -> None:
+    def _take_part(self, number: int, piece: bytes) -> None:
         if not self._held:
-            self._held_from = self.n_tokens
+            self._held_from = number
         self._held += piece
         self._stream.feed(piece)
         if not self._stream.state[0]:
-            self._add(self._held_from, spelling(self._held))
+            self._add(self._held_from, Spelling(self._held))
             self._held = b""
 
     def _add(self, first: int, spelled: Spelling) -> None:

@@ -42,6 +42,8 @@ class _Box:
 class Body:
     """A document in a column of some width."""
 
+    first_read_s = FIRST_READ_S
+
     def __init__(self, document: Document, styles: Styles, width: float) -> None:
         self.document = document
         self._styles = styles
@@ -94,7 +96,7 @@ class Body:
 
     def read(self) -> None:
         """Take over what the document says now; segments that did not change stay."""
-        changed = self.document.take_changes(READ_S if self._is_read else FIRST_READ_S)
+        changed = self.document.take_changes(READ_S if self._is_read else self.first_read_s)
         segments = self.document.known_segments
         if not self._is_read:
             changed = 0

@@ -18,6 +18,8 @@ _END = 1 << 30
 class TokenBody(Body):
     """Numbers are those of the message's tokens, from 0. Points are relative to its corner."""
 
+    first_read_s = 0.012
+
     def __init__(self, document: TokenDocument, styles: Styles, width: float) -> None:
         super().__init__(document, styles, width)
         self.tokens = document

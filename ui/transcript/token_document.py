@@ -12,7 +12,9 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
+
+from PySide6.QtGui import QPixmap
 
 from app.insight.message_tokens import MessageTokens, usual_ms
 from app.insight.token_groups import Groups, Spelling
@@ -20,12 +22,15 @@ from app.insight.tokens_shown import Tint, strength
 from ui.markdown.blocks import Block, LiteralBlock
 from ui.markdown.document import Document
 from ui.markdown.segments import Segment, SegmentKind
+from ui.markdown.styles import Recent
 
 LEAST_GROUPS: Final = 192
 """A segment ends at the first line's end after so many groups."""
 MOST_GROUPS: Final = 1_024
 AT_ONCE: Final = 512
 LEVELS: Final = 16
+MAX_PICTURES: Final = 160
+"""Lines that are kept as they were painted."""
 UNTINTED: Final = -1
 _UNKNOWN: Final = -2
 
@@ -40,7 +45,7 @@ class TokenSegment(Segment):
 
 class TokenDocument(Document):
     """`tokens` may grow behind our back: `take_changes` reads what is new. `chosen` and `cursor`
-    are numbers of tokens."""
+    are numbers of tokens; `pictures` are the layouts' own."""
 
     def __init__(self, tokens: MessageTokens, tint: Tint = "probability") -> None:
         super().__init__()
@@ -49,6 +54,7 @@ class TokenDocument(Document):
         self.chosen: int | None = None
         self.cursor: int | None = None
         self.tint: Tint = tint
+        self.pictures: dict[Any, tuple[Any, QPixmap]] = Recent(MAX_PICTURES)
         self._segments: list[TokenSegment] = []
         self._levels = array("b")
         self._usual_ms = 0.0

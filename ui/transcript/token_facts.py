@@ -35,11 +35,13 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """`figures` stand beside the piece, `details` below it, `caption` says how they were had."""
+    """`figures` stand beside the piece, `details` and `bytes` below it, `caption` says how they
+    were had."""
 
     piece: str
     figures: str
     details: str
+    bytes: str = ""
     alternatives: tuple[Alternative, ...] = ()
     caption: str = ""
 
@@ -59,20 +61,20 @@ def facts_of(
     bits = surprise_at_draw(trace)
     if bits is not None:
         details.append(f"{bits:.2f} bit at the draw")
-    details.append(_bytes(piece))
     caption = RECORDED if words is not None else f"{RECORDED} {NOT_READ}"
     found = _alternatives(trace, words, may_branch and words is not None)
-    return TokenFacts(visible(piece), figures, " · ".join(details), found, caption)
+    return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)
 
 
 def _not_drawn(tokens: MessageTokens, number: int, piece: bytes) -> TokenFacts:
     if not tokens.are_tokens:
         hint = tokens.hint or NO_TOKENS
-        return TokenFacts(visible(piece), "", _bytes(piece), caption=hint)
+        return TokenFacts(visible(piece), "", "", _bytes(piece), caption=hint)
     token_id = tokens.id_of(number)
     figures = "" if token_id is None else f"ID {token_id}"
-    details = f"token {number + 1:,} of {len(tokens):,} · {_bytes(piece)}"
-    return TokenFacts(visible(piece), figures, details, caption=tokens.hint or CUT_NOW)
+    details = f"token {number + 1:,} of {len(tokens):,}"
+    hint = tokens.hint or CUT_NOW
+    return TokenFacts(visible(piece), figures, details, _bytes(piece), caption=hint)
 
 
 def _alternatives(

@@ -111,6 +111,9 @@ class TokenCard(QFrame):
         self.details = PartsLabel("", self)
         self.details.setObjectName("token_card_details")
         self.details.setProperty("kind", "small")
+        self.bytes = ElidedLabel("", self)
+        self.bytes.setObjectName("token_card_bytes")
+        self.bytes.setProperty("kind", "small")
         self.caption = QLabel(self)
         self.caption.setObjectName("token_card_caption")
         self.caption.setProperty("kind", "small")
@@ -136,13 +139,14 @@ class TokenCard(QFrame):
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
         self._column.addWidget(self.details)
+        self._column.addWidget(self.bytes)
         self._column.addLayout(self._grid)
         self._column.addWidget(self.caption)
 
     def _fit(self) -> None:
         px, colors = self._theme.px, self._theme.colors
         self._column.setContentsMargins(px(14), px(12), px(14), px(12))
-        self._column.setSpacing(px(6))
+        self._column.setSpacing(px(4))
         self._head.setSpacing(px(12))
         self._grid.setHorizontalSpacing(px(10))
         self._grid.setVerticalSpacing(0)
@@ -168,14 +172,14 @@ class TokenCard(QFrame):
         self.figures.set_text(facts.figures)
         self.figures.setVisible(bool(facts.figures))
         self.details.set_text(facts.details)
+        self.details.setVisible(bool(facts.details))
+        self.bytes.set_text(facts.bytes)
         for at, row in enumerate(self.rows):
             row.show(facts.alternatives[at] if at < len(facts.alternatives) else None)
         self.caption.setText(facts.caption)
         self.caption.setVisible(bool(facts.caption))
-        spoken = ". ".join(
-            (facts.piece, facts.figures, facts.details, facts.caption),
-        )
-        self.setAccessibleDescription(spoken)
+        spoken = (facts.piece, facts.figures, facts.details, facts.bytes, facts.caption)
+        self.setAccessibleDescription(". ".join(part for part in spoken if part))
         self.show()
         self.raise_()
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
+from math import ceil
 from typing import Final
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen, QPixmap
 
 from app.insight.token_groups import Spelling
 from ui.markdown.layouts import SegmentLayout
@@ -28,7 +29,9 @@ GAP_PX: Final = 1.0
 RADIUS_PX: Final = 3.0
 TOGETHER: Final = 6
 """So many pieces of one word go to the next line together."""
-FROM_LEVEL: Final = 2
+UNDER_PX: Final = 1.5
+_BLEED: Final = 2
+FROM_LEVEL: Final = 3
 """From this level on a line under the piece says how strong it is, beside the tint."""
 MAX_SIZES: Final = 20_000
 
@@ -77,7 +80,7 @@ class Sizes:
             for stop, is_mark in ((first, False), (last, True)):
                 stop = min(max(stop, start), end)
                 if stop > at:
-                    x = self._metrics.horizontalAdvance(spelling.shown[start:at])
+                    x = self.width(spelling.shown[start:at])
                     found.append((x, spelling.shown[at:stop], is_mark))
                     at = stop
         return found
@@ -295,64 +298,94 @@ class TokenLayout(SegmentLayout):
         painter.save()
         painter.translate(at)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        levels = self._paint_boxes(painter, first, end)
-        if selections:
-            color = QColor(self._styles.colors.selection)
-            for rect in self.rects(0, *selections[0]):
-                painter.fillRect(rect, color)
-        self._paint_texts(painter, first, end, levels)
+        marked = self.rects(0, *selections[0]) if selections else []
+        marked_lines = {int(rect.center().y() // self._step) for rect in marked}
+        for line in range(first, end):
+            if line in marked_lines:
+                self._paint_line(painter, line, self._levels(line), marked)
+            else:
+                painter.drawPixmap(
+                    QPointF(-_BLEED, line * self._step), self._picture(painter, line)
+                )
         self._paint_frames(painter)
         painter.restore()
 
-    def _paint_boxes(self, painter: QPainter, first: int, end: int) -> list[int]:
-        """The tints; the level of each part between two lines."""
+    def _levels(self, line: int) -> bytes:
+        """How strongly each part of a line is tinted, less `UNTINTED`."""
+        level_of, group, of = self._tokens.level, self._group, self._of
+        parts = range(self._lines[line], self._lines[line + 1])
+        return bytes([level_of(group + of[part]) - UNTINTED for part in parts])
+
+    def _picture(self, painter: QPainter, line: int) -> QPixmap:
+        """A line as it was painted last, while it looks the same: a reply that grows, or is
+        scrolled, is painted in a tenth of the time."""
+        levels, scale = self._levels(line), painter.device().devicePixelRatioF()
+        begin, end = self._lines[line], self._lines[line + 1]
+        key = (self._group + self._of[begin], self._cuts.get(begin))
+        last = self._spellings[self._of[end - 1]].shown
+        looks = (levels, scale, self._x[begin:end].tobytes(), last, self._styles)
+        kept = self._tokens.pictures.get(key)
+        if kept is not None and kept[0] == looks:
+            return kept[1]
+        size = QSizeF(self._width + 2 * _BLEED, self._step) * scale
+        picture = QPixmap(ceil(size.width()), ceil(size.height()))
+        picture.setDevicePixelRatio(scale)
+        picture.fill(Qt.GlobalColor.transparent)
+        inner = QPainter(picture)
+        inner.setRenderHint(QPainter.RenderHint.Antialiasing)
+        inner.translate(_BLEED, -line * self._step)
+        self._paint_line(inner, line, levels, [])
+        inner.end()
+        self._tokens.pictures[key] = (looks, picture)
+        return picture
+
+    def _paint_line(
+        self, painter: QPainter, line: int, levels: bytes, marked: list[QRectF]
+    ) -> None:
+        self._paint_boxes(painter, line, levels)
+        color = QColor(self._styles.colors.selection)
+        for rect in marked:
+            if int(rect.center().y() // self._step) == line:
+                painter.fillRect(rect, color)
+        self._paint_texts(painter, line, levels)
+
+    def _paint_boxes(self, painter: QPainter, line: int, levels: bytes) -> None:
+        """The tints, and under each piece a line as long as the tint is strong."""
         paths: dict[int, QPainterPath] = defaultdict(QPainterPath)
         lines_under = QPainterPath()
-        radius, levels = self._styles.px(RADIUS_PX), []
-        height, under = round(self._styles.reply.pixelSize() * BOX_HEIGHT), self._styles.px(2)
-        level_of, has_boxes = self._tokens.level, self._tokens.tokens.are_tokens
-        for line in range(first, end):
-            top = line * self._step + (self._step - height) // 2
-            for part in range(self._lines[line], self._lines[line + 1]):
-                level = level_of(self._group + self._of[part])
-                levels.append(level)
-                x, w = self._x[part], self._w[part]
-                if has_boxes:
-                    paths[level].addRoundedRect(x, top, w, height, radius, radius)
-                if level >= FROM_LEVEL:
-                    share = w * (level + 1) / LEVELS
-                    lines_under.addRect(x, top + height - under, share, under)
+        radius, under = self._styles.px(RADIUS_PX), self._styles.px(UNDER_PX)
+        height = round(self._styles.reply.pixelSize() * BOX_HEIGHT)
+        top = line * self._step + (self._step - height) // 2
+        has_boxes, begin = self._tokens.tokens.are_tokens, self._lines[line]
+        for at, stored in enumerate(levels):
+            level = stored + UNTINTED
+            x, w = self._x[begin + at], self._w[begin + at]
+            if has_boxes:
+                paths[level].addRoundedRect(x, top, w, height, radius, radius)
+            if level >= FROM_LEVEL:
+                lines_under.addRect(x, top + height - under, w * (level + 1) / LEVELS, under)
         colors = self._styles.colors
         tints = tint_colors(colors)
-        painter.setPen(Qt.PenStyle.NoPen)
         for level, path in paths.items():
             painter.fillPath(path, QColor(colors.line) if level == UNTINTED else tints[level])
-        painter.fillPath(lines_under, QColor(colors.dim))
-        return levels
+        shade = QColor(colors.dim)
+        shade.setAlphaF(0.6)
+        painter.fillPath(lines_under, shade)
 
-    def _paint_texts(self, painter: QPainter, first: int, end: int, levels: list[int]) -> None:
-        styles, pad = self._styles, self._pad
-        metrics = painter.fontMetrics()
+    def _paint_texts(self, painter: QPainter, line: int, levels: bytes) -> None:
+        styles, pad, begin = self._styles, self._pad, self._lines[line]
         painter.setFont(styles.reply)
         metrics = painter.fontMetrics()
-        base = (self._step + metrics.ascent() - metrics.descent()) / 2
-        ink: list[tuple[QPointF, str]] = []
-        dim: list[tuple[QPointF, str]] = []
-        begin = self._lines[first]
-        for line in range(first, end):
-            y = round(line * self._step + base)
-            for part in range(self._lines[line], self._lines[line + 1]):
-                spelling = self._spellings[self._of[part]]
-                start, stop = self._cuts.get(part, (0, len(spelling.shown)))
-                is_strong = levels[part - begin] >= LEVELS // 2
-                x = self._x[part] + pad
-                for left, text, is_mark in self._sizes.runs(spelling, start, stop):
-                    place = (QPointF(x + left, y), text)
-                    (dim if is_mark and not is_strong else ink).append(place)
-        for color, places in ((styles.colors.dim, dim), (styles.colors.ink, ink)):
-            painter.setPen(QColor(color))
-            for point, text in places:
-                painter.drawText(point, text)
+        y = round(line * self._step + (self._step + metrics.ascent() - metrics.descent()) / 2)
+        ink, dim = QColor(styles.colors.ink), QColor(styles.colors.dim)
+        for at, stored in enumerate(levels):
+            spelling = self._spellings[self._of[begin + at]]
+            start, stop = self._cuts.get(begin + at, (0, len(spelling.shown)))
+            is_strong = stored + UNTINTED >= LEVELS // 2
+            x = self._x[begin + at] + pad
+            for left, text, is_mark in self._sizes.runs(spelling, start, stop):
+                painter.setPen(dim if is_mark and not is_strong else ink)
+                painter.drawText(QPointF(x + left, y), text)
 
     def _paint_frames(self, painter: QPainter) -> None:
         """Around the chosen token, and around the one that the keyboard is on."""

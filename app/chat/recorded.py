@@ -2,8 +2,8 @@
 
 The plain names are the user's settings, resolved; `levels` says which of them are not the app's
 own (see `resolved.py`). `sampling` is the chain that they became, `load` how the weights stood
-in memory. The seed and what the context policy left out are known at the end. `settings_of`
-reads it all back, to run the reply again.
+in memory. The seed, what the context policy left out, and what the time went into (`timeline`)
+are known at the end. `settings_of` reads it all back, to run the reply again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 from app.chat.resolved import SHAPING, Resolved
 from app.chat.settings import Settings, as_stored, from_stored
 from app.engine.protocol import Generate, Loaded, Summary
+from app.insight import timeline
 
 MAX_SYSTEM_PROMPT: Final = 4_000
 """Characters of a system prompt that are stored with each reply; of a longer one its hash is."""
@@ -78,6 +79,8 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
     ended = {**recorded, "seed": summary.seed}
     if summary.reuse_source:
         ended["reuse_source"] = summary.reuse_source
+    if summary.timeline:
+        ended["timeline"] = timeline.as_stored(summary.timeline)
     if summary.cut:
         # In short: a long conversation would list its whole beginning in each reply.
         ended["cut"] = {

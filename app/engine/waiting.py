@@ -13,8 +13,23 @@ from typing import Literal
 
 import msgspec
 
-from app.engine.protocol import Event, Finished, Queued, Stopped
-from app.engine.slot import Request, empty_summary
+from app.engine.protocol import Event, Finished, Queued, SpanKind, Stopped
+from app.engine.slot import Request, Slot, empty_summary
+from app.engine.space import CellSpace, Plan
+
+
+def awaits(
+    request: Request, plan: Plan | None, space: CellSpace, slots: list[Slot], *, reuse: bool
+) -> SpanKind | None:
+    """What keeps a request from beginning: a slot, cells, or the others' end. A repeatable reply
+    waits until everybody has ended; until it has, everybody waits."""
+    if plan is None:
+        return "queued"
+    if not space.fits(request, reuse=reuse):
+        return "room"
+    others = [slot.reply.request for slot in slots if slot.reply is not None]
+    alone = request.generate.repeatable or any(r.generate.repeatable for r in others)
+    return "alone" if others and alone else None
 
 
 class WaitingRoom:
@@ -59,18 +74,30 @@ class WaitingRoom:
         if request.timer is not None:
             request.timer.cancel()
         deadline = f"{request.generate.deadline_s:g} s"
+        now = self._clock()
         summary = msgspec.structs.replace(
             empty_summary(request.generate, self._n_ctx),
             stop_reason=reason,
             stop_detail=deadline if reason == "deadline" else "",
             prompt_tokens=len(request.prompt.ids),
             rendered_prompt=request.prompt.rendered,
-            total_s=self._clock() - request.arrived,
+            total_s=now - request.arrived,
             cut=list(request.prompt.cut),
+            timeline=request.timeline.spans(now, request.timeline.awaited),
         )
         ending = Stopped if reason == "stopped" else Finished
         self._send(ending(request.id, summary))
         return True
+
+    def hold_up(self, first: Request, awaited: SpanKind) -> None:
+        """`first` waits for this, and those behind it for their turn. From the context's thread,
+        without the lock: only that thread adds and takes."""
+        now = self._clock()
+        first.timeline.awaits(awaited, now)
+        waiting = list(self._requests)
+        behind = waiting[waiting.index(first) + 1 :] if first in waiting else []
+        for request in behind:
+            request.timeline.awaits("queued", now)
 
     def tell_places(self) -> None:
         """Send each its place where it has changed."""

@@ -56,7 +56,7 @@ KINDS: Final[dict[str, Kind]] = {
         "The request had arrived; a pass that was being computed ended first.",
     ),
     "rendering": Kind(
-        "Prompt written",
+        "Prompt prepared",
         "waited",
         "The chat template is filled in and the text cut into tokens with their IDs.",
     ),

@@ -112,7 +112,7 @@ def test_the_parts_of_the_time_add_up(show: Callable[..., TimePanel]) -> None:
     panel = show(timeline=LINE)
     assert cells(panel) == [
         ("On its way", "1.0", "0.5", "", ""),
-        ("Prompt written", "3.0", "1.5", "", ""),
+        ("Prompt prepared", "3.0", "1.5", "", ""),
         ("Queue", "6.0", "3.0", "", ""),
         ("Slot prepared", "2.0", "1.0", "8", ""),
         ("Between passes", "1.0", "0.5", "", ""),

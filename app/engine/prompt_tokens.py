@@ -120,7 +120,8 @@ class PromptTokenizer:
     def add_mixed(self, text: str, offset: int, origins: list[Origin]) -> None:
         """Tokenise a segment of the rendered text that begins at character `offset`.
 
-        A token belongs to where its first byte comes from.
+        A token belongs to where most of its bytes come from, the first place of equals: of
+        `▁Hello` in “User: Hello” only the space is the template's.
         """
         if not text:
             return
@@ -128,11 +129,14 @@ class PromptTokenizer:
         start, at_byte = len(self.ids), -self._extra_bytes(ids, text)
         self.ids += ids
         borders = _byte_borders(text, offset, origins)
+        border = 0
         for number, token_id in enumerate(ids, start):
-            while len(borders) > 1 and borders[1][0] <= max(at_byte, 0):
-                borders.pop(0)
-            self._add_part(number, number + 1, borders[0][1], borders[0][2])
-            at_byte += len(self.vocabulary.piece(token_id))
+            end_byte = at_byte + len(self.vocabulary.piece(token_id))
+            while border + 1 < len(borders) and borders[border + 1][0] <= max(at_byte, 0):
+                border += 1
+            origin, message_id = _most_of(borders, border, max(at_byte, 0), end_byte)
+            self._add_part(number, number + 1, origin, message_id)
+            at_byte = end_byte
 
     def _extra_bytes(self, ids: list[int], text: str) -> int:
         """Bytes that the vocabulary put before the text: a space of its own."""
@@ -207,11 +211,27 @@ def inside_ids(text: str, vocabulary: PromptVocabulary) -> list[int]:
     return tokenizer.ids
 
 
-def _byte_borders(
-    text: str, offset: int, origins: list[Origin]
-) -> list[tuple[int, str, str | None]]:
+Border = tuple[int, str, str | None]
+"""The first byte of what comes from one place; it ends where the next one begins."""
+
+
+def _most_of(borders: list[Border], first: int, at: int, end: int) -> tuple[str, str | None]:
+    """Where most of the bytes [at, end) come from; `first` is the border that `at` is in."""
+    best, most = borders[first], 0
+    for number in range(first, len(borders)):
+        start = borders[number][0]
+        if number > first and start >= end:
+            break
+        stop = borders[number + 1][0] if number + 1 < len(borders) else end
+        n_bytes = min(stop, end) - max(start, at)
+        if n_bytes > most:
+            best, most = borders[number], n_bytes
+    return best[1], best[2]
+
+
+def _byte_borders(text: str, offset: int, origins: list[Origin]) -> list[Border]:
     """[(first byte, origin, message_id)] that cover a segment, in order."""
-    borders: list[tuple[int, str, str | None]] = [(0, "scaffold", None)]
+    borders: list[Border] = [(0, "scaffold", None)]
     for start, end, origin, message_id in origins:
         start, end = max(start - offset, 0), min(end - offset, len(text))
         if start < end:

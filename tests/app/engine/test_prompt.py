@@ -148,7 +148,7 @@ def test_a_prompt_without_control_text_is_the_rendered_text_tokenised_whole() ->
     assert built.notes == []
 
 
-def test_each_token_belongs_to_where_its_first_byte_comes_from() -> None:
+def test_each_token_belongs_to_where_most_of_its_bytes_come_from() -> None:
     vocabulary = MadeUpVocabulary(["user\n\n", "Hi"])
     built = _build(
         [ChatMessage("system", "Be", message_id="s"), _user("\nHi")], vocabulary=vocabulary
@@ -161,6 +161,21 @@ def test_each_token_belongs_to_where_its_first_byte_comes_from() -> None:
         ("scaffold", "<|im_end|>\n<|im_start|>assistant\n"),
     ]
     assert [part.message_id for part in built.parts] == [None, "s", None, "u", None]
+
+
+def test_a_space_of_the_template_before_a_word_does_not_take_the_word_along() -> None:
+    vocabulary = MadeUpVocabulary([" Hi", "there\n"])
+    built = _build([_user("Hi there")], template=None, vocabulary=vocabulary)
+    assert built.rendered.startswith("User: Hi there\n\n")
+    assert _origins(built, vocabulary)[:3] == [
+        ("scaffold", "User:"),
+        ("user", " Hi there\n"),
+        ("scaffold", "\nAssistant:"),
+    ]
+    # Half and half: the first place of equals.
+    even = MadeUpVocabulary([" H"])
+    built = _build([_user("Hi")], template=None, vocabulary=even)
+    assert _origins(built, even)[:2] == [("scaffold", "User: H"), ("user", "i")]
 
 
 def test_the_parts_cover_all_tokens_in_order() -> None:

@@ -65,6 +65,8 @@ from app.chat.surroundings import Emit, Post, Surroundings
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
 from app.chat.tree import Tree
+from app.chat.vocabulary_door import VocabularyDoor
+from app.chat.vocabulary_file import VocabularyFiles
 from app.chat.words import Words
 from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
@@ -112,6 +114,7 @@ class Desk(
     BranchDoor,
     CacheDoor,
     PromptDoor,
+    VocabularyDoor,
     SidebarDoor,
     SettingsDoor,
     WritingDoor,
@@ -178,6 +181,7 @@ class Desk(
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
         self._words = Words(self._around, self._loader)
         self._questions = Questions(self._loader)
+        self._vocabulary_files = VocabularyFiles(self._around, self._loader, self._words)
         self._cache = CacheLook(self._questions, self._shelf)
         self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
         self._meter.text_prompt = self._text.prompt

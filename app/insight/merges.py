@@ -78,12 +78,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """`words_from`: "rule" (the vocabulary's own), "text" (SentencePiece knows no words) or
-    "tokens" (the rule is not known here: each of llama.cpp's tokens is replayed by itself)."""
+    """`words_from`: "rule" (the vocabulary's own, called `rule`), "text" (SentencePiece knows no
+    words) or "tokens" (the rule is not known here: each of llama.cpp's tokens is replayed by
+    itself)."""
 
     start: tuple[Part, ...]
     steps: tuple[Step, ...]
     words_from: str
+    rule: str = ""
 
     def parts_after(self, count: int) -> list[Part]:
         """What the text looks like after so many steps."""
@@ -286,7 +288,8 @@ class _Script:
         return len(into)
 
     def replay(self, words_from: str) -> Replay:
-        return Replay(tuple(self._start), tuple(self._steps), words_from)
+        rule = self._merger.vocabulary.pre
+        return Replay(tuple(self._start), tuple(self._steps), words_from, rule)
 
 
 def _by_the_rules(pieces: Sequence[str | int], merger: _Merger) -> Replay | None:

@@ -99,7 +99,7 @@ def surprise_at_draw(token: TokenTrace) -> float | None:
     stages were not recorded."""
     if not token.stages or token.stages[-1].probability <= 0:
         return None
-    return max(-math.log2(token.stages[-1].probability), 0.0)
+    return max(0.0, -math.log2(token.stages[-1].probability))  # in this order no −0
 
 
 def strength(token: TokenTrace, tint: Tint, usual_ms: float = 0.0) -> float | None:

@@ -137,7 +137,9 @@ class TokenLayout(SegmentLayout):
             if spelling.raw[:1].isspace():
                 word = len(xs)
             if x and x + wide > width:
-                x = self._end_line(word)
+                x = self._end_line(word if wide <= width else len(xs))
+                if x and x + wide > width:
+                    x = self._end_line(len(xs))
             self._first_part.append(len(xs))
             if wide > width:
                 x = self._place_in_shares(i, spelling, x)

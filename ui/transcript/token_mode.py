@@ -137,10 +137,21 @@ class TokenMode(QObject):
         index = self._view.rows.index_of(message.id)
         if index is None:
             return
-        if self._view.rows.has_item(index):
-            self._view.rows.item(index).show_tokens(document)
-        self._view.remeasure(index)
+        self._replace(index, document)
         self._view.finder.change(index)
+
+    def _replace(self, index: int, document: TokenDocument) -> None:
+        """Other tokens of a message; what is read of it stays in view."""
+        from ui.transcript.token_place import Place
+
+        rows = self._view.rows
+        place = Place.of(self._view) if index == self._view.index_at(0) else None
+        if rows.has_item(index):
+            rows.item(index).show_tokens(document)
+        if place is None:
+            self._view.remeasure(index)
+        else:
+            place.restore(self._view)
 
     def usual_ms(self, message_id: str) -> float:
         """What the time of a reply's tokens is compared with; 0 where time is not tinted."""

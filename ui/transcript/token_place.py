@@ -16,6 +16,8 @@ from ui.transcript.item import CONTENT
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
 
+WHOLE_CHARS = 300_000
+"""Of a longer text the share is told from what is read of it."""
 _ROUNDS = 6
 
 
@@ -60,13 +62,14 @@ class Place:
 def share_at(body: Body, y: float) -> float:
     """How much of a text is above a height, 0 to 1."""
     starts = _starts(body)
-    if y <= 0 or len(starts) < 2 or not starts[-1]:
+    total = starts[-1] + body.document.unread_chars
+    if y <= 0 or len(starts) < 2 or not total:
         return 0.0
     for i in range(len(starts) - 1):
         top, bottom = body.top_of(i), body.top_of(i + 1)
         if y < bottom:
             inside = (y - top) / max(bottom - top, 1.0)
-            return (starts[i] + inside * (starts[i + 1] - starts[i])) / starts[-1]
+            return (starts[i] + inside * (starts[i + 1] - starts[i])) / total
     return 1.0
 
 
@@ -74,8 +77,10 @@ def height_of(body: Body, share: float) -> float:
     """The height above which so much of a text is."""
     if not body.is_read:
         body.read()
+    while body.document.unread_chars and body.document.source_length <= WHOLE_CHARS:
+        body.read()
     starts = _starts(body)
-    wanted = share * starts[-1]
+    wanted = share * _total(body)
     if wanted <= 0:
         return 0.0
     for i in range(len(starts) - 1):
@@ -84,6 +89,10 @@ def height_of(body: Body, share: float) -> float:
             inside = (wanted - starts[i]) / max(starts[i + 1] - starts[i], 1)
             return top + inside * (bottom - top)
     return body.height
+
+
+def _total(body: Body) -> int:
+    return _starts(body)[-1] + body.document.unread_chars
 
 
 def _starts(body: Body) -> list[int]:

@@ -120,8 +120,8 @@ class PromptTokenizer:
     def add_mixed(self, text: str, offset: int, origins: list[Origin]) -> None:
         """Tokenise a segment of the rendered text that begins at character `offset`.
 
-        A token belongs to where most of its bytes come from, the first place of equals: of
-        `▁Hello` in “User: Hello” only the space is the template's.
+        A token belongs to where most of its bytes come from: of `▁Hello` in “User: Hello” only
+        the space is the template's.
         """
         if not text:
             return
@@ -216,16 +216,18 @@ Border = tuple[int, str, str | None]
 
 
 def _most_of(borders: list[Border], first: int, at: int, end: int) -> tuple[str, str | None]:
-    """Where most of the bytes [at, end) come from; `first` is the border that `at` is in."""
-    best, most = borders[first], 0
+    """Where most of the bytes [at, end) come from; of equals a message goes before the template,
+    then the first one. `first` is the border that `at` is in."""
+    best, most = borders[first], (0, False)
     for number in range(first, len(borders)):
-        start = borders[number][0]
-        if number > first and start >= end:
+        border = borders[number]
+        start = max(border[0], at)
+        stop = min(borders[number + 1][0], end) if number + 1 < len(borders) else end
+        if start >= end:
             break
-        stop = borders[number + 1][0] if number + 1 < len(borders) else end
-        n_bytes = min(stop, end) - max(start, at)
-        if n_bytes > most:
-            best, most = borders[number], n_bytes
+        share = (stop - start, border[1] != "scaffold")
+        if stop > start and share > most:
+            best, most = border, share
     return best[1], best[2]
 
 

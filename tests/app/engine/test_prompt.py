@@ -172,10 +172,10 @@ def test_a_space_of_the_template_before_a_word_does_not_take_the_word_along() ->
         ("user", " Hi there\n"),
         ("scaffold", "\nAssistant:"),
     ]
-    # Half and half: the first place of equals.
+    # Half and half: the message goes before the template.
     even = MadeUpVocabulary([" H"])
     built = _build([_user("Hi")], template=None, vocabulary=even)
-    assert _origins(built, even)[:2] == [("scaffold", "User: H"), ("user", "i")]
+    assert _origins(built, even)[:2] == [("scaffold", "User:"), ("user", " Hi")]
 
 
 def test_the_parts_cover_all_tokens_in_order() -> None:

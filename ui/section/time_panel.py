@@ -96,24 +96,24 @@ class TimePanel(Panel):
 
     def _make(self) -> None:
         theme = self._theme
-        self.heading = QLabel("Time", self)
-        self.total = ElidedLabel("", self)
+        # Everything has its last parent from the start: Qt's style sheets give a label that gets
+        # another parent twice the font that it had before it got its own.
+        self.area = QScrollArea(self)
+        self._content = QWidget(self.area.viewport())
+        self._card = QFrame(self._content)
+        self._card.setProperty("plane", "card")
+        self.heading = QLabel("Time", self._card)
+        self.total = ElidedLabel("", self._card)
         self.total.setObjectName("time_total")
-        self.line = TimeLine(theme, self)
-        self.bar = QScrollBar(Qt.Orientation.Horizontal, self)
+        self.line = TimeLine(theme, self._card)
+        self.bar = QScrollBar(Qt.Orientation.Horizontal, self._card)
         self.bar.setObjectName("time_scroll")
         self.bar.setAccessibleName("Part of the time line in view")
-        self.readout = QLabel(self)
-        self.readout.setObjectName("time_readout")
-        self.prefill = QLabel(self)
-        self.prefill.setObjectName("time_prefill")
-        self.ending = QLabel(self)
-        self.ending.setObjectName("time_ending")
-        self.caption = QLabel(self)
-        self.caption.setObjectName("time_caption")
-        for label in (self.readout, self.prefill, self.ending, self.caption):
-            label.setProperty("kind", "small")
-            label.setWordWrap(True)
+        self.readout = _small("time_readout", self._card)
+        self.shared = _small("time_shared", self._card)
+        self.prefill = _small("time_prefill", self._card)
+        self.ending = _small("time_ending", self._content)
+        self.caption = _small("time_caption", self._content)
         self.out_button = self._button("magnifying-glass-minus", "Show more of the time line")
         self.in_button = self._button("magnifying-glass-plus", "Closer into the time line")
         self.fit_button = self._button("arrows-in-line-horizontal", "Show the whole time line")
@@ -125,10 +125,10 @@ class TimePanel(Panel):
             ("time_copy_button", self.copy_button),
         ):
             button.setObjectName(name)
-        self.parts = TimeParts(theme, self)
+        self.parts = TimeParts(theme, self._content)
 
     def _button(self, icon: str, spoken: str) -> IconButton:
-        return IconButton(self._theme, icon, spoken, parent=self)
+        return IconButton(self._theme, icon, spoken, parent=self._card)
 
     def _build(self) -> None:
         self._head = QHBoxLayout()
@@ -136,36 +136,31 @@ class TimePanel(Panel):
         self._head.addWidget(self.total, 1)
         for button in (self.out_button, self.in_button, self.fit_button, self.copy_button):
             self._head.addWidget(button)
-        self._card = QFrame(self)
-        self._card.setProperty("plane", "card")
         self._inner = QVBoxLayout(self._card)
         self._inner.addLayout(self._head)
         self._inner.addWidget(self.prefill)
         self._inner.addWidget(self.line)
         self._inner.addWidget(self.bar)
+        self._inner.addWidget(self.shared)
         self._inner.addWidget(self.readout)
-        content = QWidget(self)
-        self._content = QVBoxLayout(content)
-        self._content.addWidget(self._card)
-        self._content.addWidget(self.parts)
-        self._content.addWidget(self.ending)
-        self._content.addWidget(self.caption)
-        self._content.addStretch(1)
-        self.area = QScrollArea(self)
+        self._cards = QVBoxLayout(self._content)
+        self._cards.setContentsMargins(0, 0, 0, 0)
+        for widget in (self._card, self.parts, self.ending, self.caption):
+            self._cards.addWidget(widget)
+        self._cards.addStretch(1)
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(content)
+        self.area.setWidget(self._content)
         self.area.viewport().setAutoFillBackground(False)
-        content.setAutoFillBackground(False)
+        self._content.setAutoFillBackground(False)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._content.setContentsMargins(0, 0, 0, 0)
-        self._content.setSpacing(px(8))
+        self._cards.setSpacing(px(8))
         self._inner.setContentsMargins(px(12), px(8), px(12), px(12))
         self._inner.setSpacing(px(4))
         self._head.setSpacing(px(4))
@@ -221,11 +216,17 @@ class TimePanel(Panel):
         self.parts.setVisible(has_line)
         self.total.set_text(f"{time_text(total_ms(stretches))} in all" if has_line else "")
         self.copy_button.setEnabled(has_line)
+        self._say_shared()
         self.caption.setText(self._caption(message, stretches))
         ending = "" if message is None or self._looking.is_growing else ending_text(message)
         self.ending.setText(f"Why it ended: {ending}." if ending else "")
         self.ending.setVisible(bool(ending) and has_line)
         self._say_prefill(message)
+
+    def _say_shared(self) -> None:
+        most = int(self.line.bars.slots.max()) if len(self.line.bars) else 0
+        self.shared.setText(f"The line above the bars: up to {most} replies in one pass.")
+        self.shared.setVisible(most > 1)
 
     def _caption(self, message: Message | None, stretches: Sequence[Stretch]) -> str:
         if message is None or message.role is not Role.ASSISTANT:
@@ -313,6 +314,14 @@ class TimePanel(Panel):
             int(found.slots[index]),
             int(found.batch[index]),
         )
+
+
+def _small(name: str, parent: QWidget) -> QLabel:
+    label = QLabel(parent)
+    label.setObjectName(name)
+    label.setProperty("kind", "small")
+    label.setWordWrap(True)
+    return label
 
 
 def _figures(stretches: Sequence[Stretch]) -> dict[Lane, str]:

@@ -148,6 +148,14 @@ def test_tokens_lie_where_they_were_written(show: Callable[..., TimePanel]) -> N
     assert lefts == pytest.approx([1000, 1010, 1190, 1410, 1650])
     assert panel.line.rect_of_token(4).right() == pytest.approx(1910)
     assert panel.line.bars.slots.tolist() == [2, 1, 1, 3, 3]
+    assert panel.shared.isVisible()
+    assert panel.shared.text() == "The line above the bars: up to 3 replies in one pass."
+
+
+def test_the_heading_has_its_font_from_the_start(show: Callable[..., TimePanel]) -> None:
+    panel = show(timeline=LINE)
+    assert panel.heading.font().bold()
+    assert panel.heading.font().pixelSize() == panel.total.font().pixelSize() == 12
 
 
 def test_a_click_looks_at_a_token_and_the_token_is_marked(

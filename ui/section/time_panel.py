@@ -96,15 +96,16 @@ class TimePanel(Panel):
 
     def _make(self) -> None:
         theme = self._theme
-        # Everything has its last parent from the start: Qt's style sheets give a label that gets
-        # another parent twice the font that it had before it got its own.
         self.area = QScrollArea(self)
-        self._content = QWidget(self.area.viewport())
+        self._content = QWidget(self)
         self._card = QFrame(self._content)
         self._card.setProperty("plane", "card")
         self.heading = QLabel("Time", self._card)
         self.total = ElidedLabel("", self._card)
         self.total.setObjectName("time_total")
+        # Before the area looks at them: where there is a style sheet, a label that gets another
+        # parent (a stack, later) has the font again that it had when it was first looked at.
+        self._set_fonts()
         self.line = TimeLine(theme, self._card)
         self.bar = QScrollBar(Qt.Orientation.Horizontal, self._card)
         self.bar.setObjectName("time_scroll")
@@ -164,6 +165,9 @@ class TimePanel(Panel):
         self._inner.setContentsMargins(px(12), px(8), px(12), px(12))
         self._inner.setSpacing(px(4))
         self._head.setSpacing(px(4))
+        self._set_fonts()
+
+    def _set_fonts(self) -> None:
         self.heading.setFont(self._theme.font_small(QFont.Weight.DemiBold))
         self.total.setFont(self._theme.font_small())
 

@@ -199,6 +199,11 @@ class Presets:
             values = _over(self._levels.own("chat"), preset.value)
             self._levels.put("chat", values, preset_id=preset.id)
 
+    def leave(self) -> None:
+        """The open chat stands under no preset any more; its values stay."""
+        if self._shelf.open.preset_id and self._may_write():
+            self._levels.put("chat", self._levels.own("chat"), preset_id=None)
+
     def applied(self) -> tuple[Preset | None, bool]:
         """The preset that was put on the open chat, and whether its values still are there."""
         preset = self._presets.get(self._shelf.open.preset_id or "")

@@ -76,6 +76,10 @@ class SettingsDoor(SamplingDoor):
         """Copy its values to the open chat, the loaded weights or the app."""
         self._presets.apply(preset_id, level)
 
+    def leave_preset(self) -> None:
+        """The open chat stands under no preset any more; its values stay."""
+        self._presets.leave()
+
     def applied_preset(self) -> tuple[Preset | None, bool]:
         """The preset that was put on the open chat; False: its values were changed since."""
         return self._presets.applied()

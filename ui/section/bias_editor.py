@@ -1,0 +1,148 @@
+"""Logit bias by text: each entry with the IDs that its text stands for, a number, or a ban."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+
+from app.engine.protocol import TokenBias, Tokens
+from app.insight.tokens_shown import visible
+from ui.icon_button import IconButton
+from ui.section.drag_number import DragNumber
+from ui.section.switch import Switch
+from ui.theme import Theme
+
+Tokenize = Callable[[str, Callable[[Tokens], None], Callable[[str], None]], None]
+"""A text, who takes its tokens, and who is told why there are none."""
+
+FIELD_PX: Final = 56
+EMPTY: Final = "No token has a bias. Type a text: a space before a word counts."
+
+
+class BiasEditor(QWidget):
+    """`changed`: the new list of entries."""
+
+    changed = Signal(object)
+
+    def __init__(
+        self, theme: Theme, tokenize: Tokenize, parent: QWidget, *, is_editable: bool = True
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._tokenize = tokenize
+        self._is_editable = is_editable
+        self._entries: list[TokenBias] = []
+        self._rows: list[QWidget] = []
+        self.text = QLineEdit(self)
+        self.text.setObjectName("bias_text")
+        self.text.setAccessibleName("Text whose tokens get a bias")
+        self.text.setPlaceholderText("Text, or #ID")
+        self.text.setToolTip("Return adds it. “#42” means the token with ID 42.")
+        self.add_button = IconButton(theme, "plus", "Add this text", parent=self)
+        self.add_button.setObjectName("bias_add_button")
+        self.empty = QLabel(EMPTY, self)
+        self.empty.setProperty("kind", "small")
+        self.empty.setWordWrap(True)
+        self._top = QHBoxLayout()
+        self._top.addWidget(self.text, 1)
+        self._top.addWidget(self.add_button)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addLayout(self._top)
+        self._column.addWidget(self.empty)
+        self.text.setVisible(is_editable)
+        self.add_button.setVisible(is_editable)
+        self.text.returnPressed.connect(self._add)
+        self.add_button.clicked.connect(self._add)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def show_biases(self, entries: Sequence[TokenBias]) -> None:
+        if list(entries) == self._entries and (self._rows or not entries):
+            return
+        same = [(e.token_id, e.text) for e in entries] == [
+            (e.token_id, e.text) for e in self._entries
+        ]
+        self._entries = list(entries)
+        if same:
+            return  # a number that is being typed or dragged
+        for row in self._rows:
+            row.hide()
+            row.deleteLater()
+        self._rows = [self._row(at, entry) for at, entry in enumerate(self._entries)]
+        self.empty.setVisible(not self._rows)
+
+    def _row(self, at: int, entry: TokenBias) -> QWidget:
+        row = QWidget(self)
+        row.setObjectName(f"bias_{at}")
+        line = QHBoxLayout(row)
+        line.setContentsMargins(0, 0, 0, 0)
+        shown = visible(entry.text.encode()) if entry.text is not None else f"ID {entry.token_id}"
+        name = QLabel(shown, row)
+        name.setFont(self._theme.font_mono(12))
+        name.setTextFormat(Qt.TextFormat.PlainText)
+        ids = QLabel(row)
+        ids.setObjectName("bias_ids")
+        ids.setProperty("kind", "small")
+        ids.setTextFormat(Qt.TextFormat.PlainText)
+        bias = DragNumber(is_whole=False, step=0.5, parent=row)
+        bias.setObjectName("bias_number")
+        bias.setAccessibleName(f"Bias of {shown}, added to the logit")
+        bias.setFixedWidth(self._theme.px(FIELD_PX))
+        bias.setEnabled(self._is_editable and not entry.ban)
+        bias.show_value(entry.bias)
+        ban = Switch(self._theme, f"Ban {shown}", row)
+        ban.setObjectName("bias_ban")
+        ban.setChecked(entry.ban)
+        ban.setEnabled(self._is_editable)
+        gone = IconButton(self._theme, "x", f"Take out {shown}", parent=row)
+        gone.setObjectName("bias_remove_button")
+        gone.setVisible(self._is_editable)
+        for widget in (name, ids, bias, QLabel("ban", row), ban, gone):
+            line.addWidget(widget, 1 if widget is ids else 0)
+        bias.changed_by_user.connect(partial(self._change, at, "bias"))
+        ban.clicked.connect(lambda is_on: self._change(at, "ban", is_on))
+        ban.toggled.connect(bias.setDisabled)
+        gone.clicked.connect(
+            lambda: self._tell([e for n, e in enumerate(self._entries) if n != at])
+        )
+        self._column.addWidget(row)
+        row.show()
+        if entry.text is not None:
+            self._tokenize(entry.text, partial(_show_ids, ids), ids.setText)
+        return row
+
+    def _add(self) -> None:
+        text = self.text.text()
+        if not text:
+            return
+        is_id = text.startswith("#") and text[1:].isdecimal()
+        entry = TokenBias(token_id=int(text[1:])) if is_id else TokenBias(text=text)
+        self._tell([*self._entries, entry])
+        if entry in self._entries:  # else it was refused, and stays to be mended
+            self.text.clear()
+
+    def _change(self, at: int, attribute: str, value: object) -> None:
+        entry = msgspec.structs.replace(self._entries[at], **{attribute: value})
+        self._tell([*self._entries[:at], entry, *self._entries[at + 1 :]])
+
+    def _tell(self, entries: list[TokenBias]) -> None:
+        self.changed.emit(entries)
+
+    def _fit(self) -> None:
+        self._column.setSpacing(self._theme.px(4))
+        self._top.setSpacing(self._theme.px(4))
+
+
+def _show_ids(label: QLabel, tokens: Tokens) -> None:
+    """Every token of the text gets the bias: that is worth seeing where it is several."""
+    ids = ", ".join(str(token_id) for token_id in tokens.token_ids)
+    pieces = " ".join(visible(piece) for piece in tokens.pieces)
+    many = len(tokens.token_ids) != 1
+    label.setText(f"IDs {ids}" if many else f"ID {ids}")
+    label.setToolTip(f"Its tokens: {pieces}. Each of them gets the bias." if many else pieces)

@@ -1,0 +1,112 @@
+"""A number that is typed, stepped with ↑ and ↓, or dragged to the left and right.
+
+Dragging starts on a field that is not being typed in; a press without dragging begins to type.
+Shift makes it ten times finer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QWidget
+
+from ui.settings.fields import NumberField
+
+PX_PER_STEP: Final = 6
+_START_PX: Final = 4
+
+
+class DragNumber(NumberField):
+    """`changed_by_user` while it is dragged too, once per step. `drag_ended`: it was let go."""
+
+    drag_ended = Signal()
+
+    def __init__(
+        self,
+        *,
+        is_whole: bool,
+        step: float,
+        automatic: object = ...,
+        placeholder: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(
+            is_whole=is_whole,
+            step=step,
+            automatic=automatic,
+            placeholder=placeholder,
+            parent=parent,
+        )
+        self._pressed_x: float | None = None
+        self._from = 0.0
+        self._is_dragging = False
+        # A press shall not take the focus: only a click does, when it is over.
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._dress()
+
+    @property
+    def is_dragging(self) -> bool:
+        return self._is_dragging
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        value = self.value()
+        is_number = isinstance(value, int | float)
+        if self.hasFocus() or event.button() is not Qt.MouseButton.LeftButton or not is_number:
+            self.setFocus(Qt.FocusReason.MouseFocusReason)
+            super().mousePressEvent(event)
+            return
+        assert isinstance(value, int | float)
+        self._pressed_x, self._from = event.position().x(), float(value)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._pressed_x is None:
+            super().mouseMoveEvent(event)
+            return
+        by = event.position().x() - self._pressed_x
+        if self._is_dragging or abs(by) >= _START_PX:
+            self._is_dragging = True
+            is_fine = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self._drag_to(int(by / PX_PER_STEP), 0.1 if is_fine else 1.0)
+
+    def _drag_to(self, steps: int, fineness: float) -> None:
+        size = max(round(self._step * fineness), 1) if self._is_whole else self._step * fineness
+        moved = round(self._from + steps * size, 6)
+        self._put(int(moved) if self._is_whole else moved)
+
+    def _put(self, number: float) -> None:
+        text = f"{number:.6g}" if isinstance(number, float) else str(number)
+        if text != self.text():
+            self.setText(text)
+            self._tell()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._pressed_x is None:
+            super().mouseReleaseEvent(event)
+            return
+        self._pressed_x = None
+        if self._is_dragging:
+            self._is_dragging = False
+            self.drag_ended.emit()
+        else:
+            self.setFocus(Qt.FocusReason.MouseFocusReason)
+            self.selectAll()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._dress()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._dress()
+
+    def _dress(self) -> None:
+        shape = Qt.CursorShape.IBeamCursor if self.hasFocus() else Qt.CursorShape.SizeHorCursor
+        self.setCursor(shape)

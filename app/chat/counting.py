@@ -66,7 +66,7 @@ class ContextMeter:
             return
         path, draft = self._shelf.path, self._draft_text()
         if not path and not draft.strip():
-            self._around.emit(ContextCounted(0, loaded.n_ctx))
+            self._around.emit(ContextCounted(0, loaded.n_ctx, last_cut=""))
             return
         settings = resolved_for(self._around, self._loader, self._shelf.open).settings
         prompt = chat_prompt(self._shelf.open, path, settings, self._loader.weights_hash, draft)
@@ -87,6 +87,8 @@ class ContextMeter:
         is_current = self._conversation_id == self._shelf.open.id
         if isinstance(event, Finished) and isinstance(event.result, PromptCount) and is_current:
             count = event.result
-            self._around.emit(ContextCounted(count.n_tokens, count.n_ctx, count.n_cut))
+            self._around.emit(
+                ContextCounted(count.n_tokens, count.n_ctx, count.n_cut, count.last_cut)
+            )
         if self._is_stale or not is_current:
             self.count_soon()

@@ -25,6 +25,7 @@ from typing import Final, Literal
 import msgspec
 
 from app.engine.cache_messages import (
+    CacheAct as CacheAct,
     CacheCommand as CacheCommand,
     CacheLayers as CacheLayers,
     CacheMap as CacheMap,

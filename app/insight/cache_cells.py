@@ -22,19 +22,6 @@ from typing import Final
 from app.engine.cache_messages import CacheMap, CacheSlot, CellPart, LastTurn
 from app.engine.pieces import unpack
 
-ORIGINS: Final = ("template", "system", "you", "reply", "attachment", "tool", "text")
-"""What a token can come from, in the order of the legend."""
-
-_ORIGIN_OF: Final = {
-    "scaffold": "template",
-    "system": "system",
-    "user": "you",
-    "assistant": "reply",
-    "reply": "reply",
-    "attachment": "attachment",
-    "tool": "tool",
-}
-
 TURNS: Final = ("reused", "evaluated", "written")
 """What the last turn did with a token."""
 
@@ -42,8 +29,9 @@ TURNS: Final = ("reused", "evaluated", "written")
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Cells [first, first + n). They hold the tokens from `position` on of the slots `holders`
-    (indexes into `CacheMap.slots`). `in_message`: how many tokens of its message stand before.
-    `turn`: what the last turn of its chat did with them, or empty where another chat shares."""
+    (indexes into `CacheMap.slots`), which come from `origin`, as `ShownPart` has it.
+    `in_message`: how many tokens of its message stand before. `turn`: what the last turn of its
+    chat did with them; empty where there was none."""
 
     first: int
     n: int
@@ -136,7 +124,7 @@ class CellMap:
                 n=right - left,
                 position=left,
                 holders=holders,
-                origin=_ORIGIN_OF.get(part.origin, "text") if part else "text",
+                origin=_origin(part),
                 message_id=part.message_id if part else None,
                 in_message=before + left - part.start if part else 0,
                 turn=_turn_at(turn, left),
@@ -177,6 +165,13 @@ def _part_at(parts: list[tuple[CellPart, int]], position: int) -> tuple[CellPart
     if index < 0 or position >= parts[index][0].end:
         return None, 0
     return parts[index]
+
+
+def _origin(part: CellPart | None) -> str:
+    """As prompts name it; what a reply has drawn is the reply's like what it said before."""
+    if part is None:
+        return "unknown"
+    return "assistant" if part.origin == "reply" else part.origin
 
 
 def _turn_borders(turn: LastTurn | None) -> tuple[int, ...]:
@@ -241,7 +236,7 @@ def grid_for(n_used: int, n_ctx: int, width: int, height: int, least: int, most:
 
 
 def squares(cells: CellMap, grid: Grid, color_of: Callable[[Stretch], int], free: int) -> bytearray:
-    """One byte per square, row by row: the color of its first cell, `free`, or 0 where no cell is."""
+    """One byte per square, row by row: the color of its first cell; 0 where there is no cell."""
     drawn = bytearray([free]) * grid.n_squares
     drawn += bytes(grid.columns * grid.rows - grid.n_squares)
     for stretch in cells.stretches:

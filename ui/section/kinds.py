@@ -13,10 +13,22 @@ def _tokens() -> type[Panel]:
     return TokensPanel
 
 
+def _cache() -> type[Panel]:
+    from ui.section.cache_panel import CachePanel
+
+    return CachePanel
+
+
 def _prompt() -> type[Panel]:
     from ui.section.prompt_panel import PromptPanel
 
     return PromptPanel
+
+
+def _sampling() -> type[Panel]:
+    from ui.section.sampling_panel import SamplingPanel
+
+    return SamplingPanel
 
 
 def _time() -> type[Panel]:
@@ -27,6 +39,8 @@ def _time() -> type[Panel]:
 
 KINDS: Final = (
     PanelKind("Tokens", _tokens),
+    PanelKind("Sampling", _sampling),
+    PanelKind("Cache", _cache),
     PanelKind("Prompt", _prompt),
     PanelKind("Time", _time),
 )

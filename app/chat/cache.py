@@ -1,0 +1,67 @@
+"""The KV cache of the loaded weights, for whoever looks at it: read, changed by hand, timed.
+
+Nothing here belongs to a conversation; what the engine says of its cells is passed on as it is.
+What must hold: one measurement at a time, and it never outlives the wish for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from app.chat.questions import Questions
+from app.chat.shelf import Shelf
+from app.engine.protocol import CacheMap, ChangeCache, MeasureStep, ReadCache, StepMeasured
+
+ELSEWHERE: Final = "another chat"
+"""A conversation that is in no list: a temporary one, or one that is in the trash."""
+
+ALREADY: Final = "One step is being measured already."
+
+
+class CacheLook:
+    """Questions about the cache. `then` or `failed` (with a sentence) is called once."""
+
+    def __init__(self, questions: Questions, shelf: Shelf) -> None:
+        self._questions = questions
+        self._shelf = shelf
+        self._measured: int | None = None
+
+    def read(self, then: Callable[[CacheMap], None], failed: Callable[[str], None]) -> None:
+        def take(result: object) -> None:
+            if isinstance(result, CacheMap):
+                then(result)
+
+        self._questions.ask(ReadCache(0), take, failed)
+
+    def change(
+        self, change: ChangeCache, then: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        self._questions.ask(change, lambda _done: then(), failed)
+
+    def measure(
+        self,
+        conversation_id: str,
+        then: Callable[[StepMeasured], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        if self._measured is not None and self._questions.is_asked(self._measured):
+            failed(ALREADY)
+            return
+
+        def take(result: object) -> None:
+            if isinstance(result, StepMeasured):
+                then(result)
+
+        self._measured = self._questions.ask(MeasureStep(0, conversation_id), take, failed)
+
+    def stop_measuring(self) -> None:
+        """It is not wanted any more: nobody is called."""
+        if self._measured is not None:
+            self._questions.stop(self._measured)
+            self._measured = None
+
+    def title(self, conversation_id: str) -> str:
+        """What a conversation that has cells is called."""
+        conversation = self._shelf.conversation(conversation_id)
+        return ELSEWHERE if conversation is None else conversation.title

@@ -1,0 +1,201 @@
+"""Cards of the cache panel that stand for themselves: sizes, one step, and the context policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from app.engine.protocol import CacheSlot, Loaded, StepMeasured
+from app.insight.cache_sizes import formula
+from ui.combo import Combo
+from ui.section import cache_words as words
+from ui.section.figure_card import FigureCard
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+
+POLICIES: Final = (("drop_oldest", "Leave out the oldest"), ("stop", "Stop and say so"))
+CHIP_PX: Final = 28
+MEASURE: Final = "Measure now"
+READING: Final = "Reading everything again, in a context beside the chat’s…"
+STOPPED: Final = "The measurement was stopped."
+ONE_STATE: Final = "These weights keep one state after the last token, however many came before."
+
+
+def chip(theme: Theme, text: str, name: str, hint: str, parent: QWidget) -> QPushButton:
+    """A small button; `hint` is its accessible name too."""
+    button = QPushButton(text, parent)
+    button.setObjectName(name)
+    button.setProperty("kind", "chip")
+    button.setAutoDefault(False)
+    button.setToolTip(hint)
+    button.setAccessibleName(hint or text)
+
+    def fit() -> None:
+        height = theme.px(CHIP_PX)
+        radius = height // 2 - 1  # more than half the height would be none to Qt
+        button.setFont(theme.font_small())
+        button.setFixedHeight(height)
+        button.setStyleSheet(
+            f"QPushButton {{ border-radius: {radius}px; padding: 0 {theme.px(12)}px; }}"
+        )
+
+    theme.changed.connect(fit)
+    fit()
+    return button
+
+
+class SizeCard(FigureCard):
+    """Bytes of one token by the header, what all of them take, and what llama.cpp says."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(theme, "Per token", parent)
+        self.figure.setObjectName("cache_per_token")
+        self.formulas = [self.add_row(f"cache_formula_{number}", "") for number in range(3)]
+        self.types = self.add_row("cache_types", "K type · V type")
+        self.heads = self.add_row("cache_heads", "heads of K and V in each layer")
+        self.flash = self.add_row("cache_flash", "flash attention")
+        self.windows = self.add_row("cache_window", "sliding window")
+        self.full = self.add_row("cache_full", "")
+        self.allocated = self.add_row("cache_allocated", "the same, measured at load")
+        self.copy_caption = self.add_caption("cache_copy_caption")
+
+    def show_sizes(self, loaded: Loaded, slot: CacheSlot | None) -> None:
+        """`slot`: where the open chat has cells."""
+        shape, per_token = loaded.cache, loaded.kv_bytes_per_token
+        lines = formula(shape) if shape is not None else []
+        groups = shape.layers if shape is not None else []
+        is_said = len(lines) == 1 or not per_token  # by the one line of the formula
+        self.figure.set_text("" if is_said else words.bytes_text(per_token))
+        for number, row in enumerate(self.formulas):
+            if number < len(lines):
+                group = groups[number]
+                size = group.n_layers * (group.k_bytes + group.v_bytes)
+                row.show(words.bytes_text(size), lines[number])
+            else:
+                row.show("")
+        self.types.show(f"{loaded.type_k} · {loaded.type_v}")
+        n_heads = sorted({group.n_head_kv for group in groups if group.n_head_kv})
+        self.heads.show(" or ".join(map(str, n_heads)))
+        self.flash.show("on" if loaded.flash_attention else "off")
+        has_window = shape is not None and shape.n_window_layers > 0
+        self.windows.show(words.window_text(shape) if shape is not None and has_window else "")
+        full = words.bytes_text(per_token * loaded.n_ctx) if per_token else ""
+        self.full.show(full, f"the full window of {loaded.n_ctx:,} tokens")
+        allocated = sum(part.size_bytes for part in loaded.memory if part.what == "kv")
+        self.allocated.show(words.bytes_text(allocated) if allocated else "")
+        self._show_copy(loaded, slot)
+
+    def _show_copy(self, loaded: Loaded, slot: CacheSlot | None) -> None:
+        sentences = []
+        if loaded.cache is not None and loaded.cache.is_state:
+            sentences.append(ONE_STATE)
+        if slot is not None:
+            n_tokens = slot.token_ids.shape[0]
+            native = words.copy_text(loaded.cache, n_tokens, slot.first_position, slot.state_bytes)
+            sentences.append(f"This chat’s {words.tokens_text(n_tokens)} copied out: {native}.")
+        self.copy_caption.setText(" ".join(sentences))
+        self.copy_caption.setVisible(bool(sentences))
+
+
+class StepCard(FigureCard):
+    """Times the next token of a chat, when a button is pressed. `ended`: it is over."""
+
+    ended = Signal()
+
+    def __init__(self, theme: Theme, desk: Desk, parent: QWidget) -> None:
+        super().__init__(theme, "One step", parent)
+        self._desk = desk
+        self.is_measuring = False
+        self.with_cache = self.add_row("cache_step_with", "with the cache")
+        self.without = self.add_row("cache_step_without", "reading everything again")
+        self.caption = self.add_caption("cache_step_caption")
+        self.button = chip(
+            theme,
+            MEASURE,
+            "measure_button",
+            "Time the next token with the cells there are, and by reading everything again",
+            self,
+        )
+        row = QHBoxLayout()
+        row.addWidget(self.button)
+        row.addStretch(1)
+        self.body.addLayout(row)
+        self.button.clicked.connect(self._on_button)
+
+    def set_possible(self, is_possible: bool) -> None:
+        self.button.setEnabled(is_possible or self.is_measuring)
+
+    def _on_button(self) -> None:
+        if self.is_measuring:
+            self._desk.stop_measuring()
+            self._end(STOPPED)
+            return
+        self.is_measuring = True
+        self.button.setText("Stop measuring")
+        self.caption.setText(READING)
+        self._desk.measure_step(self._desk.conversation.id, self._take, self._end)
+
+    def _take(self, measured: StepMeasured) -> None:
+        self.with_cache.show(words.ms_text(measured.step))
+        self.without.show(words.ms_text(measured.replay))
+        self._end(words.measured_text(measured))
+
+    def _end(self, sentence: str) -> None:
+        self.is_measuring = False
+        self.button.setText(MEASURE)
+        self.caption.setText(sentence)
+        self.ended.emit()
+
+
+class PolicyCard(FigureCard):
+    """What happens with a prompt that is too long, and what would happen now."""
+
+    def __init__(self, theme: Theme, desk: Desk, parent: QWidget) -> None:
+        super().__init__(theme, "When the window is full", parent)
+        self._desk = desk
+        self._n_cut = 0
+        self.choice = Combo(theme, self)
+        self.choice.setObjectName("cache_policy")
+        self.choice.setAccessibleName("When the window is full")
+        for value, text in POLICIES:
+            self.choice.addItem(text, value)
+        self.body.addWidget(self.choice)
+        self.caption = self.add_caption("cache_policy_caption")
+        self.choice.activated.connect(self._on_chosen)
+        theme.changed.connect(lambda: self.choice.setFont(theme.font_small()))
+        self.choice.setFont(theme.font_small())
+
+    def set_cut(self, n_cut: int) -> None:
+        """So many messages would be left out of the next prompt."""
+        self._n_cut = n_cut
+
+    def show_policy(self) -> None:
+        resolved = self._desk.resolved_settings()
+        policy = resolved.settings.context_policy
+        self.choice.setCurrentIndex(max(self.choice.findData(policy), 0))
+        level = resolved.level_of("context_policy")
+        where = {"weights": "Set for these weights. ", "chat": "Set for this chat. "}.get(level, "")
+        if policy == "stop":
+            text = "A message that does not fit any more is not answered, and that is said."
+        elif self._n_cut:
+            messages = "message" if self._n_cut == 1 else "messages"
+            text = (
+                f"Now {self._n_cut:,} older {messages} would be left out of the next prompt: the "
+                "line in the chat is where. Nothing is deleted."
+            )
+        else:
+            text = "Everything fits now. Later the oldest turns are left out; nothing is deleted."
+        self.caption.setText(where + text)
+
+    def _on_chosen(self, at: int) -> None:
+        """Where it counts now, there it is changed."""
+        value = self.choice.itemData(at)
+        level = self._desk.resolved_settings().level_of("context_policy")
+        if level in ("weights", "chat"):
+            self._desk.set_at_level(level, "context_policy", value)
+        else:
+            self._desk.set_setting("context_policy", value)

@@ -1,0 +1,485 @@
+"""*Cache*: the real KV cache of the loaded weights: its cells, sizes, what one step saves, and
+changes by hand.
+
+The engine is asked for a map when the panel comes on screen, after each change, and at most twice a
+second while a reply is written; all figures are its own. What is computed from the header stands
+beside what llama.cpp says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.engine.protocol import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
+from app.insight.cache_cells import CellMap
+from ui.flow import FlowLayout
+from ui.section import cache_words as words
+from ui.section.cache_cards import PolicyCard, SizeCard, StepCard, chip
+from ui.section.cache_colors import MODES, Coloring, coloring
+from ui.section.cache_map import CacheMapView
+from ui.section.figure_card import FigureCard
+from ui.section.panel import Panel, Tools
+from ui.section.parked_list import ParkedList
+from ui.section.prompt_shares import Swatch
+
+if TYPE_CHECKING:
+    from app.chat.events import ContextCounted
+
+STREAM_MS: Final = 500
+"""The map is asked for at most so often while a reply is written …"""
+
+SOON_MS: Final = 60
+"""… and so soon after anything else, once for all that happens together."""
+
+POINT: Final = "Point at a square, or walk through them with the arrow keys."
+EMPTY: Final = "The cache is empty. Send a message, and its tokens will be here."
+DONE: Final = {
+    "clear": "The cache is empty: the next message reads everything again.",
+    "park": "The chat is in host memory: its next message brings it back.",
+    "drop": "Forgotten: the next message of that chat reads everything again.",
+    "keep_prefix": "Only the beginning is kept: the next message goes on from there.",
+}
+
+
+class CachePanel(Panel):
+    title = "Cache"
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(tools, parent)
+        self._desk = tools.desk
+        self._told: CacheMap | None = None
+        self._cells: CellMap | None = None
+        self._mode = MODES[0]
+        self._is_asked = self._is_stale = False
+        self._coloring = Coloring()
+        self._swatches: list[Swatch] = []
+        self.setObjectName("panel_cache")
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._ask)
+        self._make()
+        self._build()
+        self._connect()
+        self._theme.changed.connect(self._fit)
+        self._fit()
+        self._show()
+
+    # --- its widgets ----------------------------------------------------------------------------
+
+    def _make(self) -> None:
+        theme = self._theme
+        self.cells_card = FigureCard(theme, "", self)
+        self.cells_card.title.setObjectName("cache_cells")
+        self.cells_card.figure.setObjectName("cache_bytes")
+        self.map = CacheMapView(theme, self.cells_card)
+        self.mode_buttons = [self._chip(mode.words, mode.name, mode.hint) for mode in MODES]
+        self._modes = QButtonGroup(self)
+        for button in self.mode_buttons:
+            button.setCheckable(True)
+            self._modes.addButton(button)
+        self.mode_buttons[0].setChecked(True)
+        self.legend = QWidget(self.cells_card)
+        self.legend.setObjectName("cache_legend")
+        self.turn_card = FigureCard(theme, "Last turn", self)
+        self.reused = self.turn_card.add_row("cache_reused", "reused")
+        self.evaluated = self.turn_card.add_row("cache_evaluated", "evaluated (prefill)")
+        self.written = self.turn_card.add_row("cache_written", "written (decode)")
+        self.turn_caption = self.turn_card.add_caption("cache_turn_caption")
+        self.size_card = SizeCard(theme, self)
+        self.step_card = StepCard(theme, self._desk, self)
+        self.policy_card = PolicyCard(theme, self._desk, self)
+        self._make_acts()
+
+    def _make_acts(self) -> None:
+        self.acts_card = FigureCard(self._theme, "By hand", self)
+        self.clear_button = self._chip(
+            "Clear", "cache_clear_button", "Empty the cache: all cells and all parked copies go"
+        )
+        self.park_button = self._chip(
+            "Park", "cache_park_button", "Copy this chat to host memory and free its cells"
+        )
+        self.drop_button = self._chip(
+            "Drop this chat", "cache_drop_button", "Forget what the cache has of this chat"
+        )
+        self.keep_button = self._chip("", "cache_keep_button", "")
+        self.parked_card = FigureCard(self._theme, "Parked in host memory", self)
+        self.parked_card.figure.setObjectName("cache_parked_bytes")
+        self.parked = ParkedList(self._theme, self.parked_card)
+
+    def _chip(self, text: str, name: str, hint: str) -> QPushButton:
+        return chip(self._theme, text, name, hint, self)
+
+    def _build(self) -> None:
+        self._mode_row = QHBoxLayout()
+        for button in self.mode_buttons:
+            self._mode_row.addWidget(button)
+        self._mode_row.addStretch(1)
+        self._legend_flow = FlowLayout(self.legend)
+        self.cells_card.body.addLayout(self._mode_row)
+        self.cells_card.body.addWidget(self.map)
+        self.cells_card.body.addWidget(self.legend)
+        self.where = self.cells_card.add_line("cache_where")
+        self.whose = self.cells_card.add_line("cache_whose")
+        self.grid_caption = self.cells_card.add_caption("cache_grid_caption")
+        acts = QWidget(self.acts_card)
+        self._acts_flow = FlowLayout(acts)
+        for button in self._act_buttons():
+            self._acts_flow.addWidget(button)
+        self.acts_card.body.addWidget(acts)
+        self.done = self.acts_card.add_caption("cache_done")
+        self.done.hide()
+        self.parked_card.body.addWidget(self.parked)
+        inside = QWidget(self)
+        self._cards = QVBoxLayout(inside)
+        self._cards.setContentsMargins(0, 0, 0, 0)
+        for card in self._all_cards():
+            self._cards.addWidget(card)
+        self._cards.addStretch(1)
+        self.area = QScrollArea(self)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.viewport().setAutoFillBackground(False)
+        self.area.setWidget(inside)
+        inside.setAutoFillBackground(False)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.area)
+
+    def _all_cards(self) -> tuple[FigureCard, ...]:
+        return (
+            self.cells_card,
+            self.turn_card,
+            self.size_card,
+            self.step_card,
+            self.acts_card,
+            self.parked_card,
+            self.policy_card,
+        )
+
+    def _act_buttons(self) -> tuple[QPushButton, ...]:
+        return (self.clear_button, self.park_button, self.drop_button, self.keep_button)
+
+    def _connect(self) -> None:
+        self._modes.buttonClicked.connect(self._on_mode)
+        self.map.pointed.connect(self._on_pointed)
+        self.map.chosen.connect(self._on_chosen)
+        self.step_card.ended.connect(self._on_measured)
+        self.clear_button.clicked.connect(lambda: self._change("clear"))
+        self.park_button.clicked.connect(lambda: self._change("park"))
+        self.drop_button.clicked.connect(lambda: self._change("drop"))
+        self.keep_button.clicked.connect(self._on_keep)
+        self.parked.drop_requested.connect(lambda number: self._change("drop", copy=number))
+        bridge = self._tools.bridge
+        for signal in (
+            bridge.message_changed,
+            bridge.message_added,
+            bridge.path_changed,
+            bridge.conversation_opened,
+            bridge.conversation_changed,
+            bridge.engine_state_changed,
+        ):
+            signal.connect(lambda _event: self._ask_soon(SOON_MS))
+        for signal in (bridge.token_recorded, bridge.prefill_progressed):
+            signal.connect(lambda _event: self._ask_soon(STREAM_MS))
+        bridge.context_counted.connect(self._on_counted)
+        for signal in (bridge.settings_changed, bridge.levels_changed):
+            signal.connect(lambda _event: self._show_policy())
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._cards.setSpacing(px(8))
+        self._mode_row.setSpacing(px(6))
+        self._legend_flow.setSpacing(px(8))
+        self._acts_flow.setSpacing(px(6))
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def set_active(self, is_active: bool) -> None:
+        was_active = self._is_active
+        super().set_active(is_active)
+        if is_active and not was_active:
+            self._ask()
+            self._show_policy()
+        elif not is_active:
+            self._timer.stop()
+
+    def _ask_soon(self, delay_ms: int) -> None:
+        if self._is_active and not (
+            self._timer.isActive() and self._timer.remainingTime() <= delay_ms
+        ):
+            self._timer.start(delay_ms)
+
+    def _ask(self) -> None:
+        """One question at a time; what happens meanwhile is asked for afterwards."""
+        if self._is_asked or self.step_card.is_measuring:
+            self._is_stale = True
+            return
+        self._is_asked, self._is_stale = True, False
+        self._desk.read_cache(self._take, self._on_failed)
+
+    def _take(self, told: CacheMap) -> None:
+        self._is_asked = False
+        self._told = told
+        self._cells = CellMap(told, self._conversation)
+        if self._is_active:
+            self._show()
+        self._ask_if_stale()
+
+    def _on_failed(self, sentence: str) -> None:
+        self._is_asked = False
+        self._told = self._cells = None
+        self._show(sentence)
+        self._ask_if_stale()
+
+    def _ask_if_stale(self) -> None:
+        if self._is_stale and self._is_active:
+            self._ask_soon(SOON_MS)
+
+    @property
+    def _conversation(self) -> str:
+        return self._desk.conversation.id
+
+    def _slots_here(self) -> list[CacheSlot]:
+        """Where the open chat has cells."""
+        told = self._told
+        return [s for s in told.slots if s.conversation == self._conversation] if told else []
+
+    # --- showing --------------------------------------------------------------------------------
+
+    def _show(self, sentence: str = "") -> None:
+        told, loaded = self._told, self._desk.engine_state.loaded
+        for card in self._all_cards()[1:]:
+            card.setVisible(told is not None and loaded is not None)
+        self.map.setVisible(told is not None)
+        self.legend.setVisible(told is not None)
+        self.cells_card.title.setText(words.cells_text(told) if told else "KV cache")
+        per_token = loaded.kv_bytes_per_token if loaded is not None else 0
+        figure = words.of_text(told.n_used * per_token, told.n_ctx * per_token) if told else ""
+        self.cells_card.figure.set_text(figure if per_token else "")
+        self._show_map()
+        if told is None or not told.n_used:
+            self.where.set_text(sentence or EMPTY)
+            self.whose.set_text("")
+        self._show_turn(told)
+        if loaded is not None:
+            slots = self._slots_here()
+            self.size_card.show_sizes(loaded, slots[0] if slots else None)
+        self._show_acts()
+        self._show_parked(told)
+
+    def _show_map(self) -> None:
+        told, cells = self._told, self._cells
+        title_of = self._desk.chat_title
+        self._coloring = coloring(self._mode, cells, title_of) if cells else Coloring()
+        self.map.show_cells(cells, self._coloring.key, self._colors)
+        self._show_legend()
+        self.grid_caption.setVisible(told is not None)
+        if told is not None:
+            self.grid_caption.setText(
+                f"{words.grid_text(self.map.grid, told.n_ctx)} In the order in which they were "
+                "written; asked of the engine now."
+            )
+        self._show_marked()
+        self._on_pointed(self.map.cell)
+
+    def _colors(self) -> Sequence[QColor]:
+        return self._coloring.colors(self._theme.colors)
+
+    def _show_legend(self) -> None:
+        texts = [entry.words() for entry in self._coloring.entries]
+        while len(self._swatches) > len(texts):
+            swatch = self._swatches.pop()
+            self._legend_flow.removeWidget(swatch)
+            swatch.hide()
+            swatch.deleteLater()
+        for number, text in enumerate(texts):
+            if number == len(self._swatches):
+                swatch = Swatch(self._theme, text, partial(self._color, number), self.legend)
+                self._legend_flow.addWidget(swatch)
+                swatch.show()
+                self._swatches.append(swatch)
+            self._swatches[number].setText(text)
+            self._swatches[number].update()
+        self.legend.updateGeometry()
+
+    def _color(self, number: int) -> QColor:
+        return self._colors()[number]
+
+    def _show_turn(self, told: CacheMap | None) -> None:
+        turn = self._turn(told)
+        self.reused.show(f"{turn.reused:,}" if turn else "", words.reused_text(turn))
+        self.evaluated.show(f"{turn.evaluated:,}" if turn else "")
+        self.written.show(f"{turn.written:,}" if turn else "")
+        self.turn_caption.setText(
+            "Tokens of this chat, counted by the engine."
+            if turn is not None
+            else "This chat has asked for no reply since the weights were loaded."
+        )
+
+    def _turn(self, told: CacheMap | None) -> LastTurn | None:
+        turns = told.turns if told is not None else []
+        found = [turn for turn in turns if turn.conversation == self._conversation]
+        return found[-1] if found else None
+
+    def _show_parked(self, told: CacheMap | None) -> None:
+        copies = told.parked if told is not None else []
+        self.parked.show_copies(copies, self._desk.chat_title)
+        self.parked_card.setVisible(bool(copies))
+        if told is not None:
+            self.parked_card.figure.set_text(
+                words.of_text(told.parked_bytes, told.parked_cap_bytes)
+            )
+
+    # --- what is looked at ----------------------------------------------------------------------
+
+    def _refresh_message(self) -> None:
+        self._ask_soon(SOON_MS)
+        self._show_marked()
+
+    def _refresh_trace(self) -> None:
+        self._show_marked()
+
+    def _refresh_token(self) -> None:
+        self._show_marked()
+
+    def _refresh_words(self) -> None:
+        self._on_pointed(self.map.cell)
+
+    def _show_marked(self) -> None:
+        self.map.mark(self._marked())
+        self._show_keep()
+
+    def _marked(self) -> tuple[int, int] | None:
+        """The first and the last cell of what is looked at."""
+        message, index, cells = self._looking.message, self._looking.index, self._cells
+        if message is None or cells is None:
+            return None
+        if index is not None:
+            cell = cells.cell_of(message.id, index)
+            return None if cell is None else (cell, cell)
+        return cells.cells_of(message.id)
+
+    def _on_pointed(self, cell: int) -> None:
+        cells = self._cells
+        if cells is None or not cells.n_used:
+            return
+        if cell < 0:
+            where, whose = POINT, ""
+        else:
+            stretch, token_id = cells.at(cell), cells.token_id(cell)
+            pieces = self._desk.words_of(self._hash())
+            piece = pieces.piece(token_id) if pieces is not None and token_id is not None else None
+            titles = (
+                []
+                if stretch is None
+                else [
+                    self._desk.chat_title(cells.told.slots[i].conversation) for i in stretch.holders
+                ]
+            )
+            where, whose = words.cell_lines(cells, cell, self.map.grid.per_square, piece, titles)
+        self.where.set_text(where)
+        self.whose.set_text(whose)
+        self.map.setAccessibleDescription(f"{where}. {whose}" if whose else where)
+
+    def _hash(self) -> str | None:
+        loaded = self._desk.engine_state.loaded
+        return loaded.fast_hash or None if loaded is not None else None
+
+    def _on_chosen(self, cell: int) -> None:
+        """Look at the token, or at the message, where the open chat has it."""
+        stretch = self._cells.at(cell) if self._cells is not None else None
+        if stretch is None or stretch.message_id is None:
+            return
+        index = stretch.in_message + cell - stretch.first
+        is_reply = stretch.origin == "assistant"
+        self._looking.look_at(stretch.message_id, index if is_reply else None)
+
+    def _on_mode(self, button: QAbstractButton) -> None:
+        self._mode = next(mode for mode in MODES if mode.name == button.objectName())
+        self._show_map()
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def _show_acts(self) -> None:
+        told, slots = self._told, self._slots_here()
+        is_busy = any(slot.is_busy for slot in told.slots) if told is not None else True
+        is_here_busy = any(slot.is_busy for slot in slots)
+        has_parked = told is not None and any(
+            copy.conversation == self._conversation for copy in told.parked
+        )
+        has_any = told is not None and bool(told.n_used or told.parked)
+        self.clear_button.setEnabled(has_any and not is_busy)
+        self.park_button.setEnabled(bool(slots) and not is_here_busy)
+        self.drop_button.setEnabled(bool(slots or has_parked) and not is_here_busy)
+        self.step_card.set_possible(bool(slots or has_parked) and not is_busy)
+        self._show_keep()
+
+    def _show_keep(self) -> None:
+        keep = self._kept()
+        is_busy = any(slot.is_busy for slot in self._slots_here())
+        self.keep_button.setText(f"Keep {keep:,} tokens" if keep else "Keep a prefix")
+        what = "the token" if self._looking.index is not None else "the end of the message"
+        hint = (
+            f"Keep only what this chat has up to {what} that is looked at: {keep:,} tokens"
+            if keep
+            else "Choose a message or a token of this chat first: the cells up to it are kept"
+        )
+        self.keep_button.setToolTip(hint)
+        self.keep_button.setAccessibleName(hint)
+        self.keep_button.setEnabled(bool(keep) and not is_busy)
+
+    def _kept(self) -> int:
+        """How many tokens there are up to what is looked at; 0 where that is not in the cache."""
+        marked, cells = self._marked(), self._cells
+        stretch = cells.at(marked[1]) if marked is not None and cells is not None else None
+        if stretch is None or marked is None or cells is None:
+            return 0
+        if cells.slot_of(stretch).conversation != self._conversation:
+            return 0
+        return stretch.position + marked[1] - stretch.first + 1
+
+    def _on_keep(self) -> None:
+        if keep := self._kept():
+            self._change("keep_prefix", keep=keep)
+
+    def _change(self, act: CacheAct, keep: int = 0, copy: int = 0) -> None:
+        change = ChangeCache(0, act, "" if copy else self._conversation, keep, copy)
+
+        def say(sentence: str) -> None:
+            self.done.setText(sentence)
+            self.done.show()
+            self._ask()
+
+        self._desk.change_cache(change, lambda: say(DONE[act]), say)
+
+    def _on_measured(self) -> None:
+        """What happened meanwhile is asked for now."""
+        self._show_acts()
+        self._ask_if_stale()
+
+    # --- the policy -----------------------------------------------------------------------------
+
+    def _on_counted(self, event: ContextCounted) -> None:
+        self.policy_card.set_cut(event.n_cut)
+        self._show_policy()
+
+    def _show_policy(self) -> None:
+        if self._is_active:
+            self.policy_card.show_policy()

@@ -1,0 +1,135 @@
+"""What the cache panel says, with units. Pure; no Qt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.engine.protocol import CacheMap, CacheShape, LastTurn, StepMeasured
+from app.insight.cache_cells import CellMap, Grid
+from app.insight.cache_sizes import copy_size
+from app.insight.tokens_shown import visible
+from ui.origins import origin_words
+
+KIB: Final = 1024
+MIB: Final = 1024**2
+
+SOURCES: Final = {
+    "slot": "from its own cells",
+    "fork": "shared with another sequence",
+    "parked": "from host memory",
+}
+
+
+def bytes_text(size: float) -> str:
+    """Memory in units of 1024, with one digit behind the point.
+
+    >>> bytes_text(23_040), bytes_text(1_612_800), bytes_text(94_371_840), bytes_text(500)
+    ('22.5 KiB', '1.5 MiB', '90.0 MiB', '500 B')
+    """
+    for unit, name in ((1024**3, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size:,.0f} B"
+
+
+def of_text(part: float, whole: float) -> str:
+    """
+    >>> of_text(1_612_800, 94_371_840), of_text(1_612_800, 2**31)
+    ('1.5 of 90.0 MiB', '1.5 MiB of 2.0 GiB')
+    """
+    first, second = bytes_text(part), bytes_text(whole)
+    unit = second.split(" ")[1]
+    return f"{first.removesuffix(f' {unit}')} of {second}"
+
+
+def cells_text(told: CacheMap) -> str:
+    return f"{told.n_used:,} of {told.n_ctx:,} cells"
+
+
+def grid_text(grid: Grid, n_ctx: int) -> str:
+    """What one square is, and what is not drawn."""
+    if grid.per_square == 1:
+        square = "One square is one cell"
+    else:
+        square = f"One square is {grid.per_square:,} cells, coloured by the first"
+    if grid.n_shown >= n_ctx:
+        return f"{square}; all {n_ctx:,} are drawn."
+    return f"{square}; {grid.n_shown:,} of {n_ctx:,} are drawn, the others are free."
+
+
+def cell_lines(
+    cells: CellMap, cell: int, per_square: int, piece: bytes | None, titles: list[str]
+) -> tuple[str, str]:
+    """Which cell it is and what it holds; then whose it is. `titles`: of the chats that have it."""
+    which = f"cell {cell:,}"
+    if per_square > 1:
+        which = f"cells {cell:,}–{cell + per_square - 1:,}, of the first"
+    stretch = cells.at(cell)
+    if stretch is None:
+        return f"{which} · free", ""
+    parts = [which, f"position {stretch.position + cell - stretch.first:,}"]
+    token_id = cells.token_id(cell)
+    if piece is not None:
+        parts.append(visible(piece))
+    if token_id is not None:
+        parts.append(f"ID {token_id}")
+    whose = [origin_words(stretch.origin)]
+    if stretch.turn:
+        whose.append(f"{stretch.turn} in the last turn")
+    if len(stretch.holders) > 1:
+        whose.append(f"shared by {len(stretch.holders)} sequences")
+    whose += [f"“{title}”" for title in dict.fromkeys(titles)]
+    return " · ".join(parts), " · ".join(whose)
+
+
+def reused_text(turn: LastTurn | None) -> str:
+    """What was reused, and where it came from."""
+    source = SOURCES.get(turn.source, "") if turn is not None and turn.reused else ""
+    return f"reused, {source}" if source else "reused"
+
+
+def window_text(shape: CacheShape) -> str:
+    """
+    >>> window_text(CacheShape([], 15, 512))
+    '15 layers look back 512 positions'
+    """
+    layers = f"{shape.n_window_layers:,} layer{'' if shape.n_window_layers == 1 else 's'}"
+    looks = "looks" if shape.n_window_layers == 1 else "look"
+    return f"{layers} {looks} back {shape.window:,} positions"
+
+
+def copy_text(shape: CacheShape | None, n_tokens: int, first: int, native: int) -> str:
+    """The native size of a sequence's state against the formula."""
+    size = None if shape is None else copy_size(shape, n_tokens, first)
+    if size is None:
+        return f"{native:,} bytes by llama.cpp"
+    if size.total == native:
+        return (
+            f"{native:,} bytes by llama.cpp = {size.row_bytes:,} of K and V "
+            f"+ {size.header_bytes:,} of header"
+        )
+    return f"{native:,} bytes by llama.cpp, {size.total:,} by the formula"
+
+
+def measured_text(measured: StepMeasured) -> str:
+    """How it was had."""
+    n_steps, n_passes = len(measured.step_ms), len(measured.replay_ms)
+    steps = f"the middle one of {n_steps:,} steps" if n_steps > 1 else "one step"
+    passes = f"of {n_passes:,} passes" if n_passes > 1 else "one pass"
+    threads = f"{measured.n_threads:,} thread{'' if measured.n_threads == 1 else 's'}"
+    return (
+        f"Measured now for the token after {measured.n_tokens:,}: {steps}, {passes}, {threads}, "
+        "in a context of its own beside the chat's."
+    )
+
+
+def ms_text(ms: float) -> str:
+    """
+    >>> ms_text(18.04), ms_text(690.2), ms_text(1.234), ms_text(12_345)
+    ('18.0 ms', '690 ms', '1.23 ms', '12,345 ms')
+    """
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 10 else f"{ms:.2f} ms"
+
+
+def tokens_text(n_tokens: int) -> str:
+    return f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}"

@@ -1,0 +1,106 @@
+"""A card of the section: a title, a figure at its right, rows of figures, and whatever else."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from ui.elided import ElidedLabel, PartsLabel
+from ui.theme import Theme
+
+
+class Row:
+    """A name at the left and its figure at the right; without a figure it is not there."""
+
+    def __init__(self, name: str, label: str, parent: QWidget) -> None:
+        self.label = ElidedLabel(label, parent)
+        self.label.setProperty("kind", "small")
+        self.value = QLabel(parent)
+        self.value.setObjectName(name)
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.value.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.show("")
+
+    def show(self, figure: str, label: str | None = None) -> None:
+        if label is not None:
+            self.label.set_text(label)
+        self.value.setText(figure)
+        self.value.setAccessibleName(f"{self.label.text()}: {figure}")
+        for widget in (self.label, self.value):
+            widget.setVisible(bool(figure))
+
+
+class FigureCard(QFrame):
+    def __init__(self, theme: Theme, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._rows: list[Row] = []
+        self._captions: list[QLabel] = []
+        self._lines: list[PartsLabel] = []
+        self.setProperty("plane", "card")
+        self.title = QLabel(title, self)
+        self.figure = ElidedLabel("", self)
+        self.figure.setProperty("kind", "small")
+        self._head = QHBoxLayout()
+        self._head.addWidget(self.title)
+        self._head.addStretch(1)
+        self._head.addWidget(self.figure)
+        self._grid = QGridLayout()
+        self._grid.setColumnStretch(0, 1)
+        self.body = QVBoxLayout(self)
+        self.body.addLayout(self._head)
+        self.body.addLayout(self._grid)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def add_row(self, name: str, label: str) -> Row:
+        row = Row(name, label, self)
+        at = len(self._rows)
+        self._rows.append(row)
+        self._grid.addWidget(row.label, at, 0)
+        self._grid.addWidget(row.value, at, 1)
+        self._fit()
+        return row
+
+    def add_caption(self, name: str) -> QLabel:
+        """Words under the figures: how they were had."""
+        label = QLabel(self)
+        label.setObjectName(name)
+        label.setProperty("kind", "small")
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._captions.append(label)
+        self.body.addWidget(label)
+        self._fit()
+        return label
+
+    def add_line(self, name: str) -> PartsLabel:
+        """Words of one line, which is there without words too."""
+        line = PartsLabel("", self)
+        line.setObjectName(name)
+        line.setProperty("kind", "small")
+        self._lines.append(line)
+        self.body.addWidget(line)
+        self._fit()
+        return line
+
+    def _fit(self) -> None:
+        px, theme = self._theme.px, self._theme
+        self.body.setContentsMargins(px(12), px(12), px(12), px(12))
+        self.body.setSpacing(px(6))
+        self._head.setSpacing(px(8))
+        self._grid.setHorizontalSpacing(px(8))
+        self._grid.setVerticalSpacing(px(4))
+        self.title.setFont(theme.font_small(QFont.Weight.DemiBold))
+        self.figure.setFont(theme.font_small())
+        for row in self._rows:
+            row.label.setFont(theme.font_small())
+            row.value.setFont(theme.font_small(QFont.Weight.Medium))
+        for caption in self._captions:
+            caption.setFont(theme.font_small())
+        for line in self._lines:
+            line.setFont(theme.font_small())
+            line.setMinimumHeight(line.fontMetrics().height())

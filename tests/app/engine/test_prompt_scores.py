@@ -131,3 +131,40 @@ def test_scoring_beside_somebody_who_writes(session: NativeSession, starter: Wei
 @pytest.mark.weights
 def test_a_prompt_of_one_token_has_nothing_to_score(session: NativeSession) -> None:
     assert scored(session, [100]) == []
+
+
+def in_the_same_steps(weights: Weights, ids: list[int], step: int) -> list[tuple[float, int]]:
+    """The naive softmax over llama.cpp's own logits, read in steps of the same size."""
+    llama.llama_memory_clear(weights.memory, True)
+    batch = llama.llama_batch_init(step, 0, 1)
+    results = []
+    for start in range(0, len(ids), step):
+        part = ids[start : start + step]
+        batch.n_tokens = len(part)
+        for row, token_id in enumerate(part):
+            batch.token[row], batch.pos[row] = token_id, start + row
+            batch.n_seq_id[row], batch.seq_id[row][0], batch.logits[row] = 1, 0, 1
+        assert llama.llama_decode(weights.context, batch) == 0
+        for row in range(len(part)):
+            if start + row + 1 < len(ids):
+                logits = llama.llama_get_logits_ith(weights.context, row)
+                scores = np.ctypeslib.as_array(logits, (weights.vocabulary.n_vocab,))
+                results.append(naive(scores, ids[start + row + 1]))
+    llama.llama_batch_free(batch)
+    llama.llama_memory_clear(weights.memory, True)
+    return results
+
+
+@pytest.mark.weights
+def test_in_the_same_steps_it_is_the_softmax_of_the_native_logits(
+    session: NativeSession, starter: Weights
+) -> None:
+    ids = starter.vocabulary.tokenize(
+        "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
+        special=True,
+    )
+    chunks = scored(session, ids)
+    _, logprobs, ranks = joined(chunks)
+    expected = in_the_same_steps(starter, ids, len(chunks[0].token_ids))
+    assert logprobs == pytest.approx([logprob for logprob, _ in expected], abs=1e-5)
+    assert list(ranks) == [rank for _, rank in expected]

@@ -5,21 +5,24 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.chat.levels import Levels
+from app.chat.questions import Questions
 from app.chat.resolved import IN_CHAIN
 from app.chat.sampler_links import OFF, Link, Links, links_of, values_of_links
 from app.chat.settings import SettingRefused
+from app.engine.protocol import CheckGrammar, GrammarChecked, clean_text
 
 _OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))
 
 
 class SamplingDoor:
-    """Mixed into `Desk`, which makes `_levels`."""
+    """Mixed into `Desk`, which makes `_levels` and `_questions`."""
 
     _levels: Levels
+    _questions: Questions
 
     def sampling_links(self) -> Links:
         """The chain that the next reply of the open chat is drawn with, and what is switched off
@@ -47,3 +50,19 @@ class SamplingDoor:
     def sets_own_chain(self) -> bool:
         """Whether the open chat says anything of its chain itself."""
         return bool(_OF_THE_CHAIN & self._levels.own("chat").keys())
+
+    def check_grammar(
+        self,
+        grammar: str,
+        json_schema: str,
+        then: Callable[[GrammarChecked], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Ask whether a reply could be bound by a grammar or a schema."""
+
+        def take(result: object) -> None:
+            if isinstance(result, GrammarChecked):
+                then(result)
+
+        command = CheckGrammar(0, clean_text(grammar), clean_text(json_schema))
+        self._questions.ask(command, take, failed)

@@ -14,12 +14,14 @@ _MAX_SHOWN: Final = 40
 
 
 class BadSetting(Exception):  # noqa: N818
-    """A value that cannot be used; `sentence` names the field and what it may be."""
+    """A value that cannot be used; `sentence` names the field and what it may be. `place`: line and
+    column, from 1, where a text of several lines goes wrong."""
 
-    def __init__(self, field: str, sentence: str) -> None:
+    def __init__(self, field: str, sentence: str, place: tuple[int, int] | None = None) -> None:
         super().__init__(sentence)
         self.field = field
         self.sentence = sentence
+        self.place = place
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,29 +181,35 @@ def _parse(text: str, vocabulary: Vocabulary, field: str) -> Any:
     if native:
         return native
     label = "The JSON schema gives a grammar that" if field == "json_schema" else "The grammar"
-    raise BadSetting(field, f"{label} {_reason(text, printed[0])}.")
+    words, place = _reason(text, printed[0])
+    # A grammar that was made from a schema is nothing that anybody could look into.
+    raise BadSetting(field, f"{label} {words}.", None if field == "json_schema" else place)
 
 
-def _reason(text: str, printed: str) -> str:
-    """llama.cpp's complaint as words that follow "The grammar"."""
+def _reason(text: str, printed: str) -> tuple[str, tuple[int, int] | None]:
+    """llama.cpp's complaint as words that follow "The grammar", and its line and column."""
     # "error parsing grammar: <complaint> at <the rest of the text>", an empty line, the text.
     _, is_complaint, found = printed.partition("error parsing grammar: ")
     if not is_complaint:
         if re.search(r"^\s*root\s*::=", text, re.MULTILINE) is None:
-            return "has no rule named “root”"
-        return "has a rule that begins with itself (left recursion), which llama.cpp cannot follow"
+            return "has no rule named “root”", None
+        words = "has a rule that begins with itself (left recursion), which llama.cpp cannot follow"
+        return words, None
     message, at, rest = found[: found.rfind(f"\n\n{text}\n")].partition(" at ")
     place = len(text) - len(rest) if at and text.endswith(rest) else _place_of(message, text)
-    where = ""
-    if place is not None:
-        line = text.count("\n", 0, place) + 1
-        column = place - text.rfind("\n", 0, place)
-        where = f" at line {line}, column {column}"
-    return f"cannot be read{where}: {shown_words(message)}"
+    if place is None:
+        return f"cannot be read: {shown_words(message)}", None
+    line = text.count("\n", 0, place) + 1
+    column = place - text.rfind("\n", 0, place)
+    words = f"cannot be read at line {line}, column {column}: {shown_words(message)}"
+    return words, (line, column)
 
 
 def _place_of(message: str, text: str) -> int | None:
-    """Where the rule is used that does not exist; None for other complaints without a place."""
+    """Where the rule is used that does not exist, or the end that came too early; None for other
+    complaints without a place."""
+    if "end of input" in message:
+        return len(text)
     named = re.search(r"Undefined rule identifier '(.*?)'", message)
     used = re.search(rf"(?<![\w-]){re.escape(named[1])}(?![\w-])", text) if named else None
     return used.start() if used else None
@@ -247,8 +253,8 @@ def _captured_stderr() -> Iterator[list[str]]:
 def schema_to_gbnf(schema: str) -> str:
     """The grammar of the JSON texts that fit `schema`. Raises BadSetting."""
     converted, problem = _converted(schema)
-    if problem:
-        raise BadSetting("json_schema", problem)
+    if problem is not None:
+        raise problem
     return converted.text
 
 
@@ -258,25 +264,27 @@ def schema_notes(schema: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4)
-def _converted(schema: str) -> tuple[Converted, str]:
+def _converted(schema: str) -> tuple[Converted, BadSetting | None]:
     """The grammar, or what is wrong with the schema. Both are remembered: a large schema takes a
     second, and the thread that decodes asks again."""
     try:
         data = json.loads(schema)
     except (ValueError, RecursionError) as error:
         words = str(error) if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        return _NOTHING, f"The JSON schema is no JSON: {words}."
+        place = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else None
+        return _no_schema(f"The JSON schema is no JSON: {words}.", place)
     if not isinstance(data, dict):
-        return _NOTHING, "The JSON schema must be an object, like {…}."
+        return _no_schema("The JSON schema must be an object, like {…}.")
     if _depth(data) > MAX_SCHEMA_DEPTH:
-        return _NOTHING, f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep."
+        return _no_schema(f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep.")
     try:
-        return convert(data), ""
+        return convert(data), None
     except BadSetting as error:
-        return _NOTHING, error.sentence
+        return _no_schema(error.sentence)
 
 
-_NOTHING: Final = Converted("")
+def _no_schema(sentence: str, place: tuple[int, int] | None = None) -> tuple[Converted, BadSetting]:
+    return Converted(""), BadSetting("json_schema", sentence, place)
 
 
 def _depth(value: object) -> int:

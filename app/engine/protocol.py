@@ -49,6 +49,10 @@ from app.engine.frames import (
     ProtocolError as ProtocolError,
     clean_text as clean_text,
 )
+from app.engine.grammar_messages import (
+    CheckGrammar as CheckGrammar,
+    GrammarChecked as GrammarChecked,
+)
 from app.engine.loading_messages import (
     Device as Device,
     Loaded as Loaded,
@@ -216,6 +220,7 @@ Command = (
     | CountPrompt
     | ReadPrompt
     | ReadVocabulary
+    | CheckGrammar
     | SetThreads
     | ReadCache
     | ChangeCache
@@ -304,6 +309,7 @@ Result = (
     | PromptCount
     | PromptShown
     | Vocabulary
+    | GrammarChecked
     | CacheMap
     | StepMeasured
     | Done

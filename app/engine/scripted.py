@@ -31,6 +31,7 @@ from app.engine.protocol import (
     Array,
     ChangeCache,
     ChatPrompt,
+    CheckGrammar,
     Choose,
     Command,
     CountPrompt,
@@ -84,6 +85,7 @@ from app.engine.script import (
     read_script,
 )
 from app.engine.script_cache import BUSY, ScriptCache
+from app.engine.script_grammar import scripted_check
 from app.engine.script_prompt import END_ID, build_scripted, show_scripted
 from app.engine.script_steering import Steering, StopSeenError
 from app.engine.script_take import Said, Take
@@ -167,6 +169,8 @@ class ScriptedEngine:
             self._answer(command.id, self._count(command, self._loaded.n_ctx))
         elif isinstance(command, ReadPrompt) and self._loaded:
             self._show_prompt(command, self._loaded.n_ctx)
+        elif isinstance(command, CheckGrammar):
+            self._answer(command.id, scripted_check(command))
         elif isinstance(command, ReadVocabulary):
             self._answer(command.id, self._read_vocabulary())
         elif isinstance(command, ReadCache | ChangeCache) and self._loaded:

@@ -26,6 +26,7 @@ from typing import BinaryIO, Final
 from app.engine import native, wire
 from app.engine.admission import INTERNAL
 from app.engine.fitting import PromptTooLong, counted, fit_prompt
+from app.engine.grammar_check import checked_grammar
 from app.engine.native import NativeLog
 from app.engine.placement import unused_graphics_note
 from app.engine.prompt import BuiltPrompt, build_prompt
@@ -35,6 +36,7 @@ from app.engine.protocol import (
     PROTOCOL_VERSION,
     CacheCommand,
     ChatPrompt,
+    CheckGrammar,
     Choose,
     Command,
     CountPrompt,
@@ -77,7 +79,7 @@ _LEAVE_AFTER_S: Final = 1.0
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
-TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary
+TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar
 TextCommand = Generate | TextQuestion
 
 _NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
@@ -482,6 +484,8 @@ class Serving:
             )
         if isinstance(command, ReadVocabulary):
             return vocabulary.table()
+        if isinstance(command, CheckGrammar):
+            return checked_grammar(command, vocabulary)
         if command.inside:
             ids = inside_ids(command.text, vocabulary)
         else:

@@ -150,15 +150,14 @@ class EvidenceView(QWidget):
         words = self._words
         said = [draw.reason]
         if draw.uniform is not None:
-            self.mark.show_draw(
-                [
-                    Segment(name_of(p.token_id, words), p.start, p.end, p.is_drawn)
-                    for p in draw.parts
-                ],
-                draw.uniform,
-            )
-            begun = f"Seed {seed} drew" if seed is not None else "Drawn:"
-            said.insert(0, f"{begun} {draw.uniform:.4f} of 1.")
+            segments = [
+                Segment(name_of(part.token_id, words), part.start, part.end, part.is_drawn)
+                for part in draw.parts
+            ]
+            self.mark.show_draw(segments, draw.uniform)
+            begun = f"Seed {seed} drew" if seed is not None else "Drawn was"
+            where = next((f", which falls on {s.name}" for s in segments if s.is_drawn), "")
+            said.insert(0, f"{begun} {draw.uniform:.4f} between 0 and 1{where}.")
         reason = self._row.reason if self._row is not None else ""
         self._say([*said, reason if reason not in said else ""])
 

@@ -20,7 +20,6 @@ from app.insight.stage_evidence import Evidence
 from ui.section.bias_editor import Tokenize
 from ui.section.select_card import SelectCard
 from ui.section.stage_card import StageCard
-from ui.section.stage_words import words_of
 from ui.theme import Theme
 
 
@@ -127,7 +126,7 @@ class SamplerChain(QWidget):
             if row is None:
                 card.evidence.clear()
             else:
-                card.evidence.show_stage(row, words_of(card.link.stage).title, words)
+                card.evidence.show_stage(row, card.title.text(), words)
         for card in self.cards:
             if not card.link.is_on:
                 card.evidence.clear()

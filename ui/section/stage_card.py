@@ -41,7 +41,8 @@ from ui.tab_order import stops_in
 from ui.theme import Theme
 
 FIELD_PX: Final = 64
-"""What a number has: six digits."""
+"""What the first number has: six digits."""
+OTHER_PX: Final = 48
 
 
 class Handle(IconButton):
@@ -112,7 +113,7 @@ class StageCard(QFrame):
         self.setObjectName(f"stage_{snake(type(link.stage).__name__)}")
         self.setAccessibleName(self._words.title)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = QLabel(self._words.title, self)
+        self.title = QLabel("Draw" if link.selects else self._words.title, self)
         self.title.setObjectName("stage_title")
         self.fields: dict[str, DragNumber] = {}
         self._units: list[QLabel] = []
@@ -267,7 +268,7 @@ class StageCard(QFrame):
 
     def show_idle(self, reason: str) -> None:
         """Why the stage changes nothing where it stands; nothing: it may."""
-        self.idle.setText(f"No effect here: {reason}" if reason else "")
+        self.idle.setText(reason)
         self.idle.setVisible(bool(reason))
         self.setAccessibleDescription(reason or self._words.sentence)
 
@@ -313,8 +314,8 @@ class StageCard(QFrame):
         self.column.setSpacing(px(4))
         self.head.setSpacing(px(6))
         self._flow.setSpacing(px(8))
-        for field in self.fields.values():
-            field.setFixedWidth(px(FIELD_PX))
+        for at, field in enumerate(self.fields.values()):
+            field.setFixedWidth(px(FIELD_PX if at == 0 else OTHER_PX))
             field.setStyleSheet(f"QLineEdit {{ padding: {px(2)}px {px(6)}px; }}")
         if self.breakers is not None:
             self.breakers.setFixedHeight(px(76))

@@ -55,7 +55,12 @@ def _keep() -> Value:
 
 
 _LAST_N: Final = Value(
-    "last_n", "of the last", 16, "tokens", is_whole=True, hint="-1: the whole context; 0: off"
+    "last_n",
+    "last",
+    16,
+    "tokens",
+    is_whole=True,
+    hint="How far back it looks. -1: the whole context; 0: off",
 )
 
 WORDS: Final[dict[type[Stage], StageWords]] = {
@@ -68,8 +73,8 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
         (
             Value("repeat", "repeat", 0.05, "×", hint="Divides their logits; 1: off"),
             _LAST_N,
-            Value("frequency", "for each time", 0.1, "logit", hint="0: off"),
-            Value("presence", "for the first time", 0.1, "logit", hint="0: off"),
+            Value("frequency", "frequency", 0.1, hint="Taken off the logit for each time. 0: off"),
+            Value("presence", "presence", 0.1, hint="Taken off the logit once. 0: off"),
         ),
     ),
     Dry: StageWords(
@@ -130,7 +135,9 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
             Value("exponent", "exponent", 0.1),
         ),
     ),
-    Dist: StageWords("Draw", "Draws one of what is left, each as often as its probability says."),
+    Dist: StageWords(
+        "By probability", "Draws one of what is left, each as often as its probability says."
+    ),
     Greedy: StageWords("Greedy", "Takes the most probable token. No chance in it."),
     Mirostat: StageWords(
         "Mirostat 1",

@@ -278,7 +278,7 @@ def last(panel: SamplingPanel) -> SelectCard:
 
 def test_another_way_to_select_can_be_chosen(panel: SamplingPanel, desk: SamplingDesk) -> None:
     kinds = [last(panel).kind.itemText(at) for at in range(last(panel).kind.count())]
-    assert kinds == ["Draw", "Greedy", "Mirostat 1", "Mirostat 2", "Adaptive-p"]
+    assert kinds == ["By probability", "Greedy", "Mirostat 1", "Mirostat 2", "Adaptive-p"]
     last(panel).kind.activated.emit(2)
     assert desk.asked()[-1] == Mirostat()
     type_into(last(panel).fields["tau"], "3.5")
@@ -522,7 +522,7 @@ def test_the_draw_is_a_mark_on_what_was_left(
     assert draw.mark.uniform == 0.7
     assert [(s.name, s.is_drawn) for s in draw.mark.segments] == [("·Paris", False), ("·the", True)]
     assert draw.mark.segments[1].start == pytest.approx(2 / 3, rel=1e-5)
-    assert draw.note.text() == "Seed 7 drew 0.7000 of 1."
+    assert draw.note.text() == "Seed 7 drew 0.7000 between 0 and 1, which falls on ·the."
 
 
 def test_a_mark_that_does_not_fit_is_not_shown(

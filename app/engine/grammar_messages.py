@@ -1,0 +1,28 @@
+"""Grammars on the wire: whether one can be used, asked while it is written.
+
+Re-exported by `protocol.py`, which tells what holds for every struct.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.engine.frames import Message
+
+
+class CheckGrammar(Message, frozen=True, tag=True):
+    """Whether a reply could be bound by this; one of the two is given. -> GrammarChecked"""
+
+    id: int
+    grammar: str = ""
+    json_schema: str = ""
+
+
+class GrammarChecked(Message, frozen=True, tag=True):
+    """`sentence`: why it cannot be used; nothing: it can. `line` and `column` (of characters) count
+    from 1, and are 0 where the whole is meant. `notes`: what of a schema is not held."""
+
+    sentence: str = ""
+    line: int = 0
+    column: int = 0
+    notes: list[str] = msgspec.field(default_factory=list)

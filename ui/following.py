@@ -39,6 +39,7 @@ from ui.sidebar.sidebar import Sidebar
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from ui.transcript.cut_line import CutLine
 
 
 NO_TEMPLATE = "This file has no chat template"
@@ -63,6 +64,7 @@ class Following(QObject):
         self._last_undo = ""
         self._is_generating = False
         self._waiting_id = ""
+        self._cut_line: CutLine | None = None
         bridge.conversations_changed.connect(self._on_conversations_changed)
         bridge.conversation_opened.connect(self._on_conversation_opened)
         bridge.earlier_arrived.connect(self._on_earlier_arrived)
@@ -116,6 +118,7 @@ class Following(QObject):
         self._sidebar.set_open(conversation.id)
         self._show_title(conversation.title)
         self._chat.transcript.set_conversation(event.messages)
+        self._show_cut("")
         self._chat.composer.set_text(conversation.draft)
         self._show_waiting(self._desk.is_waiting)
         self._chat.status.clear_reply()
@@ -217,6 +220,17 @@ class Following(QObject):
 
     def _on_context_counted(self, event: ContextCounted) -> None:
         self._chat.status.set_context(event.used, event.size, event.n_cut)
+        if event.last_cut is not None:
+            self._show_cut(event.last_cut)
+
+    def _show_cut(self, message_id: str) -> None:
+        """The line above which nothing goes along. Most chats never have one."""
+        if self._cut_line is None and message_id:
+            from ui.transcript.cut_line import CutLine
+
+            self._cut_line = CutLine(self._chat.transcript)
+        if self._cut_line is not None:
+            self._cut_line.set_below(message_id)
 
     def _on_status_figures(self, event: StatusFigures) -> None:
         self._chat.status.set_figures(event)

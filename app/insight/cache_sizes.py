@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.engine.cache_messages import CacheShape
+from app.engine.cache_messages import CacheLayers, CacheShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ def copy_size(shape: CacheShape, n_tokens: int, first_position: int = 0) -> Copy
 def formula(shape: CacheShape) -> list[str]:
     """How the bytes of one token come about, a line for each kind of layer.
 
-    >>> from app.engine.cache_messages import CacheLayers
     >>> formula(CacheShape([CacheLayers(30, 192, 192, 384, 384, 3)]))
     ['30 layers × (K 192 + V 192) × 2 bytes']
     >>> formula(CacheShape([CacheLayers(2, 192, 192, 204, 384, 3)]))
@@ -62,20 +61,20 @@ def formula(shape: CacheShape) -> list[str]:
     lines = []
     for group in shape.layers:
         layers = f"{group.n_layers:,} layer{'' if group.n_layers == 1 else 's'}"
-        each = (
-            _bytes_of_each(group.k_width, group.k_bytes),
-            _bytes_of_each(group.v_width, group.v_bytes),
-        )
-        if each[0] is not None and each[0] == each[1]:
-            unit = "byte" if each[0] == 1 else "bytes"
-            widths = f"(K {group.k_width:,} + V {group.v_width:,}) × {each[0]} {unit}"
-        else:
-            widths = (
-                f"(K {group.k_width:,} in {group.k_bytes:,} + "
-                f"V {group.v_width:,} in {group.v_bytes:,} bytes)"
-            )
-        lines.append(f"{layers} × {widths}")
+        lines.append(f"{layers} × {_widths(group)}")
     return lines
+
+
+def _widths(group: CacheLayers) -> str:
+    """Latent attention keeps one row, which counts as K."""
+    of_k = _bytes_of_each(group.k_width, group.k_bytes)
+    of_v = _bytes_of_each(group.v_width, group.v_bytes) if group.v_width else of_k
+    if of_k is None or of_k != of_v:
+        values = f"V {group.v_width:,} in {group.v_bytes:,}"
+        return f"(K {group.k_width:,} in {group.k_bytes:,} + {values} bytes)"
+    both = f"(K {group.k_width:,} + V {group.v_width:,})"
+    unit = "byte" if of_k == 1 else "bytes"
+    return f"{both if group.v_width else f'K {group.k_width:,}'} × {of_k} {unit}"
 
 
 def _bytes_of_each(width: int, size: int) -> int | None:

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from app.engine import fitting
-from app.engine.fitting import PromptTooLong, Sized, fit_prompt, left_out, measure
+from app.engine.fitting import (
+    PromptTooLong,
+    Sized,
+    counted,
+    fit_prompt,
+    left_out,
+    measure,
+)
 from app.engine.prompt import BuiltPrompt
 from app.engine.prompt_tokens import PromptPart
 from app.engine.protocol import ChatMessage, ChatPrompt, IdsPrompt, Prompt, TextPrompt
@@ -270,3 +277,23 @@ def test_a_text_that_fits_is_left_alone_and_keeps_what_begins_it():
     assert (long.ids[0], long.ids[-1]) == (1, ord("z"))
     first, second = long.parts
     assert (first.start, first.end, second.start, second.end) == (0, 1, 1, len(long.ids))
+
+
+def test_the_meter_is_told_the_last_message_that_is_left_out() -> None:
+    prompt = chat(*[30] * 13, system=10)
+    named = ChatPrompt(
+        [
+            ChatMessage(m.role, m.content, message_id=f"m{number}")
+            for number, m in enumerate(prompt.messages)
+        ]
+    )
+    built = fit_prompt(named, build, WINDOW, "drop_oldest")
+    gone = [message.message_id for message in built.cut]
+    count = counted(built, WINDOW)
+    assert gone
+    assert (count.n_cut, count.last_cut) == (len(gone), gone[-1])
+    assert count.n_tokens == len(built.ids) < count.n_whole
+    text = fit_prompt(TextPrompt("a" * 3 * WINDOW), build, WINDOW, "drop_oldest")
+    assert (counted(text, WINDOW).n_cut, counted(text, WINDOW).last_cut) == (1, "")
+    short = counted(fit_prompt(chat(3), build, WINDOW, "drop_oldest"), WINDOW)
+    assert (short.n_cut, short.n_whole, short.last_cut) == (0, 0, "")

@@ -17,6 +17,7 @@ from typing import Final
 
 from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
+from app.insight.tokens_shown import Figures, Tint
 from app.insight.trace_table import TraceTable
 from models.records import Message
 
@@ -76,6 +77,14 @@ def pieces_of(traces: Sequence[TokenTrace], first: int, end: int) -> list[bytes]
         ends = [traces.row(at).piece_end for at in range(first - 1, end)]
         return [bytes(traces.pieces[start:stop]) for start, stop in pairwise(ends)]
     return [token.piece for token in traces[first:end]]
+
+
+def figures_of(traces: Sequence[TokenTrace], place: int, tint: Tint) -> Figures:
+    """What the tint of a token is computed from. Of a growing trace only the row is read: to make
+    a token with its alternatives takes ten times as long."""
+    if isinstance(traces, TraceTable) and tint != "surprise":
+        return traces.row(place)
+    return traces[place]
 
 
 def plain(text: str, note: str = "", hint: str = "") -> MessageTokens:

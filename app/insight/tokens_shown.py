@@ -12,7 +12,7 @@ import math
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from app.engine.protocol import TokenTrace
 from app.engine.text import CharacterStream
@@ -102,8 +102,22 @@ def surprise_at_draw(token: TokenTrace) -> float | None:
     return max(0.0, -math.log2(token.stages[-1].probability))  # in this order no −0
 
 
-def strength(token: TokenTrace, tint: Tint, usual_ms: float = 0.0) -> float | None:
+class Figures(Protocol):
+    """What a token's trace says in numbers, whether it is made whole or only its row is read."""
+
+    @property
+    def logprob(self) -> float: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def entropy(self) -> float: ...
+    @property
+    def ms(self) -> float: ...
+
+
+def strength(token: Figures, tint: Tint, usual_ms: float = 0.0) -> float | None:
     """How strongly a token is tinted, from 0 (sure, quick) to 1; None where it is not recorded.
+    Surprise is known of a whole trace only.
 
     probability: 1 − p. rank: log2, full at 1,024. entropy and surprise: full at 10 bits. time:
     against the usual one, full at three times that.
@@ -116,7 +130,7 @@ def strength(token: TokenTrace, tint: Tint, usual_ms: float = 0.0) -> float | No
     elif tint == "entropy":
         value = token.entropy / _MOST_BITS
     elif tint == "surprise":
-        bits = surprise_at_draw(token)
+        bits = surprise_at_draw(token) if isinstance(token, TokenTrace) else None
         value = None if bits is None else bits / _MOST_BITS
     else:
         value = token.ms / (_SLOWEST * usual_ms) if usual_ms > 0 else None

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from PySide6.QtGui import QPixmap
 
-from app.insight.message_tokens import MessageTokens, usual_ms
+from app.insight.message_tokens import MessageTokens, figures_of, usual_ms
 from app.insight.token_groups import Groups, Spelling
 from app.insight.tokens_shown import Tint, strength
 from ui.markdown.blocks import Block, LiteralBlock
@@ -56,6 +56,7 @@ class TokenDocument(Document):
         self.tint: Tint = tint
         self.pictures: dict[Any, tuple[Any, QPixmap]] = Recent(MAX_PICTURES)
         self._segments: list[TokenSegment] = []
+        self._read_chars = 0
         self._levels = array("b")
         self._usual_ms = 0.0
         self._usual_of = 0
@@ -70,7 +71,7 @@ class TokenDocument(Document):
     @property
     def source_length(self) -> int:
         """About: of what is unread each token counts as four characters."""
-        return sum(len(s.text) for s in self._segments) + 4 * self._n_unread
+        return self._read_chars + 4 * self._n_unread
 
     @property
     def is_open(self) -> bool:
@@ -156,7 +157,7 @@ class TokenDocument(Document):
             place = self.tokens.place_of(number)
             if place is None:
                 continue
-            share = strength(traces[place], self.tint, self._usual_ms)
+            share = strength(figures_of(traces, place, self.tint), self.tint, self._usual_ms)
             if share is not None:
                 found = max(found, min(int(share * LEVELS), LEVELS - 1))
         return found
@@ -175,7 +176,7 @@ class TokenDocument(Document):
         total, first = len(self.tokens), len(self._segments)
         if total < self.groups.n_tokens:  # some were taken back: rare, so all is read again
             self.groups, self._segments, first = Groups(), [], 0
-            self._levels = array("b")
+            self._levels, self._read_chars = array("b"), 0
         latest = None if seconds is None else time.perf_counter() + seconds
         while self.groups.n_tokens < total:
             start = self.groups.n_tokens
@@ -192,7 +193,7 @@ class TokenDocument(Document):
         unknown = bytes([_UNKNOWN & 0xFF]) * (len(self.groups) - changed)
         self._levels.frombytes(unknown)
         while self._segments and not self._is_done(self._segments[-1], changed):
-            self._segments.pop()
+            self._read_chars -= len(self._segments.pop().text)
         first = len(self._segments)
         start = self._segments[-1].end_group if self._segments else 0
         while start < len(self.groups):
@@ -201,6 +202,7 @@ class TokenDocument(Document):
             segment = TokenSegment(SegmentKind.PLAIN, text, is_joined=start > 0)
             segment.first_group, segment.end_group = start, end
             self._segments.append(segment)
+            self._read_chars += len(text)
             start = end
         return first
 

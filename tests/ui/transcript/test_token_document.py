@@ -49,6 +49,7 @@ def test_a_document_that_grew_is_the_one_that_was_whole_at_once(seed: int) -> No
         # What is before the first change is the very same object.
         assert all(old is new for old, new in zip(before[:changed], known[:changed], strict=True))
         assert changed <= len(before)
+        assert growing.source_length == sum(len(segment.text) for segment in known)
     whole = TokenDocument(MessageTokens(traces=traces))
     whole.take_changes()
     assert shape(growing) == shape(whole)

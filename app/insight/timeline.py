@@ -58,7 +58,7 @@ KINDS: Final[dict[str, Kind]] = {
     "rendering": Kind(
         "Prompt prepared",
         "waited",
-        "The chat template is filled in and the text cut into tokens with their IDs.",
+        "The text is put together (a chat's by its template) and cut into tokens with their IDs.",
     ),
     "queued": Kind("Queue", "waited", "Waited until a slot was free and its turn had come."),
     "prefix": Kind(

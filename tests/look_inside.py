@@ -1,0 +1,168 @@
+"""Makes the pictures of what is seen inside a reply: `docs/inside/*.png`, light and dark, at 100 %
+(the window) and 200 % (the panel alone).
+
+Run by hand, from the repository's root, after a change that is seen:
+
+    .venv/bin/python tests/look_inside.py [SCENE …]
+
+The included weights write, at a fixed seed, a text that begins with "The capital of France is" and
+one chat; every panel is opened beside both. Times, and what is in memory, are those of the machine
+that it is run on. Look at the pictures before they are committed. No test: nothing here asserts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from tour import offscreen  # noqa: E402
+
+os.environ["QT_QPA_PLATFORM"] = offscreen()
+
+from screenshots import settle, wait_for  # noqa: E402
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from main import App
+
+OUT = ROOT / "docs" / "inside"
+SIZES = {100: (1440, 900), 200: (1900, 1160)}
+SETTINGS = {"seed": 7, "max_tokens": 40, "temperature": 0.8}
+TEXT = "The capital of France is"
+QUESTION = "What is the capital of France, and what is it known for?"
+LOOKED_AT = b" Paris"
+
+
+class Visit:
+    """The window with the included weights, and its section."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.desk = app.desk
+        self.window = app.window
+
+    def wait(self, is_true: Callable[[], Any]) -> None:
+        wait_for(self.app, lambda: bool(is_true()))
+
+    def do(self, name: str) -> None:
+        """One of the window's actions, as from the command palette."""
+        self.window.action_registry.run(name)
+        settle(self.app)
+
+    def section(self) -> Any:
+        return self.window.section_acts.section()
+
+    def wait_ended(self) -> None:
+        self.wait(lambda: not self.desk.is_generating)
+        settle(self.app)
+
+    def show_panel(self, title: str) -> None:
+        """A panel, with the token that is looked at."""
+        if not self.window.columns.is_section_shown:
+            self.do("toggle_section")
+        self.section().show_panel(title)
+        looking = self.window.section_acts.looking()
+        self.wait(lambda: len(looking.traces))
+        pieces = [token.piece for token in looking.traces]
+        looking.select(pieces.index(LOOKED_AT) if LOOKED_AT in pieces else 0)
+        settle(self.app)
+
+    def picture(self, scene: str, *, small: Callable[[], QWidget]) -> None:
+        """The window at 100 %, and what `small` returns at 200 %, in both themes."""
+        for percent, size in SIZES.items():
+            self.desk.set_setting("zoom_percent", percent)
+            self.window.resize(*size)
+            for theme in ("light", "dark"):
+                self.desk.set_setting("theme", theme)
+                settle(self.app)
+                settle(self.app)
+                save(self.window if percent == 100 else small(), f"{scene}-{theme}-{percent}")
+        self.desk.set_setting("zoom_percent", 100)
+        self.window.resize(*SIZES[100])
+        settle(self.app)
+
+
+def save(widget: QWidget, name: str) -> None:
+    """With its 256 most frequent colours: a third of the bytes, and nothing to be seen of it."""
+    import numpy as np
+    from PySide6.QtCore import Qt
+    from PySide6.QtGui import QImage
+
+    image = widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    colors, counts = np.unique(np.frombuffer(image.constBits(), np.uint32), return_counts=True)
+    palette = [int(color) for color in colors[np.argsort(-counts, kind="stable")[:256]]]
+    flags = Qt.ImageConversionFlag.AvoidDither | Qt.ImageConversionFlag.ThresholdDither
+    OUT.mkdir(parents=True, exist_ok=True)
+    indexed = image.convertToFormat(QImage.Format.Format_Indexed8, palette, flags)
+    indexed.save(str(OUT / f"{name}.png"))
+
+
+# --- what there is to see ------------------------------------------------------------------------
+
+
+def write_text(visit: Visit) -> None:
+    visit.desk.new_text()
+    settle(visit.app)
+    visit.desk.continue_text(TEXT, len(TEXT))
+    visit.wait(lambda: visit.desk.is_generating or len(visit.desk.messages) > 1)
+    visit.wait_ended()
+
+
+def hold_chat(visit: Visit) -> None:
+    visit.desk.new_conversation()
+    visit.desk.send(QUESTION)
+    visit.wait(lambda: visit.desk.is_generating)
+    visit.wait_ended()
+
+
+def panels(visit: Visit, place: str, wanted: set[str]) -> None:
+    """Every panel of the section, beside what is open."""
+    from ui.section.kinds import KINDS
+
+    for kind in KINDS:
+        scene = f"{place}-{kind.title.lower()}"
+        if not wanted or scene in wanted:
+            visit.show_panel(kind.title)
+            visit.picture(scene, small=visit.section)
+
+
+def tokens_in_chat(visit: Visit, wanted: set[str]) -> None:
+    """The token view, which the settings remember."""
+    if wanted and "chat-token-view" not in wanted:
+        return
+    visit.show_panel("Tokens")
+    visit.do("toggle_token_view")
+    visit.picture("chat-token-view", small=lambda: visit.window)
+    visit.do("toggle_token_view")
+
+
+def main() -> None:
+    from main import build
+
+    wanted = set(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        app = build(["--data-dir", folder, "--offline"])
+        try:
+            visit = Visit(app)
+            app.window.resize(*SIZES[100])
+            visit.wait(lambda: app.desk.engine_state.state == "ready")
+            for name, value in SETTINGS.items():
+                app.desk.set_setting(name, value)
+            for place, begin in (("text", write_text), ("chat", hold_chat)):
+                begin(visit)
+                panels(visit, place, wanted)
+            tokens_in_chat(visit, wanted)
+        finally:
+            app.close()
+
+
+if __name__ == "__main__":
+    main()

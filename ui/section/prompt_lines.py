@@ -12,6 +12,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from app.insight.token_groups import Groups, Spelling
@@ -28,18 +29,27 @@ class TokenStrip(Protocol):
     def pieces(self, first: int, end: int) -> list[bytes]: ...
 
 
+_SIMPLE_MARKS: Final = frozenset("·↵⇥␍⍽⟨⟩")
+_LAST_SIMPLE: Final = "\u0590"
+"""Before it, letters stand from left to right, each in a cell of its own."""
+
+Run = tuple[float, str]
+"""Where a stretch of text begins in its line, and the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineRuns:
+    """What there is to write in a line: letters, and the marks that stand for spaces and bytes."""
+
+    letters: tuple[Run, ...]
+    marks: tuple[Run, ...]
+
+
 class PromptLines:
     """Boxes by number: `x` and `width` of each, the group it shows, and the first one of each
-    line. `measure`: how wide a text is; `pad` is added on both sides, `gap` stands between."""
+    line. `measure`: how wide a text is in the fixed-pitch font."""
 
-    def __init__(
-        self,
-        strip: TokenStrip,
-        width: float,
-        measure: Callable[[str], float],
-        pad: float,
-        gap: float,
-    ) -> None:
+    def __init__(self, strip: TokenStrip, width: float, measure: Callable[[str], float]) -> None:
         self.strip = strip
         self.groups = Groups()
         self.x = array("f")
@@ -47,8 +57,7 @@ class PromptLines:
         self.group_of_box = array("I")
         self._room = max(width, 1.0)
         self.measure = measure
-        self._pad = pad
-        self._gap = gap
+        self._cell = measure("x")
         self._line_starts = array("I", [0])
         self._first_box = array("I")
         self._cuts: dict[int, tuple[int, int]] = {}
@@ -77,7 +86,7 @@ class PromptLines:
 
     def _place(self, group: int) -> None:
         spelling = self.groups.spellings[group]
-        wide = self.measure(spelling.shown) + 2 * self._pad
+        wide = self.measure(spelling.shown)
         if self._at and self._at + wide > self._room:
             self._end_line()
         self._first_box.append(len(self.x))
@@ -92,26 +101,25 @@ class PromptLines:
         self.x.append(self._at)
         self.width.append(wide)
         self.group_of_box.append(group)
-        self._at += wide + self._gap
+        self._at += wide
 
     def _place_in_shares(self, group: int, spelling: Spelling) -> None:
         """A group that is wider than a line."""
         shown, start = spelling.shown, 0
-        room = self._room - 2 * self._pad
         while start < len(shown):
-            end = start + self._fitting(shown[start:], room)
+            end = start + self._fitting(shown[start:])
             self._cuts[len(self.x)] = (start, end)
-            self._add(group, min(self.measure(shown[start:end]) + 2 * self._pad, self._room))
+            self._add(group, min(self.measure(shown[start:end]), self._room))
             start = end
             if start < len(shown):
                 self._end_line()
 
-    def _fitting(self, text: str, room: float) -> int:
+    def _fitting(self, text: str) -> int:
         """How many characters fit, at least one."""
         low, high = 1, len(text)
         while low < high:
             middle = (low + high + 1) // 2
-            if self.measure(text[:middle]) <= room:
+            if self.measure(text[:middle]) <= self._room:
                 low = middle
             else:
                 high = middle - 1
@@ -178,3 +186,55 @@ class PromptLines:
         box = boxes.start
         line = min(max(self.line_of_box(box) + lines, 0), self.n_lines - 1)
         return self.token_at(line, self.x[box] + self.width[box] / 2, is_near=True)
+
+    # --- what is written ------------------------------------------------------------------------
+
+    def runs(self, line: int) -> LineRuns:
+        """The text of a line in as few stretches as possible: writing one costs far more than
+        its length. Boxes whose characters each fill one cell are written together."""
+        letters: list[Run] = []
+        marks: list[Run] = []
+        together: list[tuple[str, str]] = []
+        begun = 0.0
+
+        def end() -> None:
+            for runs, number in ((letters, 0), (marks, 1)):
+                text = "".join(pair[number] for pair in together).rstrip()
+                if text:
+                    runs.append((begun, text))
+            together.clear()
+
+        for box in self.boxes_of_line(line):
+            pair, is_simple = self._written(box)
+            if not is_simple:
+                end()
+                begun = self.x[box]
+                together.append(pair)
+                end()
+                continue
+            if not together:
+                begun = self.x[box]
+            together.append(pair)
+        end()
+        return LineRuns(tuple(letters), tuple(marks))
+
+    def _written(self, box: int) -> tuple[tuple[str, str], bool]:
+        """(letters, marks) of a box, spaces in place of the other kind; whether each character
+        fills a cell. Where not, marks are written like letters."""
+        spelling = self.groups.spellings[self.group_of_box[box]]
+        start, end = self.cut(box)
+        text = spelling.shown[start:end]
+        if not self._is_simple(text):
+            return (text, ""), False
+        letters = list(text)
+        marks = [" "] * len(text)
+        for first, last in spelling.marks:
+            for at in range(max(first, start) - start, min(last, end) - start):
+                letters[at], marks[at] = " ", text[at]
+        return ("".join(letters), "".join(marks)), True
+
+    def _is_simple(self, text: str) -> bool:
+        if text.isascii():
+            return True
+        is_plain = all(c < _LAST_SIMPLE or c in _SIMPLE_MARKS for c in text)
+        return is_plain and abs(self.measure(text) - len(text) * self._cell) < 0.01

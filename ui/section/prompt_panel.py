@@ -46,6 +46,7 @@ from ui.section.prompt_text import Look, PromptText
 from ui.section.prompt_words import (
     REPLAYED,
     cache_words,
+    context_words,
     count_words,
     difference_words,
     mean_words,
@@ -437,9 +438,8 @@ class PromptPanel(Panel):
 
     def _say_facts(self) -> None:
         shown = self._of.shown
-        said = [cache_words(self._figures())]
-        if shown is not None:
-            said += [reply_words(self._of), *shown.notes]
+        said = [context_words(self._of), cache_words(self._figures()), reply_words(self._of)]
+        said += shown.notes if shown is not None else []
         self.facts.setText(" ".join(words for words in said if words))
         self.facts.setVisible(bool(self.facts.text()))
 
@@ -470,7 +470,8 @@ class PromptPanel(Panel):
                 return tints[round(min(bits / MOST_BITS, 1.0) * (N_LEVELS - 1))]
 
             return Look(tint, tokens.is_control)
-        return Look(lambda place: origin_tone(colors, tokens.part(place).origin), tokens.is_control)
+        tones = {part.origin: origin_tone(colors, part.origin) for part in tokens.parts}
+        return Look(lambda place: tones[tokens.part(place).origin], tokens.is_control)
 
     def _changed_look(self, tokens: PromptTokens, changed: ChangedStrip) -> Look:
         same, new = QColor(self._theme.colors.hover), QColor(self._theme.colors.accent_tone)

@@ -1,8 +1,8 @@
 """A prompt as text in which every token can be seen: the widget that paints and walks through it.
 
-Only the lines on screen are painted, and laying out goes on in slices while the window lives. The
-tone behind a token is whatever the panel says it means; control tokens have a frame, what was
-removed is struck through.
+Only the lines on screen are painted, and laying out goes on in slices while the window lives, so
+32,000 tokens never hold it up. The tone behind a token is whatever the panel says it means; control
+tokens have a frame, what was removed is struck through.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
+    QFont,
     QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
@@ -25,17 +26,18 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from ui.section.prompt_lines import PromptLines, TokenStrip
+from ui.section.prompt_lines import LineRuns, PromptLines, TokenStrip
 from ui.theme import Theme
 
 READ_S: Final = 0.006
-LINE_HEIGHT: Final = 1.6
-BOX_HEIGHT: Final = 1.35
+LINE_HEIGHT: Final = 1.65
+BOX_HEIGHT: Final = 1.4
 FONT_PX: Final = 12.0
-_KEYS: Final = {
-    Qt.Key.Key_Left: -1,
-    Qt.Key.Key_Right: 1,
-}
+AIR_PX: Final = 0.6
+GAP_PX: Final = 2
+MOST_KEPT_LINES: Final = 400
+_STEPS: Final = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+_BY_KEY: Final = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
 
 
 class NoTokens:
@@ -78,10 +80,11 @@ class PromptText(QAbstractScrollArea):
         self._theme = theme
         self._strip: TokenStrip = NoTokens()
         self._look = Look()
-        self._lines = self._laid_out()
-        self._anchor: int | None = None
+        self._runs: dict[int, LineRuns] = {}
+        self._goal: tuple[int, bool] | None = None
         self._hovered = -1
         self.current = -1
+        self._lines = self._laid_out()
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -112,11 +115,11 @@ class PromptText(QAbstractScrollArea):
     def show_tokens(self, strip: TokenStrip, look: Look) -> None:
         """Other tokens, from the beginning."""
         self._strip, self._look = strip, look
-        self._anchor = None
         self._set_hovered(-1)
         self._set_current(-1)
         self.verticalScrollBar().setValue(0)
-        self._restart(is_anew=True)
+        self._goal = None
+        self._lay_out_anew()
 
     def set_look(self, look: Look) -> None:
         """The same tokens, seen otherwise."""
@@ -124,37 +127,52 @@ class PromptText(QAbstractScrollArea):
         self.viewport().update()
 
     def choose(self, token: int) -> None:
-        """Go to a token; it is laid out for that. One that is not there means none."""
+        """Choose a token and bring it on screen; one that is not there means none."""
         if not 0 <= token < len(self._strip):
             self._set_current(-1)
             return
-        self._read_to(token)
         self._set_current(token)
-        self._show_token(token)
+        self._go_to(token, to_top=False)
 
     def scroll_to(self, token: int) -> None:
         """Bring a token near the top, without choosing it."""
-        self._read_to(token)
-        boxes = self._lines.boxes_of_token(token)
-        if boxes:
-            top = max(self._lines.line_of_box(boxes.start) - 1, 0) * self._step
-            self.verticalScrollBar().setValue(top)
+        self._go_to(token, to_top=True)
 
-    def _read_to(self, token: int) -> None:
-        while not self._lines.is_whole and not self._lines.boxes_of_token(token):
-            self._lines.read(READ_S)
+    def _go_to(self, token: int, *, to_top: bool) -> None:
+        """At once where it is laid out, else as soon as it is."""
+        self._goal = (token, to_top)
+        self._reach_goal()
+
+    def _reach_goal(self) -> None:
+        if self._goal is None:
+            return
+        token, to_top = self._goal
+        boxes = self._lines.boxes_of_token(token)
+        if not boxes:
+            return
+        self._goal = None
         self._fit_bar()
+        top = self._lines.line_of_box(boxes.start) * self._step
+        bar, page = self.verticalScrollBar(), self.viewport().height()
+        bottom = top + self._step + 2 * self._margin
+        if to_top:
+            bar.setValue(max(top - self._step, 0))
+        elif top < bar.value():
+            bar.setValue(top)
+        elif bottom > bar.value() + page:
+            bar.setValue(bottom - page)
 
     # --- laying out -----------------------------------------------------------------------------
 
     def _laid_out(self) -> PromptLines:
         theme = self._theme
         self._font = theme.font_mono(FONT_PX)
+        # A little air, so that the gap between two tokens cuts no letter.
+        self._font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, AIR_PX * theme.scale)
         metrics = QFontMetricsF(self._font)
         self._ascent, self._descent = metrics.ascent(), metrics.descent()
         self._step = round(self._font.pixelSize() * LINE_HEIGHT)
         self._box_height = round(self._font.pixelSize() * BOX_HEIGHT)
-        self._pad = theme.px(1.5)
         self._margin = theme.px(8)
         widths: dict[str, float] = {}
 
@@ -164,31 +182,34 @@ class PromptText(QAbstractScrollArea):
                 found = widths[text] = metrics.horizontalAdvance(text)
             return found
 
+        self._runs.clear()
         room = self.viewport().width() - 2 * self._margin
-        return PromptLines(self._strip, room, measure, self._pad, theme.px(1))
+        return PromptLines(self._strip, room, measure)
 
-    def _restart(self, *, is_anew: bool = False) -> None:
-        """Lay out from the first token on; what was at the top comes to the top again."""
-        if not is_anew and self._anchor is None:
-            self._anchor = self._top_token()
+    def _restart(self) -> None:
+        """Another width, font or theme: what was at the top comes to the top again."""
+        if self._goal is None:
+            line = self.verticalScrollBar().value() // self._step
+            token = self._lines.token_at(line + 1, 0.0, is_near=True) if line else None
+            self._goal = None if token is None else (token, True)
+        self._lay_out_anew()
+
+    def _lay_out_anew(self) -> None:
         self._lines = self._laid_out()
         self._read()
         if not self._lines.is_whole:
             self._timer.start()
 
-    def _top_token(self) -> int | None:
-        line = self.verticalScrollBar().value() // self._step
-        return self._lines.token_at(line, 0.0, is_near=True) if line else None
-
     def _read(self) -> None:
+        n_before = self._lines.n_lines
         if self._lines.read(READ_S):
             self._timer.stop()
+        self._runs.pop(n_before - 1, None)  # the last line has grown
         self._fit_bar()
-        if self._anchor is not None and self._lines.boxes_of_token(self._anchor):
-            box = self._lines.boxes_of_token(self._anchor).start
-            self._anchor = None
-            self.verticalScrollBar().setValue(self._lines.line_of_box(box) * self._step)
-        self.viewport().update()
+        self._reach_goal()
+        bottom = self.verticalScrollBar().value() + self.viewport().height()
+        if (n_before - 1) * self._step <= bottom:
+            self.viewport().update()
 
     def _fit_bar(self) -> None:
         height = self._lines.n_lines * self._step + 2 * self._margin
@@ -208,62 +229,84 @@ class PromptText(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        painter.setFont(self._font)
         top = self.verticalScrollBar().value() - self._margin
         clip = event.rect()
         first = max((clip.top() + top) // self._step, 0)
         end = min((clip.bottom() + top) // self._step + 1, self._lines.n_lines)
         painter.translate(self._margin, -top)
         for line in range(first, end):
-            for box in self._lines.boxes_of_line(line):
-                self._paint_box(painter, box, self._rect(line, box))
+            self._paint_tones(painter, line)
+        self._paint_words(painter, first, end)
+        if self._look.is_struck is not _no:
+            self._strike(painter, first, end)
         self._paint_frames(painter)
         painter.end()
 
-    def _rect(self, line: int, box: int) -> QRectF:
+    def _paint_tones(self, painter: QPainter, line: int) -> None:
+        """What lies behind the tokens of a line, its borders, and what goes over them."""
+        look, lines, colors = self._look, self._lines, self._theme.colors
         top = line * self._step + (self._step - self._box_height) // 2
-        return QRectF(self._lines.x[box], top, self._lines.width[box], self._box_height)
+        height = self._box_height
+        borders: list[QLineF] = []
+        frames: list[QRectF] = []
+        begun, since, x = None, 0.0, 0.0
+        for box in lines.boxes_of_line(line):
+            left, wide = lines.x[box], lines.width[box]
+            tokens = lines.tokens_of_box(box)
+            share = wide / max(len(tokens), 1)
+            for number, token in enumerate(tokens):
+                tone = look.tone(token)
+                x = left + number * share
+                if tone is not begun:
+                    if begun is not None:
+                        painter.fillRect(QRectF(since, top, x - since, height), begun)
+                    begun, since = tone, x
+                if x:
+                    borders.append(QLineF(x, top, x, top + height))
+            if look.is_control(tokens.start):
+                frames.append(QRectF(left + 0.5, top + 0.5, wide - 1.5, height - 1))
+            x = left + wide
+        if begun is not None:
+            painter.fillRect(QRectF(since, top, x - since, height), begun)
+        if look.has_borders:
+            pen = QPen(QColor(colors.card), self._theme.px(GAP_PX))
+            pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+            painter.setPen(pen)
+            painter.drawLines(borders)
+        painter.setPen(QPen(QColor(colors.dim), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRects(frames)
 
-    def _paint_box(self, painter: QPainter, box: int, rect: QRectF) -> None:
-        look, colors = self._look, self._theme.colors
-        tokens = self._lines.tokens_of_box(box)
-        share = rect.width() / max(len(tokens), 1)
-        for number, token in enumerate(tokens):
-            tone = look.tone(token)
-            if tone is not None:
-                part = QRectF(rect.left() + number * share, rect.top(), share, rect.height())
-                painter.fillRect(part, tone)
-            if number and look.has_borders:
-                x = rect.left() + number * share
-                painter.fillRect(QRectF(x, rect.top(), 1, rect.height()), QColor(colors.card))
-        is_control = look.is_control(tokens.start)
-        if is_control:
-            painter.setPen(QPen(QColor(colors.dim), 1))
-            painter.drawRect(rect.adjusted(0.5, 0.5, -0.5, -0.5))
-        self._paint_words(painter, box, rect)
-        if look.is_struck(tokens.start):
-            painter.fillRect(
-                QRectF(rect.left(), rect.center().y(), rect.width(), self._theme.px(1)),
-                QColor(colors.ink),
-            )
-
-    def _paint_words(self, painter: QPainter, box: int, rect: QRectF) -> None:
-        """The text of a box; what stands for spaces and bytes is paler than letters."""
-        colors, lines = self._theme.colors, self._lines
-        spelling = lines.groups.spellings[lines.group_of_box[box]]
-        start, end = lines.cut(box)
-        y = rect.top() + (rect.height() + self._ascent - self._descent) / 2
-        x = rect.left() + self._pad
-        at = start
-        for first, last in (*spelling.marks, (end, end)):
-            for stop, is_mark in ((first, False), (last, True)):
-                stop = min(max(stop, start), end)
-                if stop > at:
-                    text = spelling.shown[at:stop]
-                    painter.setPen(QColor(colors.dim if is_mark else colors.ink))
+    def _paint_words(self, painter: QPainter, first: int, end: int) -> None:
+        """What stands for spaces and bytes is paler than letters."""
+        colors = self._theme.colors
+        painter.setFont(self._font)
+        base = (self._step + self._ascent - self._descent) / 2
+        for line in range(first, end):
+            self._runs_of(line)
+        for color, name in ((colors.dim, "marks"), (colors.ink, "letters")):
+            painter.setPen(QColor(color))
+            for line in range(first, end):
+                y = line * self._step + base
+                for x, text in getattr(self._runs[line], name):
                     painter.drawText(QPointF(x, y), text)
-                    x += lines.measure(text)
-                    at = stop
+
+    def _strike(self, painter: QPainter, first: int, end: int) -> None:
+        lines, ink = self._lines, QColor(self._theme.colors.ink)
+        for line in range(first, end):
+            y = line * self._step + self._step / 2
+            for box in lines.boxes_of_line(line):
+                if self._look.is_struck(lines.tokens_of_box(box).start):
+                    rect = QRectF(lines.x[box], y, lines.width[box], self._theme.px(1))
+                    painter.fillRect(rect, ink)
+
+    def _runs_of(self, line: int) -> LineRuns:
+        found = self._runs.get(line)
+        if found is None:
+            if len(self._runs) >= MOST_KEPT_LINES:
+                self._runs.clear()
+            found = self._runs[line] = self._lines.runs(line)
+        return found
 
     def _paint_frames(self, painter: QPainter) -> None:
         """Around the token under the pointer, and around the chosen one."""
@@ -282,12 +325,21 @@ class PromptText(QAbstractScrollArea):
         each has its share."""
         found = []
         for box in self._lines.boxes_of_token(token):
-            rect = self._rect(self._lines.line_of_box(box), box)
+            line = self._lines.line_of_box(box)
+            top = line * self._step + (self._step - self._box_height) // 2
             tokens = self._lines.tokens_of_box(box)
-            share = rect.width() / len(tokens)
-            left = rect.left() + (token - tokens.start) * share
-            found.append(QRectF(left, rect.top(), share, rect.height()))
+            share = self._lines.width[box] / len(tokens)
+            left = self._lines.x[box] + (token - tokens.start) * share
+            found.append(QRectF(left, top, share, self._box_height))
         return found
+
+    def _repaint_tokens(self, *tokens: int) -> None:
+        """Where these stand, and their frames."""
+        top = self.verticalScrollBar().value() - self._margin
+        for token in tokens:
+            for rect in self.rects(token):
+                around = rect.translated(self._margin, -top).toAlignedRect()
+                self.viewport().update(around.adjusted(-4, -4, 4, 4))
 
     # --- walking through it -----------------------------------------------------------------------
 
@@ -299,28 +351,15 @@ class PromptText(QAbstractScrollArea):
 
     def _set_hovered(self, token: int) -> None:
         if token != self._hovered:
+            self._repaint_tokens(self._hovered, token)
             self._hovered = token
             self.hovered.emit(token)
-            self.viewport().update()
 
     def _set_current(self, token: int) -> None:
         if token != self.current:
+            self._repaint_tokens(self.current, token)
             self.current = token
             self.chosen.emit(token)
-            self.viewport().update()
-
-    def _show_token(self, token: int) -> None:
-        """Scroll as little as needed."""
-        boxes = self._lines.boxes_of_token(token)
-        if not boxes:
-            return
-        top = self._lines.line_of_box(boxes.start) * self._step
-        bar, page = self.verticalScrollBar(), self.viewport().height()
-        bottom = top + self._step + 2 * self._margin
-        if top < bar.value():
-            bar.setValue(top)
-        elif bottom > bar.value() + page:
-            bar.setValue(bottom - page)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._set_hovered(self.token_at(event.position()))
@@ -333,40 +372,40 @@ class PromptText(QAbstractScrollArea):
         super().leaveEvent(event)
         self._set_hovered(-1)
 
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        super().scrollContentsBy(dx, dy)
+        self._set_hovered(-1)
+
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        is_by_key = event.reason() in (
-            Qt.FocusReason.TabFocusReason,
-            Qt.FocusReason.BacktabFocusReason,
-        )
-        if is_by_key and self.current < 0 and len(self._strip):
-            top = self._top_token()
-            self.choose(0 if top is None else top)
+        if event.reason() in _BY_KEY and self.current < 0 and len(self._strip):
+            line = self.verticalScrollBar().value() // self._step
+            self.choose(self._lines.token_at(line, 0.0, is_near=True) or 0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        token = self._token_by_key(event)
+        token = self._token_by_key(Qt.Key(event.key()))
         if token is None:
             super().keyPressEvent(event)
         elif len(self._strip):
             self.choose(min(max(token, 0), len(self._strip) - 1))
 
-    def _token_by_key(self, event: QKeyEvent) -> int | None:
+    def _token_by_key(self, key: Qt.Key) -> int | None:
         """Where a key leads; None for a key of somebody else's."""
-        key, current = event.key(), max(self.current, 0)
+        if key in _STEPS:
+            return self.current + _STEPS[key]
+        if key == Qt.Key.Key_Home:
+            return 0
+        if key == Qt.Key.Key_End:
+            return len(self._strip) - 1
         page = max(self.viewport().height() // self._step - 1, 1)
-        if key in _KEYS:
-            return self.current + _KEYS[Qt.Key(key)]
         lines = {
             Qt.Key.Key_Up: -1,
             Qt.Key.Key_Down: 1,
             Qt.Key.Key_PageUp: -page,
             Qt.Key.Key_PageDown: page,
-        }.get(Qt.Key(key))
-        if lines is not None:
-            found = self._lines.token_beside(current, lines)
-            return current if found is None else found
-        if key == Qt.Key.Key_Home:
-            return 0
-        if key == Qt.Key.Key_End:
-            return len(self._strip) - 1
-        return None
+        }.get(key)
+        if lines is None:
+            return None
+        current = max(self.current, 0)
+        found = self._lines.token_beside(current, lines)
+        return current if found is None else found

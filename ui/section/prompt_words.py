@@ -29,11 +29,15 @@ def size_words(of: PromptOf) -> str:
     """
     if of.tokens is None:
         return f"{len(of.text):,} characters" if of.text else ""
-    n_tokens = len(of.tokens)
-    words = f"{n_tokens:,} tokens · {len(of.tokens.blob):,} bytes"
-    if of.shown is not None and of.shown.n_ctx:
-        words += f" · {share_words(n_tokens / of.shown.n_ctx)} of the context"
-    return words
+    return f"{_tokens(len(of.tokens))} · {len(of.tokens.blob):,} bytes"
+
+
+def context_words(of: PromptOf) -> str:
+    """How much of the context window it takes."""
+    if of.tokens is None or of.shown is None or not of.shown.n_ctx:
+        return ""
+    share = share_words(len(of.tokens) / of.shown.n_ctx)
+    return f"{share} of the context of {of.shown.n_ctx:,} tokens."
 
 
 def share_words(share: float) -> str:

@@ -26,6 +26,7 @@ from app.insight.stage_evidence import Evidence, evidence
 from ui.flow import FlowLayout
 from ui.section.before_stages import BeforeStages
 from ui.section.draw_rules_card import DrawRulesCard
+from ui.section.grammar_editor import GrammarEditor
 from ui.section.panel import Panel, Tools
 from ui.section.preset_bar import PresetBar
 from ui.section.sampler_chain import SamplerChain
@@ -78,6 +79,7 @@ class SamplingPanel(Panel):
             "Use this chain in the chat", "use_reply_chain_button", self._on_use
         )
         self.rules = DrawRulesCard(theme, self)
+        self.grammar = GrammarEditor(theme, desk.check_grammar, self)
         self.caption = _small(self)
         self.caption.setText(CAPTION)
         self._build()
@@ -112,6 +114,7 @@ class SamplingPanel(Panel):
             self.use_button,
             self.caption,
             self.rules,
+            self.grammar,
         ):
             self.rows.addWidget(widget)
         self.rows.addStretch(1)
@@ -145,6 +148,8 @@ class SamplingPanel(Panel):
         self.chain.card_moved.connect(self._keep_in_view)
         self.chain.cards_changed.connect(self._order_tabs)
         self.rules.changed.connect(self._set)
+        self.grammar.changed.connect(self._on_grammar)
+        bridge.engine_state_changed.connect(lambda _event: self.grammar.recheck())
         self.which.changed_by_user.connect(lambda _value: self._show_which())
         self._theme.changed.connect(self._fit)
 
@@ -173,6 +178,8 @@ class SamplingPanel(Panel):
             message.seed if message is not None else None,
         )
         self.rules.show_settings(resolved)
+        self.grammar.show_chat(self._desk.conversation.id)
+        self.grammar.show_settings(resolved)
         self.presets.show_presets()
         self.reset_button.setEnabled(self._desk.sets_own_chain())
 
@@ -192,6 +199,15 @@ class SamplingPanel(Panel):
 
     def _set(self, name: str, value: object) -> None:
         self._desk.set_at_level("chat", name, value)
+        self._follow()
+
+    def _on_grammar(self, grammar: str, json_schema: str) -> None:
+        """One of the two at most may say something."""
+        for name, text in sorted(
+            (("grammar", grammar), ("json_schema", json_schema)), key=lambda each: bool(each[1])
+        ):
+            if getattr(self._desk.resolved_settings().settings, name) != text:
+                self._desk.set_at_level("chat", name, text)
         self._follow()
 
     def _on_neutralise(self) -> None:
@@ -264,6 +280,7 @@ class SamplingPanel(Panel):
         self.chain.setVisible(not is_reply)
         self._acts.setVisible(not is_reply)
         self.rules.setVisible(not is_reply)
+        self.grammar.setVisible(not is_reply)
         self.reply_chain.setVisible(is_reply)
         self.use_button.setVisible(is_reply)
         self._show_evidence()
@@ -318,7 +335,7 @@ class SamplingPanel(Panel):
         stops = [*stops_in(self.presets), *stops_in(self._acts), *stops_in(self.which)]
         for card in self.chain.cards:
             stops += card.stops()
-        stops += stops_in(self.rules)
+        stops += [*stops_in(self.rules), *stops_in(self.grammar)]
         # A list that opens is a window of its own.
         stops = [stop for stop in stops if stop.window() is self.window()]
         put_in_order(stops, stops[0])

@@ -16,6 +16,9 @@ from app.engine.timeline_messages import MAX_SPANS, Span
 
 Lane = Literal["waited", "prefill", "decode"]
 
+LEAST_MS: Final = 0.001
+"""What the engine rounds to: with less there is no speed to speak of."""
+
 _BOUND: Final = 2**53
 
 
@@ -234,7 +237,7 @@ def parts(stretches: Sequence[Stretch]) -> list[Part]:
         if not those:
             continue
         ms, tokens = total_ms(those), sum(one.tokens for one in those)
-        has_rate = kind in ("prefill", "reread", "decode") and tokens and ms > 0
+        has_rate = kind in ("prefill", "reread", "decode") and tokens and ms >= LEAST_MS
         found.append(
             Part(
                 kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.insight.timeline import KINDS, Stretch
+from app.insight.timeline import KINDS, LEAST_MS, Stretch
 
 _PASSES: Final = frozenset({"prefill", "reread", "first", "decode"})
 _READING: Final = frozenset({"prefill", "reread"})
@@ -65,7 +65,7 @@ def stretch_lines(stretch: Stretch) -> list[str]:
         figures.append(tokens_text(stretch.tokens))
     elif stretch.tokens:
         figures.append(f"{tokens_text(stretch.tokens)} kept")
-    if stretch.kind in _READING and stretch.ms > 0:
+    if stretch.kind in _READING and stretch.ms >= LEAST_MS:
         figures.append(f"{1000 * stretch.tokens / stretch.ms:,.0f} tokens/s")
     figures.append(pass_text(stretch.slots, stretch.batch, of_many=stretch.parts > 1))
     figures.append(f"from {time_text(stretch.start_ms)}")
@@ -82,6 +82,6 @@ def token_lines(
     lines = [f"{piece} · token {index + 1:,} of the reply"]
     figures = [time_text(ms), pass_text(slots, batch), f"from {time_text(start_ms)}"]
     lines.append(" · ".join(figure for figure in figures if figure))
-    if slots > 1 and batch == slots and ms > 0:
+    if slots > 1 and batch == slots and ms >= LEAST_MS:
         lines.append(f"{1000 * slots / ms:,.0f} tokens/s of all {slots} together")
     return lines

@@ -26,7 +26,7 @@ from app.insight.timeline_bars import bars, full_ms, highest, shared
 SPANS = st.lists(
     st.tuples(
         st.sampled_from(sorted(KINDS)),
-        st.floats(0, 1e6),
+        st.floats(0, 1e6).filter(lambda ms: ms == 0 or ms > 1e-6),
         st.integers(0, 10_000),
         st.integers(0, 64),
         st.integers(0, 4096),
@@ -117,6 +117,12 @@ def test_parts_add_up_to_the_whole(
             assert part.tokens_per_s * sum(row[1] for row in of_kind) / 1000 == pytest.approx(
                 part.tokens
             )
+
+
+def test_what_took_no_time_has_no_speed() -> None:
+    for ms in (0.0, 5e-324, 1e-9):
+        (part,) = parts([Stretch("prefill", 0.0, ms, 3)])
+        assert (part.tokens, part.tokens_per_s) == (3, None)
 
 
 def test_decode_counts_as_llama_bench_does() -> None:

@@ -133,6 +133,15 @@ def _views(theme: Theme) -> str:
         background: {c.side}; color: {c.dim}; border: none;
         padding: {theme.px(2)}px {theme.px(8) + ITEM_MARGIN}px;
     }}
+    QTableView[kind="tight"]::item {{ padding: {theme.px(2)}px {theme.px(3)}px; }}
+    QTableView[kind="tight"] QHeaderView {{ font-size: {_size(theme, theme.small_px)}; }}
+    QTableView[kind="tight"] QHeaderView::section {{
+        background: transparent; padding: {theme.px(2)}px {theme.px(5)}px;
+    }}
+    /* Their headings say by an arrow of text what is sorted by. */
+    QTableView[kind="tight"] QHeaderView::up-arrow,
+    QTableView[kind="tight"] QHeaderView::down-arrow {{ image: none; width: 0; height: 0; }}
+    QAbstractScrollArea::corner {{ background: transparent; border: none; }}
     QScrollArea {{ background: transparent; border: none; }}
     QScrollBar:vertical {{ background: transparent; width: {theme.px(10)}px; margin: 0; }}
     QScrollBar:horizontal {{ background: transparent; height: {theme.px(10)}px; margin: 0; }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -77,6 +78,16 @@ class Pieces:
         if text is None:
             text = self._texts[token_id] = self.piece(token_id).decode("utf-8", "replace")
         return text
+
+    @property
+    def blob(self) -> bytes:
+        """All pieces, one behind the other."""
+        return self._blob
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Where in `blob` each piece begins, and at last where it ends."""
+        return self._offsets
 
     def kind(self, token_id: int) -> Kind | None:
         """What sort of token it is; None for an ID that is not in the vocabulary."""

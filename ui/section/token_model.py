@@ -265,7 +265,10 @@ class TokenModel(QAbstractTableModel):
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return heading(section)
+            column, is_down = self._sorted_by
+            sign = ("", " ↓" if is_down else " ↑")[section == column]
+            name, unit = COLUMNS[section], _UNITS.get(COLUMNS[section])
+            return f"{name}{sign}" if unit is None else f"{name}{sign}\n{unit}"
         if role == Qt.ItemDataRole.ToolTipRole:
             return _HINTS[COLUMNS[section]]
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -279,6 +282,7 @@ class TokenModel(QAbstractTableModel):
         if wanted != self._sorted_by:
             self._sorted_by = wanted
             self.show(self._traces)
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
 
 
 _TOKEN_ROLES: Final = frozenset(

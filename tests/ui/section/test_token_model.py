@@ -182,8 +182,15 @@ def test_a_row_says_what_was_recorded_in_its_units(qtbot: QtBot) -> None:
         model.headerData(column, Qt.Orientation.Horizontal) for column in range(len(COLUMNS))
     ]
     assert headings == [
-        *("#", "Token", "ID", "Prob. %", "Rank", "Entropy bit", "Time ms", "Type", "Bytes"),
+        *("# ↑", "Token", "ID", "Prob.\n%", "Rank", "Entropy\nbit", "Time\nms", "Type", "Bytes"),
     ]
+
+
+def test_the_column_that_is_sorted_by_is_marked() -> None:
+    model = TokenModel()
+    model.sort(ENTROPY, DOWN)
+    assert model.headerData(ENTROPY, Qt.Orientation.Horizontal) == "Entropy ↓\nbit"
+    assert model.headerData(NUMBER, Qt.Orientation.Horizontal) == "#"
 
 
 def test_types_are_known_with_the_words_and_sorted_by(qtbot: QtBot) -> None:

@@ -1,0 +1,57 @@
+"""A card of a panel: what it is about on the left, its figure on the right, the evidence below."""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayout, QWidget
+
+from ui.elided import ElidedLabel
+from ui.theme import Theme
+
+
+class Card(QFrame):
+    """Add evidence to `body`, buttons to `head`."""
+
+    def __init__(self, theme: Theme, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setProperty("plane", "card")
+        self.title = QLabel(title, self)
+        self.figure = ElidedLabel("", self)
+        self.head = QHBoxLayout()
+        self.head.addWidget(self.title)
+        self.head.addStretch(1)
+        self.head.addWidget(self.figure)
+        self.body = QVBoxLayout(self)
+        self.body.addLayout(self.head)
+        theme.changed.connect(self._fit_card)
+        self._fit_card()
+
+    def _fit_card(self) -> None:
+        px = self._theme.px
+        self.title.setFont(self._theme.font_small(QFont.Weight.DemiBold))
+        self.figure.setFont(self._theme.font_small())
+        self.body.setContentsMargins(px(12), px(8), px(12), px(8))
+        self.body.setSpacing(px(6))
+        self.head.setSpacing(px(6))
+
+
+def small_label(text: str, parent: QWidget) -> QLabel:
+    """A line of dim small text that may go on in the next one."""
+    label = QLabel(text, parent)
+    label.setProperty("kind", "small")
+    label.setWordWrap(True)
+    return label
+
+
+def tighten(table: QTableView, theme: Theme) -> None:
+    """Small text, rows close to each other, and columns that leave little beside their text."""
+    px = theme.px
+    table.setProperty("kind", "tight")
+    table.setFont(theme.font_small())
+    table.horizontalHeader().setMinimumSectionSize(px(26))
+    rows = table.verticalHeader()
+    # Rows that a minimum has made higher would keep that height for ever.
+    rows.setMinimumSectionSize(1)
+    rows.setDefaultSectionSize(px(24))
+    rows.setMinimumSectionSize(px(20))

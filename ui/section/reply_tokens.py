@@ -1,0 +1,254 @@
+"""*This reply*: its tokens in a table, the figures of the whole, and what else was on the table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QMenu,
+    QSplitter,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.insight.tokens_shown import visible
+from app.insight.totals import RunningTotals, Totals, speeds
+from ui.icon_button import IconButton
+from ui.icons import icon
+from ui.section.alternatives import Alternatives
+from ui.section.card import Card, small_label, tighten
+from ui.section.panel import Panel, Tools
+from ui.section.speed_plot import SpeedPlot
+from ui.section.token_model import CHOSEN, DRAFTED, TokenModel
+
+CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
+SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
+_WIDTHS: Final = (34, 78, 52, 42, 46, 54, 40, 76, 90)
+
+
+class TokenTable(QTableView):
+    """`copy_wanted`: by Ctrl+C. `menu_wanted`: at which place of the table."""
+
+    copy_wanted = Signal()
+    menu_wanted = Signal(QPoint)
+
+    def __init__(self, model: TokenModel, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("token_table")
+        self.setAccessibleName("Tokens of the reply")
+        self.setModel(model)
+        self.setShowGrid(False)
+        self.setSortingEnabled(True)
+        self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setTabKeyNavigation(False)
+        self.setWordWrap(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self.menu_wanted)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        header.setStretchLastSection(True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_wanted.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class ReplyTokens(Panel):
+    title = "This reply"
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(tools, parent)
+        self._is_following = False
+        self._totals = RunningTotals()
+        self.setObjectName("reply_tokens")
+        self.model = TokenModel()
+        self._make()
+        self._build()
+        self.filter.textChanged.connect(self._on_filter)
+        self.uncertain_button.clicked.connect(self._looking.go_to_most_uncertain)
+        self.copy_button.clicked.connect(self.copy_csv)
+        self.plot_button.toggled.connect(self.plot.setVisible)
+        self.table.copy_wanted.connect(self.copy_csv)
+        self.table.menu_wanted.connect(self._open_menu)
+        self.table.selectionModel().currentRowChanged.connect(self._on_row)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    # --- building -------------------------------------------------------------------------------
+
+    def _make(self) -> None:
+        theme = self._theme
+        self.certainty = Card(theme, "Certainty", self)
+        self.certainty.figure.setObjectName("perplexity_figure")
+        self.certainty.setToolTip(
+            "How sure the weights were of what was written, before samplers. Perplexity: among "
+            "how many equally probable tokens it would have been as hard to guess."
+        )
+        self.figures = small_label("", self.certainty)
+        self.figures.setObjectName("token_figures")
+        self.certainty.body.addWidget(self.figures)
+        self.speed = Card(theme, "Speed", self)
+        self.speed.figure.setObjectName("speed_figure")
+        self.speed.setToolTip(
+            "Tokens per second of decode, without the first token, which waits for prefill; "
+            "in at most 100 stretches of equally many tokens."
+        )
+        self.plot = SpeedPlot(theme, self.speed)
+        self.plot_button = IconButton(
+            theme, "chart-line", "Tokens per second over time", parent=self.speed
+        )
+        self.plot_button.setObjectName("speed_plot_button")
+        self.plot_button.setCheckable(True)
+        self.plot_button.setChecked(True)
+        self.speed.head.addWidget(self.plot_button)
+        self.speed.body.addWidget(self.plot)
+        self.filter = QLineEdit(self)
+        self.filter.setObjectName("token_filter")
+        self.filter.setPlaceholderText("Find a piece or an ID")
+        self.filter.setAccessibleName("Find a piece or an ID")
+        self.uncertain_button = IconButton(
+            theme, "target", "Go to the most uncertain token", parent=self
+        )
+        self.uncertain_button.setObjectName("most_uncertain_button")
+        self.copy_button = IconButton(theme, "copy", "Copy the table as CSV", parent=self)
+        self.copy_button.setObjectName("copy_csv_button")
+        self.table = TokenTable(self.model, self)
+        self.alternatives = Alternatives(self._tools, self)
+        self.caption = small_label(CAPTION, self)
+
+    def _build(self) -> None:
+        self._row = QHBoxLayout()
+        self._row.addWidget(self.filter, 1)
+        self._row.addWidget(self.uncertain_button)
+        self._row.addWidget(self.copy_button)
+        self._halves = QSplitter(Qt.Orientation.Vertical, self)
+        self._halves.setChildrenCollapsible(False)
+        self._halves.addWidget(self.table)
+        self._halves.addWidget(self.alternatives)
+        self._halves.setStretchFactor(0, 3)
+        self._halves.setStretchFactor(1, 2)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self.certainty)
+        self._column.addWidget(self.speed)
+        self._column.addLayout(self._row)
+        self._column.addWidget(self._halves, 1)
+        self._column.addWidget(self.caption)
+
+    def _fit(self) -> None:
+        px, colors = self._theme.px, self._theme.colors
+        self._column.setSpacing(px(8))
+        self._row.setSpacing(px(4))
+        self.model.signs = {
+            CHOSEN: icon("hand-pointing", colors.accent),
+            DRAFTED: icon("lightning", colors.dim),
+        }
+        tighten(self.table, self._theme)
+        for column, width in enumerate(_WIDTHS):
+            self.table.setColumnWidth(column, px(width))
+
+    # --- copying --------------------------------------------------------------------------------
+
+    def copy_csv(self) -> None:
+        """The table as it stands: order and filter too."""
+        QGuiApplication.clipboard().setText(self.model.as_csv())
+
+    def _open_menu(self, at: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setObjectName("token_menu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        token = self._looking.token
+        if token is not None:
+            text = token.piece.decode("utf-8", "replace")
+            name = visible(token.piece)
+            menu.addAction(
+                f"Copy “{name}”", lambda: QGuiApplication.clipboard().setText(text)
+            ).setObjectName("copy_token")
+        if self.copy_button.isEnabled():
+            menu.addAction("Copy the table as CSV", self.copy_csv).setObjectName("copy_table")
+            menu.addAction("Go to the most uncertain token", self._looking.go_to_most_uncertain)
+        menu.popup(self.table.viewport().mapToGlobal(at))
+
+    # --- following ------------------------------------------------------------------------------
+
+    def _refresh_message(self) -> None:
+        self._totals = RunningTotals()
+        self.model.show(self._looking.traces)
+        self._say()
+
+    def _refresh_trace(self) -> None:
+        bar = self.table.verticalScrollBar()
+        was_at_end = bar.value() >= bar.maximum()
+        if self.model.holds(self._looking.traces):
+            self.model.grow()
+        else:
+            self._totals = RunningTotals()
+            self.model.show(self._looking.traces)
+        self.model.set_words(self._looking.words)
+        if was_at_end and self._looking.is_growing and self._looking.index is None:
+            self.table.scrollToBottom()
+        self._say()
+        self._refresh_token()
+
+    def _refresh_token(self) -> None:
+        row = self.model.row_of(self._looking.index)
+        selection = self.table.selectionModel()
+        current = selection.currentIndex()
+        self._is_following = True
+        if row is None:
+            selection.clear()
+        elif not current.isValid() or current.row() != row or not selection.hasSelection():
+            index = self.model.index(row, 0)
+            flags = QItemSelectionModel.SelectionFlag
+            selection.setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+            self.table.scrollTo(index)
+        self._is_following = False
+        self.alternatives.candidates.show(self._looking.token, self._looking.words)
+
+    def _refresh_words(self) -> None:
+        self.model.set_words(self._looking.words)
+        self.alternatives.candidates.show(self._looking.token, self._looking.words)
+
+    def _say(self) -> None:
+        self._totals.follow(self._looking.traces)
+        found = self._totals.totals()
+        self.speed.setVisible(found is not None)
+        self.plot.show_speeds(speeds(self._totals.times))
+        self.copy_button.setEnabled(found is not None)
+        self.uncertain_button.setEnabled(found is not None)
+        if found is None:
+            self.certainty.figure.set_text("")
+            self.figures.setText(self._looking.sentence)
+            return
+        self.certainty.figure.set_text(
+            f"{found.n_tokens:,} tokens · perplexity {found.perplexity:.2f}"
+        )
+        self.speed.figure.set_text(f"{found.tokens_per_s:.1f} tokens/s")
+        self.figures.setText(_figures(found))
+
+    def _on_filter(self, text: str) -> None:
+        self.model.set_filter(text)
+        self._refresh_token()
+
+    def _on_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
+        if current.isValid() and not self._is_following:
+            self._looking.select(self.model.place_of(current.row()))
+
+
+def _figures(found: Totals) -> str:
+    logprob = f"{found.mean_logprob:.2f}".replace("-", "−")
+    return f"mean log-probability {logprob} nat · mean entropy {found.mean_entropy:.2f} bit"

@@ -1,0 +1,149 @@
+"""Tokens per second over the time of a reply, as a line.
+
+pyqtgraph takes the better part of a second to import (and numpy with it), so that happens on a
+thread, when a plot is first on screen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QPen, QShowEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from ui.theme import Theme
+
+HEIGHT_PX = 96
+DRAWN_MS = 500
+"""A line that grows is drawn at most so often."""
+
+
+class SpeedPlot(QWidget):
+    """`show_speeds` takes (seconds after the first token, tokens/s)."""
+
+    drawn = Signal()
+    _imported = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._speeds: Sequence[tuple[float, float]] = ()
+        self._plot: Any = None
+        self._curve: Any = None
+        self._is_asked = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(DRAWN_MS)
+        self._timer.timeout.connect(self._draw)
+        self.setObjectName("speed_plot")
+        self.setAccessibleName("Tokens per second over time")
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._imported.connect(self._build, Qt.ConnectionType.QueuedConnection)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def show_speeds(self, speeds: Sequence[tuple[float, float]]) -> None:
+        if speeds == self._speeds:
+            return
+        is_longer = bool(self._speeds) and bool(speeds)
+        self._speeds = speeds
+        if not is_longer:
+            self._draw()
+        elif not self._timer.isActive():
+            self._timer.start()
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """What the line goes through."""
+        if self._curve is None:
+            return []
+        x, y = self._curve.getData()
+        return [] if x is None else list(zip(x.tolist(), y.tolist(), strict=True))
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._plot is not None or self._is_asked:
+            return
+        self._is_asked = True
+        if "pyqtgraph" in sys.modules:
+            self._imported.emit()
+        else:
+            threading.Thread(target=self._import, name="plot-import", daemon=True).start()
+
+    def _import(self) -> None:
+        import pyqtgraph  # noqa: F401
+
+        with contextlib.suppress(RuntimeError):  # the plot may be gone by now
+            self._imported.emit()
+
+    def _build(self) -> None:
+        if self._plot is not None:
+            return
+        import pyqtgraph as pg
+
+        self._plot = pg.PlotWidget(self, background=None)
+        self._plot.setFrameShape(QFrame.Shape.NoFrame)
+        self._plot.setStyleSheet("background: transparent; border: none;")
+        self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._plot.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        item = self._plot.getPlotItem()
+        item.setMenuEnabled(False)
+        item.hideButtons()
+        item.setMouseEnabled(False, False)
+        item.getViewBox().setDefaultPadding(0.02)
+        self._curve = item.plot([], [])
+        self._column.addWidget(self._plot)
+        self._fit()
+        self._draw()
+
+    def _draw(self) -> None:
+        self._timer.stop()
+        self.setAccessibleDescription(described(self._speeds))
+        if self._curve is None:
+            return
+        self._curve.setData([at for at, _ in self._speeds], [rate for _, rate in self._speeds])
+        if self._speeds:
+            item = self._plot.getPlotItem()
+            item.setYRange(0.0, max(rate for _, rate in self._speeds), padding=0.08)
+            item.setXRange(0.0, self._speeds[-1][0], padding=0.02)
+        self.drawn.emit()
+
+    def _fit(self) -> None:
+        theme = self._theme
+        self.setFixedHeight(theme.px(HEIGHT_PX))
+        if self._plot is None:
+            return
+        colors, font = theme.colors, theme.font_small()
+        font.setPixelSize(max(8, theme.px(11)))
+        item = self._plot.getPlotItem()
+        for side, text in (("left", "tokens/s"), ("bottom", "seconds after the first token")):
+            axis = item.getAxis(side)
+            axis.setPen(QPen(QColor(colors.line), theme.px(1)))
+            axis.setTextPen(QColor(colors.dim))
+            axis.setTickFont(font)
+            axis.setStyle(tickLength=-theme.px(3), tickTextOffset=theme.px(3), maxTickLevel=0)
+            axis.enableAutoSIPrefix(False)
+            axis.setLabel(text, color=colors.dim, **{"font-size": f"{font.pixelSize()}px"})
+        item.getAxis("left").setWidth(theme.px(46))
+        item.getAxis("bottom").setHeight(theme.px(32))
+        pen = QPen(QColor(colors.accent), theme.px(1.5))
+        pen.setCosmetic(True)
+        self._curve.setPen(pen)
+
+
+def described(speeds: Sequence[tuple[float, float]]) -> str:
+    """The line in words.
+
+    >>> described([(0.5, 40.0), (1.0, 50.0)])
+    'From 40.0 to 50.0 tokens/s in 1.0 s'
+    """
+    if not speeds:
+        return ""
+    rates = [rate for _, rate in speeds]
+    return f"From {min(rates):.1f} to {max(rates):.1f} tokens/s in {speeds[-1][0]:.1f} s"

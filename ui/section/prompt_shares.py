@@ -120,6 +120,9 @@ class PartsBar(QWidget):
         if event.button() == Qt.MouseButton.LeftButton:
             self._choose(self.part_at(event.position().x()))
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        event.accept()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
         if step is None or not self._parts:

@@ -368,6 +368,9 @@ class PromptText(QAbstractScrollArea):
         if event.button() == Qt.MouseButton.LeftButton:
             self._set_current(self.token_at(event.position()))
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        event.accept()
+
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self._set_hovered(-1)

@@ -29,7 +29,7 @@ def size_words(of: PromptOf) -> str:
     """
     if of.tokens is None:
         return f"{len(of.text):,} characters" if of.text else ""
-    return f"{_tokens(len(of.tokens))} · {len(of.tokens.blob):,} bytes"
+    return f"{_tokens(len(of.tokens))} · {_counted(len(of.tokens.blob), 'byte')}"
 
 
 def context_words(of: PromptOf) -> str:
@@ -106,9 +106,8 @@ def bytes_words(piece: bytes) -> str:
     >>> bytes_words(b"a b"), bytes_words(b"")
     ('3 bytes 61 20 62', '0 bytes')
     """
-    unit = "byte" if len(piece) == 1 else "bytes"
     more = " …" if len(piece) > MOST_BYTES else ""
-    return f"{len(piece)} {unit} {hexadecimal(piece[:MOST_BYTES])}{more}".rstrip()
+    return f"{_counted(len(piece), 'byte')} {hexadecimal(piece[:MOST_BYTES])}{more}".rstrip()
 
 
 def surprise_words(surprise: Surprise, place: int) -> str:
@@ -146,21 +145,24 @@ def mean_words(tokens: PromptTokens, surprise: Surprise) -> str:
 
 def difference_words(found: Difference, figures: MessageCounts | None) -> str:
     """What changed since the turn before, and what the cache makes of it."""
-    same = _tokens(found.common)
-    said = [f"{same} at the beginning are the same: the KV cache can reuse them."]
+    said = [f"Same beginning: {_tokens(found.common)}, which the KV cache can reuse."]
     if found.removed:
-        said.append(f"{_tokens(found.removed)} of the turn before are gone (struck through).")
+        said.append(f"Gone (struck through): {_tokens(found.removed)} of the turn before.")
     else:
         said.append("Nothing of the turn before is gone.")
-    said.append(f"{_tokens(found.added)} are new (tinted).")
+    said.append(f"New (tinted): {_tokens(found.added)}.")
     if found.same_end and found.removed:
         said.append(
-            f"The last {found.same_end:,} are as before, but behind a change, so they count as new."
+            f"The last {_tokens(found.same_end)} as before, but behind a change: read anew."
         )
     if figures is not None and figures.reused is not None:
-        said.append(f"Recorded: {figures.reused:,} were reused.")
+        said.append(f"Recorded as reused: {figures.reused:,}.")
     return " ".join(said)
 
 
 def _tokens(count: int) -> str:
-    return "1 token" if count == 1 else f"{count:,} tokens"
+    return _counted(count, "token")
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"1 {unit}" if count == 1 else f"{count:,} {unit}s"

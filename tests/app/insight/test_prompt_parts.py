@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Sequence
 
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
+from made_prompts import array, scores, shown
 
-from app.engine.protocol import Array, PromptScores, PromptShown, ProtocolError, ShownPart
+from app.engine.protocol import ProtocolError, ShownPart
 from app.insight.prompt_parts import Surprise, checked, counts, difference
 
 PIECES = [b"<s>", b"Be", b" br", b"\xc3", b"\xa9f", b"", b"</s>"]
-
-
-def array(code: str, values: Sequence[float]) -> Array:
-    names = {"i": "i4", "q": "i8", "B": "u1", "f": "f4"}
-    return Array(names[code], [len(values)], struct.pack(f"<{len(values)}{code}", *values))
-
-
-def shown(parts: Sequence[ShownPart], pieces: Sequence[bytes] = PIECES) -> PromptShown:
-    ends = [0]
-    for piece in pieces:
-        ends.append(ends[-1] + len(piece))
-    n_tokens = len(pieces)
-    return PromptShown(
-        array("i", range(100, 100 + n_tokens)),
-        array("q", ends),
-        b"".join(pieces),
-        array("i", [8, *[4] * (n_tokens - 2), 8]),
-        array("B", [1, *[0] * (n_tokens - 2), 1]),
-        list(parts),
-        "",
-        4096,
-        [],
-        [],
-        0,
-        [],
-        [],
-    )
 
 
 PARTS = (
@@ -52,7 +24,7 @@ PARTS = (
 
 
 def test_tokens_by_their_place() -> None:
-    tokens = checked(shown(PARTS))
+    tokens = checked(shown(PARTS, PIECES))
     assert len(tokens) == 7
     assert list(tokens.ids) == list(range(100, 107))
     assert [tokens.piece(i) for i in range(7)] == PIECES
@@ -66,7 +38,7 @@ def test_tokens_by_their_place() -> None:
 
 
 def test_counts_are_in_the_order_of_a_legend_and_add_up() -> None:
-    found = counts(checked(shown(PARTS)))
+    found = counts(checked(shown(PARTS, PIECES)))
     assert [(c.origin, c.n_tokens, c.n_bytes, c.n_parts) for c in found] == [
         ("scaffold", 2, 7, 2),
         ("system", 2, 5, 1),
@@ -88,7 +60,7 @@ def test_counts_of_any_parts_sum_to_the_whole(origins: list[str]) -> None:
 
 
 def test_frames_that_do_not_hold_together_are_refused() -> None:
-    good = shown(PARTS)
+    good = shown(PARTS, PIECES)
     replace = msgspec.structs.replace
     lies = [
         replace(good, token_ids=array("i", [1, 2])),
@@ -110,12 +82,6 @@ def test_frames_that_do_not_hold_together_are_refused() -> None:
 
 
 # --- surprise -----------------------------------------------------------------------------------
-
-
-def scores(start: int, probabilities: Sequence[float], ranks: Sequence[int]) -> PromptScores:
-    logprobs = [math.log(p) if p else -math.inf for p in probabilities]
-    ids = [1] * len(logprobs)
-    return PromptScores(1, start, ids, array("f", logprobs), array("i", ranks))
 
 
 def test_surprise_is_minus_log2_of_the_probability() -> None:

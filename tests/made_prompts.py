@@ -1,0 +1,63 @@
+"""Prompts that no engine was given, for tests of what shows them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from app.chat.prompt_reading import PromptOf
+from app.engine.protocol import Array, PromptScores, PromptShown, ShownPart
+from app.insight.prompt_parts import checked
+
+_DTYPES = {"i": "i4", "q": "i8", "B": "u1", "f": "f4"}
+
+
+def array(code: str, values: Sequence[float]) -> Array:
+    return Array(_DTYPES[code], [len(values)], struct.pack(f"<{len(values)}{code}", *values))
+
+
+def shown(parts: Sequence[ShownPart], pieces: Sequence[bytes], **fields: Any) -> PromptShown:
+    """Tokens of ID 100, 101, …; those that look like `<x>` are control tokens."""
+    ends = [0]
+    for piece in pieces:
+        ends.append(ends[-1] + len(piece))
+    controls = [int(piece[:1] == b"<" and piece[-1:] == b">") for piece in pieces]
+    blob = b"".join(pieces)
+    found = PromptShown(
+        token_ids=array("i", range(100, 100 + len(pieces))),
+        offsets=array("q", ends),
+        blob=blob,
+        attributes=array("i", [8 if is_control else 4 for is_control in controls]),
+        controls=array("B", controls),
+        parts=list(parts),
+        rendered=blob.decode("utf-8", "replace"),
+        n_ctx=4096,
+        notes=[],
+        cut=[],
+        n_whole=0,
+        returned=[],
+        retokenized=[],
+    )
+    return msgspec.structs.replace(found, **fields)
+
+
+def prompt_of(
+    message_id: str | None, *stretches: tuple[str, Sequence[bytes], str | None], **fields: Any
+) -> PromptOf:
+    """A prompt of stretches (origin, pieces, message_id)."""
+    parts, pieces = list[ShownPart](), list[bytes]()
+    for origin, some, owner in stretches:
+        parts.append(ShownPart(len(pieces), len(pieces) + len(some), origin, owner))
+        pieces += some
+    sentence = fields.pop("sentence", "What the engine was given.")
+    found = shown(parts, pieces, **fields)
+    return PromptOf(message_id, sentence, found.rendered, checked(found), found)
+
+
+def scores(start: int, probabilities: Sequence[float], ranks: Sequence[int]) -> PromptScores:
+    logprobs = [math.log(p) if p else -math.inf for p in probabilities]
+    return PromptScores(1, start, [1] * len(logprobs), array("f", logprobs), array("i", ranks))

@@ -145,8 +145,8 @@ class CacheMapView(QWidget):
             (self._current, self.hasFocus() and self._current >= 0),
         ):
             if is_shown:  # on a ground of its own: it may stand on any colour
-                ring = self._rect(square).adjusted(-1, -1, 1, 1)
-                for color, thick in ((colors.card, 3 * width), (colors.ink, width)):
+                ring = self._rect(square).adjusted(-width, -width, width, width)
+                for color, thick in ((colors.card, 2 * width), (colors.ink, width)):
                     painter.setPen(QPen(QColor(color), thick))
                     painter.drawRect(ring)
         painter.end()
@@ -203,25 +203,40 @@ class CacheMapView(QWidget):
         return picture
 
     def _paint_round(self, painter: QPainter, drawn: bytearray) -> None:
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        radius, colors = self._theme.px(2), self._colors()
-        line = QPen(QColor(self._theme.colors.line), 1)
+        """Each kind of square is painted once and then copied."""
+        columns, pitch, colors = self.grid.columns, self.grid.pitch, self._colors()
+        stamps = {FREE: self._stamp(None)}
+        for number, color in enumerate(colors):
+            stamps[number + FREE + 1] = self._stamp(color)
         for square, what in enumerate(drawn):
-            if what > FREE:
-                painter.setPen(Qt.PenStyle.NoPen)
-                painter.setBrush(colors[what - FREE - 1])
-                painter.drawRoundedRect(self._rect(square), radius, radius)
-            elif what == FREE:
-                painter.setPen(line)
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                inside = self._rect(square).adjusted(0.5, 0.5, -0.5, -0.5)
-                painter.drawRoundedRect(inside, radius, radius)
+            if what:
+                row, column = divmod(square, columns)
+                painter.drawPixmap(column * pitch, row * pitch, stamps[what])
+
+    def _stamp(self, color: QColor | None) -> QPixmap:
+        """A square with round corners; a free one is an outline."""
+        ratio, radius = self.devicePixelRatioF(), self._theme.px(2)
+        stamp = QPixmap(QSize(self.grid.pitch, self.grid.pitch) * ratio)
+        stamp.setDevicePixelRatio(ratio)
+        stamp.fill(QColor(self._theme.colors.card))
+        painter = QPainter(stamp)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if color is None:
+            painter.setPen(QPen(QColor(self._theme.colors.line), 1))
+            painter.drawRoundedRect(self._rect(0).adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)
+        else:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(color)
+            painter.drawRoundedRect(self._rect(0), radius, radius)
+        painter.end()
+        return stamp
 
     def _paint_square(self, painter: QPainter, drawn: bytearray, size: QSize) -> None:
         """A picture of one dot per square, made larger; then the gaps between."""
         columns, rows, pitch = self.grid.columns, self.grid.rows, self.grid.pitch
         card, line = QColor(self._theme.colors.card), QColor(self._theme.colors.line)
-        image = QImage(bytes(drawn), columns, rows, columns, QImage.Format.Format_Indexed8)
+        dots = bytes(drawn)  # the image reads them where they are
+        image = QImage(dots, columns, rows, columns, QImage.Format.Format_Indexed8)
         image.setColorTable([each.rgb() for each in (card, line, *self._colors())])
         painter.drawImage(QRectF(QPointF(), size.toSizeF()), image)
         for column in range(1, columns + 1):

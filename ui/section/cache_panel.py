@@ -228,6 +228,7 @@ class CachePanel(Panel):
 
     def _ask(self) -> None:
         """One question at a time; what happens meanwhile is asked for afterwards."""
+        self._timer.stop()
         if self._is_asked or self.step_card.is_measuring:
             self._is_stale = True
             return
@@ -477,8 +478,9 @@ class CachePanel(Panel):
     # --- the policy -----------------------------------------------------------------------------
 
     def _on_counted(self, event: ContextCounted) -> None:
-        self.policy_card.set_cut(event.n_cut)
-        self._show_policy()
+        if event.last_cut is not None:  # somebody has looked
+            self.policy_card.set_cut(event.n_cut)
+            self._show_policy()
 
     def _show_policy(self) -> None:
         if self._is_active:

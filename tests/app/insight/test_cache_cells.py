@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 import random
-import struct
 import time
 
 import pytest
+from made_cache import slot, told
 
-from app.engine.protocol import (
-    Array,
-    CacheMap,
-    CacheSlot,
-    CellPart,
-    CellRun,
-    LastTurn,
-)
+from app.engine.protocol import CellPart, LastTurn
 from app.insight.cache_cells import CellMap, Grid, Stretch, grid_for, squares
-
-
-def slot(
-    sequence: int,
-    runs: list[tuple[int, int, int]],
-    parts: list[CellPart] | None = None,
-    conversation: str = "a",
-) -> CacheSlot:
-    end = runs[-1][2]
-    ids = [1000 * (sequence + 1) + position for position in range(end)]
-    return CacheSlot(
-        sequence=sequence,
-        conversation=conversation,
-        is_busy=False,
-        first_position=0,
-        token_ids=Array("i4", [end], struct.pack(f"<{end}i", *ids)),
-        runs=[CellRun(*run) for run in runs],
-        parts=parts or [],
-        state_bytes=0,
-    )
-
-
-def told(*slots: CacheSlot, turns: list[LastTurn] | None = None, n_ctx: int = 4096) -> CacheMap:
-    return CacheMap(n_ctx, 0, list(slots), [], 0, 0, turns or [])
 
 
 def test_a_shared_beginning_stands_once() -> None:

@@ -116,6 +116,7 @@ class TokenBar(QWidget):
         self._row.addWidget(self.uncertain_button)
         self._row.addWidget(self.picture_button)
         self._column = QVBoxLayout(self)
+        self._column.setSizeConstraint(QVBoxLayout.SizeConstraint.SetNoConstraint)
         self._column.addLayout(self._row)
         self._column.addWidget(self.sentence)
         self.sentence.hide()
@@ -157,6 +158,9 @@ class TokenBar(QWidget):
         """What is free beside the transcript's column."""
         self._side = (left, right)
         self._fit()
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

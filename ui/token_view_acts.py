@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
-from app.chat.events import EngineStateChanged, MessageChanged, SettingsChanged, TraceRead
+from app.chat.events import EngineStateChanged, SettingsChanged, TraceRead
 from app.engine.protocol import Tokens, TokenTrace
 from models.records import Message, MessageState, Role
 from ui.actions import Action, Actions
@@ -64,7 +64,6 @@ class TokenViewActs(QObject):
         bridge.trace_read.connect(self._on_trace)
         bridge.vocabulary_read.connect(lambda _event: self._mode.ask_again())
         bridge.engine_state_changed.connect(self._on_engine)
-        bridge.message_changed.connect(self._on_message_changed)
         self._mode.wanted.connect(self._on_wanted)
         self._mode.chosen.connect(self._on_chosen)
         self._mode.branch_requested.connect(desk.branch_at)
@@ -117,6 +116,7 @@ class TokenViewActs(QObject):
         if self._looking is not None:
             self._looking.set_awake(is_on, "tokens")
         self._mode.set_on(is_on)
+        self._on_token_changed()
         self._chat.header.set_tokens_shown(is_on)
         self._chat.show_token_bar(self.bar() if is_on else None)
         self._say_tint()
@@ -139,7 +139,6 @@ class TokenViewActs(QObject):
             self._looking = self._section.looking()
             self._looking.token_changed.connect(self._on_token_changed)
             self._looking.message_changed.connect(self._on_token_changed)
-        self._on_token_changed()
 
     def _may_branch(self, message: Message) -> bool:
         return message.role is Role.ASSISTANT
@@ -156,18 +155,22 @@ class TokenViewActs(QObject):
                 self._look_for_cut(message)
 
     def _look_for_trace(self, message: Message) -> None:
-        growing = self._growing.get(message.id)
+        """A reply that has ended keeps the trace that grew in the view."""
+        growing = self._growing.pop(message.id, None)
         if growing is None:
             growing = self._desk.growing_trace(message.id)
         if growing is not None:
-            self._growing[message.id] = growing
+            if message.state is MessageState.STREAMING:
+                self._growing[message.id] = growing
             self._show_reply(message, growing)
         elif len(self._asked) < AT_ONCE:
             self._asked[message.id] = message
             self._desk.read_trace(message.id)
 
     def _on_trace(self, event: TraceRead) -> None:
-        message = self._asked.pop(event.message_id, None)
+        """Whoever asked for it: what lacks its tokens takes them."""
+        self._asked.pop(event.message_id, None)
+        message = self._mode.lacking(event.message_id)
         if message is not None:
             self._show_reply(message, event.tokens)
 
@@ -226,14 +229,6 @@ class TokenViewActs(QObject):
         else:
             found = MessageTokens(before=tokens.pieces, before_ids=tokens.token_ids)
             self._mode.show(message, found)
-
-    def _on_message_changed(self, event: MessageChanged) -> None:
-        """A reply that has ended keeps the trace that grew."""
-        message = event.message
-        if self._mode.is_on and message.id in self._growing:
-            self._show_reply(message, self._growing[message.id])
-            if message.state is not MessageState.STREAMING:
-                del self._growing[message.id]
 
     def _on_engine(self, event: EngineStateChanged) -> None:
         if self._mode.is_on:

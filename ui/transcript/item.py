@@ -118,6 +118,11 @@ class MessageItem:
         return self._tokens
 
     @property
+    def note(self) -> str:
+        """A sentence about its tokens."""
+        return self._tokens.tokens.tokens.note if self._tokens else ""
+
+    @property
     def _shown(self) -> Body:
         return self._tokens or self._content
 
@@ -271,8 +276,10 @@ class MessageItem:
 
     def words_at(self, point: QPointF) -> str:
         """The quiet line in full, for where it does not fit."""
-        is_there = self.is_reply and self._footer_rect().contains(point)
-        return figures_text(self.message) if is_there and not self.is_streaming else ""
+        is_there = self.is_reply and not self.is_streaming and self._footer_rect().contains(point)
+        if self._note_rect().contains(point):
+            return self.note
+        return figures_text(self.message) if is_there else ""
 
     def link_at(self, point: QPointF) -> str:
         for section, body in self._bodies():
@@ -319,6 +326,7 @@ class MessageItem:
             part = _section_part(look.selection, section)
             body.paint(painter, rect.topLeft(), clip, part)
         self._paint_growth(painter)
+        self._paint_note(painter)
         if trouble := self._trouble_lines():
             self._paint_trouble(painter, trouble, clip)
         self._paint_footer(painter, look)
@@ -423,7 +431,7 @@ class MessageItem:
     def _trouble_rect(self, lines: TextLines) -> QRectF:
         px = self._styles.px
         content = self.section_rect(CONTENT)
-        top = content.bottom() + (px(12) if content.height() > 1 else 0)
+        top = self._note_rect().bottom() + (px(12) if content.height() > 1 else 0)
         buttons = px(42) if len(ways_out(self.message)) > 1 else 0
         return QRectF(0, top, self._width, max(lines.height + px(20), px(48)) + buttons)
 
@@ -431,13 +439,18 @@ class MessageItem:
         px = self._styles.px
         if self.is_quoted:
             bottom = self._bubble_rect().bottom()
-            has_row = self.message.sibling_count > 1 or bool(self.progress)
+            has_row = self.message.sibling_count > 1 or bool(self.progress or self.note)
             return QRectF(0, bottom, self._width, px(ROW) if has_row else 0)
         if lines := self._trouble_lines():
             top = self._trouble_rect(lines).bottom() + px(4)
         else:
-            top = self.section_rect(CONTENT).bottom() + px(8)
+            top = self._note_rect().bottom() + px(8)
         return QRectF(0, top, self._width, px(ROW))
+
+    def _note_rect(self) -> QRectF:
+        """Below the text of a reply; without height where there is no note."""
+        height = self._styles.px(ROW) if self.note and self.is_reply else 0.0
+        return QRectF(0, self.section_rect(CONTENT).bottom(), self._width, height)
 
     def _footer_actions(self) -> list[Action]:
         """What stands beside a bubble or under a reply; versions where there are several."""
@@ -526,6 +539,15 @@ class MessageItem:
             painter.setBrush(QColor(styles.colors.accent))
             painter.drawRoundedRect(mark, styles.px(2), styles.px(2))
 
+    def _paint_note(self, painter: QPainter) -> None:
+        styles, rect = self._styles, self._note_rect()
+        if rect.height():
+            painter.setFont(styles.small)
+            painter.setPen(QColor(styles.colors.dim))
+            metrics, room = painter.fontMetrics(), round(rect.width())
+            words = metrics.elidedText(self.note, Qt.TextElideMode.ElideRight, room)
+            painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter, words)
+
     def _paint_trouble(self, painter: QPainter, lines: TextLines, clip: QRectF) -> None:
         styles = self._styles
         box = self._trouble_rect(lines)
@@ -561,7 +583,7 @@ class MessageItem:
         """The quiet line: why nothing happens yet, else the figures of a reply that has ended."""
         if self.is_streaming:
             return ""
-        return self.progress or ("" if self.is_quoted else figures_text(self.message, fits))
+        return self.progress or (self.note if self.is_quoted else figures_text(self.message, fits))
 
 
 def _section_part(

@@ -171,6 +171,14 @@ class TokenMode(QObject):
         if self.is_on and self._known.get(message.id) not in (None, _state_of(message)):
             del self._known[message.id]
 
+    def lacking(self, message_id: str) -> Message | None:
+        """A message of the path whose tokens are not known as it is now."""
+        index = self._view.rows.index_of(message_id) if self.is_on else None
+        if index is None:
+            return None
+        message = self._view.rows.message(index)
+        return None if self._known.get(message_id) == _state_of(message) else message
+
     def messages_in_view(self) -> list[Message]:
         view = self._view
         if not len(view.rows):

@@ -240,16 +240,7 @@ class TimePanel(Panel):
         recorded = from_stored(message.settings.get("timeline"))
         if not recorded:
             return NOT_RECORDED if stretches else self._looking.sentence or NOTHING_RECORDED
-        clock = message.counts.total_s
-        whole = (
-            ""
-            if clock is None
-            else (
-                f" The parts add up to {total_ms(recorded):,.1f} ms; "
-                f"its clock says {1000 * clock:,.1f} ms."
-            )
-        )
-        return RECORDED + (GATHERED if is_gathered(recorded) else "") + whole
+        return RECORDED + (GATHERED if is_gathered(recorded) else "") + _checked(message, recorded)
 
     # --- prefill of a reply that grows ----------------------------------------------------------
 
@@ -318,6 +309,17 @@ class TimePanel(Panel):
             int(found.slots[index]),
             int(found.batch[index]),
         )
+
+
+def _checked(message: Message, recorded: Sequence[Stretch]) -> str:
+    """The sum beside the engine's clock, which leaves out what step mode held."""
+    clock = message.counts.total_s
+    if clock is None:
+        return ""
+    held = total_ms([one for one in recorded if one.kind == "held"])
+    whole = total_ms(recorded) - held
+    but = ", without what was held," if held else ""
+    return f" The parts{but} add up to {whole:,.1f} ms; its clock says {1000 * clock:,.1f} ms."
 
 
 def _small(name: str, parent: QWidget) -> QLabel:

@@ -131,6 +131,13 @@ def test_the_parts_of_the_time_add_up(show: Callable[..., TimePanel]) -> None:
     assert any("bound by memory" in words for words in shown)
 
 
+def test_what_was_held_is_no_part_of_the_engines_clock(show: Callable[..., TimePanel]) -> None:
+    panel = show(timeline=[*LINE, ["held", 5000.0]])
+    assert panel.total.text() == "5.20 s in all"
+    words = "The parts, without what was held, add up to 200.0 ms; its clock says 200.0 ms."
+    assert panel.caption.text().endswith(words)
+
+
 def test_the_lanes_say_how_much_lies_in_them(show: Callable[..., TimePanel]) -> None:
     panel = show(timeline=LINE)
     assert panel.line.figures == {

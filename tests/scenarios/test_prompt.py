@@ -1,0 +1,90 @@
+"""What the engine was given, looked at in the whole window, from the first click."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+
+from ui.section.prompt_panel import PromptPanel
+
+SCRIPT: dict[str, Any] = {
+    "load": {"ms": 20},
+    "replies": [
+        {"text": "Paris, of course.", "prompt_probabilities": [0.5, 0.25, 0.001]},
+        {"text": "Rome, I think.", "prompt_probabilities": [0.5, 0.25, 0.001]},
+    ],
+}
+
+
+def open_panel(person: Any) -> PromptPanel:
+    """As a user does: the panels, then their tab."""
+    person.window.action_registry.run("toggle_section")
+    section = person.wait(lambda: person.window.findChild(QWidget, "section"))
+    titles = [section.tabs.tabText(at) for at in range(section.tabs.count())]
+    section.tabs.setCurrentIndex(titles.index("Prompt"))
+    panel: PromptPanel = person.wait(lambda: person.window.findChild(PromptPanel))
+    return panel
+
+
+def sentence(person: Any) -> str:
+    return str(person.find(QLabel, "prompt_sentence").text())
+
+
+def test_the_prompt_of_a_reply_its_surprise_and_its_difference(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    panel = open_panel(person)
+    person.wait(lambda: sentence(person))  # nothing yet, and it says what to do
+    person.send("Which city?")
+    first = person.wait_ended()
+    person.wait(lambda: sentence(person).startswith("What the engine was given"))
+    assert panel._of.text == first.rendered_prompt
+    person.send("And of Italy?")
+    second = person.wait_ended()
+    person.wait(lambda: panel._of.text == second.rendered_prompt)
+    assert panel._of.is_given
+    note = person.find(QLabel, "prompt_note")
+
+    person.click("prompt_surprise")
+    person.wait(lambda: "Replayed now" in note.text())
+    assert note.text().startswith("Mean ")
+
+    person.click("prompt_difference")
+    person.wait(lambda: note.text().startswith("Same beginning"))
+    n_same = len(first.rendered_prompt + first.content)
+    assert panel._of.text[:n_same] == first.rendered_prompt + first.content
+    assert f"Recorded as reused: {second.counts.reused}." in note.text()
+    assert f"Same beginning: {second.counts.reused} tokens" in note.text()
+    assert len(person.app.desk.messages) == 4
+
+
+def test_what_is_sent_is_what_was_shown_as_the_next_prompt(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    panel = open_panel(person)
+    person.click("prompt_of_next")
+    person.wait(lambda: "write a message" in sentence(person))
+    person.type("Which city?")
+    person.wait(lambda: "Which city?" in panel._of.text)
+    shown = panel._of
+    person.press(Qt.Key.Key_Return)
+    assert person.wait_ended().rendered_prompt == shown.text
+    person.wait(lambda: "Paris" in panel._of.text)  # what would come next has grown
+
+
+def test_the_prompt_of_a_reply_from_an_earlier_day(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.send("Which city?")
+    prompt = person.wait_ended().rendered_prompt
+    person.app.close()
+
+    again = open_window(SCRIPT)
+    again.wait_ready()
+    again.wait(lambda: len(again.app.desk.messages) == 2)
+    panel = open_panel(again)
+    again.wait(lambda: sentence(again).startswith("What the engine was given"))
+    assert panel._of.text == prompt
+    assert again.find(QPushButton, "prompt_surprise").isEnabled()

@@ -25,8 +25,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.branch_at import n_untraced
 from app.engine.protocol import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.insight.cache_cells import CellMap
+from models.records import Message, Role
 from ui.flow import FlowLayout
 from ui.section import cache_words as words
 from ui.section.cache_cards import PolicyCard, SizeCard, StepCard, chip
@@ -373,7 +375,7 @@ class CachePanel(Panel):
         if message is None or cells is None:
             return None
         if index is not None:
-            cell = cells.cell_of(message.id, index)
+            cell = cells.cell_of(message.id, index + n_untraced(message))
             return None if cell is None else (cell, cell)
         return cells.cells_of(message.id)
 
@@ -408,9 +410,20 @@ class CachePanel(Panel):
         stretch = self._cells.at(cell) if self._cells is not None else None
         if stretch is None or stretch.message_id is None:
             return
-        index = stretch.in_message + cell - stretch.first
-        is_reply = stretch.origin == "assistant"
-        self._looking.look_at(stretch.message_id, index if is_reply else None)
+        message_id, at = stretch.message_id, stretch.in_message + cell - stretch.first
+        message = next((m for m in self._desk.messages if m.id == message_id), None)
+        index = None
+        if message is not None and self._is_token_of(message, at, cell):
+            index = at - n_untraced(message)
+        self._looking.look_at(message_id, index)
+
+    def _is_token_of(self, message: Message, at: int, cell: int) -> bool:
+        """Whether a cell holds the token that was drawn there, and not the same text cut anew."""
+        ids = message.token_ids
+        is_reply = message.role is Role.ASSISTANT and at >= n_untraced(message)
+        if not is_reply or self._cells is None or not ids:
+            return is_reply
+        return at < len(ids) and ids[at] == self._cells.token_id(cell)
 
     def _on_mode(self, button: QAbstractButton) -> None:
         self._mode = next(mode for mode in MODES if mode.name == button.objectName())

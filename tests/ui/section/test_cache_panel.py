@@ -471,3 +471,40 @@ def test_everything_has_a_name_and_takes_the_keyboard(stage: Stage) -> None:
     assert all(w.accessibleName() for w in found), [
         w.objectName() for w in found if not w.accessibleName()
     ]
+
+
+def test_tokens_of_a_given_beginning_have_no_trace(stage: Stage, looking: Looking) -> None:
+    """A reply that was continued: of its 40 tokens the first 10 were given, 30 drawn."""
+    ids = tuple(1000 + position for position in range(30, 70))
+    given = {"given": {"tokens": 10}}
+    continued = message(
+        2, Role.ASSISTANT, "Paris", weights_hash="w1", settings=given, token_ids=ids
+    )
+    stage.desk.messages = (stage.desk.messages[0], continued)
+    stage.bridge.conversation_opened.emit(
+        ConversationOpened(stage.desk.conversation, stage.desk.messages)
+    )
+    looking.set_awake(True)
+    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 30)))
+    stage.answer(one_chat())
+    stage.panel.map.chosen.emit(45)
+    assert looking.index == 5
+    assert stage.panel.map._marked == (45, 45)
+    stage.panel.map.chosen.emit(35)
+    assert looking.index is None, "this one was given"
+
+
+def test_a_reply_that_was_cut_anew_leads_to_the_message_alone(
+    stage: Stage, looking: Looking
+) -> None:
+    other = message(2, Role.ASSISTANT, "Paris", weights_hash="w1", token_ids=(5, 6, 7))
+    stage.desk.messages = (stage.desk.messages[0], other)
+    stage.bridge.conversation_opened.emit(
+        ConversationOpened(stage.desk.conversation, stage.desk.messages)
+    )
+    looking.set_awake(True)
+    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 3)))
+    stage.answer(one_chat())
+    stage.panel.map.chosen.emit(31)
+    assert looking.message is not None
+    assert (looking.message.id, looking.index) == ("m2", None)

@@ -43,8 +43,7 @@ def test_the_prompt_of_a_reply_its_surprise_and_its_difference(open_window: Any)
     assert panel._of.text == first.rendered_prompt
     person.send("And of Italy?")
     second = person.wait_ended()
-    person.wait(lambda: panel._of.text == second.rendered_prompt)
-    assert panel._of.is_given
+    person.wait(lambda: panel._of.text == second.rendered_prompt and panel._of.is_given)
     note = person.find(QLabel, "prompt_note")
 
     person.click("prompt_surprise")

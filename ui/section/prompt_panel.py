@@ -8,17 +8,15 @@ a time, and an answer that comes too late is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QGuiApplication
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -26,34 +24,25 @@ from PySide6.QtWidgets import (
 
 from app.chat.prompt_reading import PromptOf
 from app.engine.protocol import PromptScores
-from app.insight.message_tokens import plain
 from app.insight.prompt_parts import (
-    Difference,
-    OriginCount,
     PromptTokens,
     Surprise,
-    counts,
     difference,
 )
 from models.records import Message, MessageCounts, Role
 from ui.elided import PartsLabel
-from ui.flow import FlowLayout
 from ui.icon_button import IconButton
-from ui.origins import origin_color, origin_tone
+from ui.origins import origin_tone
+from ui.section.looking import GROWN_MS
 from ui.section.panel import Panel, Tools
-from ui.section.prompt_shares import PartsBar, Swatch
+from ui.section.prompt_card import PromptCard, small_words
+from ui.section.prompt_strips import ChangedStrip, WordStrip
 from ui.section.prompt_text import Look, PromptText
 from ui.section.prompt_words import (
     REPLAYED,
-    cache_words,
-    context_words,
-    count_words,
     difference_words,
     mean_words,
-    part_words,
     reading_words,
-    reply_words,
-    size_words,
     token_words,
 )
 from ui.tints import N_LEVELS, tint_colors
@@ -71,49 +60,6 @@ MOST_BITS: Final = 10.0
 _CHIP_PX: Final = 28
 
 
-class WordStrip:
-    """A text of which no tokens are known, in words."""
-
-    def __init__(self, text: str) -> None:
-        self._words = plain(text).before
-
-    def __len__(self) -> int:
-        return len(self._words)
-
-    def pieces(self, first: int, end: int) -> list[bytes]:
-        return list(self._words[first:end])
-
-
-class ChangedStrip:
-    """The tokens of two prompts in a row: the common beginning, what is gone, what is new."""
-
-    def __init__(self, now: PromptTokens, gone: Sequence[bytes], common: int) -> None:
-        self._now = now
-        self._gone = gone
-        self._common = common
-
-    def __len__(self) -> int:
-        return len(self._now) + len(self._gone)
-
-    def pieces(self, first: int, end: int) -> list[bytes]:
-        behind = self._common + len(self._gone)
-        found = self._now.pieces(first, min(end, self._common)) if first < self._common else []
-        found += self._gone[max(first - self._common, 0) : max(end - self._common, 0)]
-        if end > behind:
-            n_gone = len(self._gone)
-            found += self._now.pieces(max(first, behind) - n_gone, end - n_gone)
-        return found
-
-    def is_gone(self, number: int) -> bool:
-        return self._common <= number < self._common + len(self._gone)
-
-    def place(self, number: int) -> int | None:
-        """The place of a token in the present prompt; None of one that is gone."""
-        if self.is_gone(number):
-            return None
-        return number if number < self._common else number - len(self._gone)
-
-
 class PromptPanel(Panel):
     title = "Prompt"
 
@@ -127,10 +73,12 @@ class PromptPanel(Panel):
         self._of = PromptOf(None, "")
         self._surprise: Surprise | None = None
         self._changed: ChangedStrip | None = None
-        self._difference: Difference | None = None
         self._way = 0
         self._numbers: dict[str, int] = {}
-        self._swatches: list[Swatch] = []
+        self._scores_timer = QTimer(self)
+        self._scores_timer.setSingleShot(True)
+        self._scores_timer.setInterval(GROWN_MS)
+        self._scores_timer.timeout.connect(self._say_scores)
         self._make_widgets()
         self._build()
         self._connect()
@@ -152,17 +100,7 @@ class PromptPanel(Panel):
         self.copy_text_button.setObjectName("copy_prompt_text")
         self.copy_ids_button = IconButton(theme, "hash", "Copy the token IDs", parent=self)
         self.copy_ids_button.setObjectName("copy_prompt_ids")
-        self.card = QFrame(self)
-        self.card.setProperty("plane", "card")
-        self.heading = QLabel(OF_REPLY, self.card)
-        self.heading.setObjectName("prompt_heading")
-        self.figure = PartsLabel("", self.card)
-        self.figure.setObjectName("prompt_size")
-        self.bar = PartsBar(theme, self.card)
-        self.legend = QWidget(self.card)
-        self.legend.setObjectName("prompt_legend")
-        self.sentence = self._words("prompt_sentence", self.card)
-        self.facts = self._words("prompt_facts", self.card)
+        self.card = PromptCard(theme, self)
         self.surprise_button = self._button(
             "Surprise",
             "prompt_surprise",
@@ -176,7 +114,7 @@ class PromptPanel(Panel):
         self.tint = Legend(theme, self)
         self.tint.setObjectName("prompt_tint")
         self.tint.show_ends("0 bit", f"{MOST_BITS:.0f} bit and more", REPLAYED)
-        self.note = self._words("prompt_note", self)
+        self.note = small_words("prompt_note", self)
         self.paper = QFrame(self)
         self.paper.setProperty("plane", "card")
         self.text = PromptText(theme, self.paper)
@@ -202,15 +140,6 @@ class PromptPanel(Panel):
         label.setProperty("kind", "small")
         return label
 
-    def _words(self, name: str, parent: QWidget) -> QLabel:
-        label = QLabel(parent)
-        label.setObjectName(name)
-        label.setProperty("kind", "small")
-        label.setWordWrap(True)
-        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        label.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        return label
-
     def _build(self) -> None:
         self._top = QHBoxLayout()
         self._top.addWidget(self.reply_button)
@@ -218,15 +147,6 @@ class PromptPanel(Panel):
         self._top.addStretch(1)
         self._top.addWidget(self.copy_text_button)
         self._top.addWidget(self.copy_ids_button)
-        self._head = QHBoxLayout()
-        self._head.addWidget(self.heading)
-        self._head.addStretch(1)
-        self._head.addWidget(self.figure)
-        self._inside = QVBoxLayout(self.card)
-        self._inside.addLayout(self._head)
-        self._flow = FlowLayout(self.legend)
-        for widget in (self.bar, self.legend, self.sentence, self.facts):
-            self._inside.addWidget(widget)
         self._ways = QHBoxLayout()
         self._ways.addWidget(self.surprise_button)
         self._ways.addWidget(self.difference_button)
@@ -255,7 +175,7 @@ class PromptPanel(Panel):
         self.difference_button.clicked.connect(self._on_difference)
         self.text.hovered.connect(lambda _token: self._say_token())
         self.text.chosen.connect(lambda _token: self._say_token())
-        self.bar.part_chosen.connect(self._on_part)
+        self.card.bar.part_chosen.connect(self._on_part)
         bridge = self._tools.bridge
         for signal in (
             bridge.context_counted,
@@ -271,13 +191,8 @@ class PromptPanel(Panel):
         px, theme = self._theme.px, self._theme
         self._column.setSpacing(px(8))
         self._lines.setSpacing(px(2))
-        for row in (self._top, self._ways, self._head):
+        for row in (self._top, self._ways):
             row.setSpacing(px(6))
-        self._inside.setContentsMargins(px(12), px(12), px(12), px(12))
-        self._inside.setSpacing(px(6))
-        self._flow.setSpacing(px(8))
-        self.heading.setFont(theme.font_small(QFont.Weight.DemiBold))
-        self.figure.setFont(theme.font_small())
         self.token.setFont(theme.font_mono(12))
         for line in (self.whence, self.bytes):
             line.setFont(theme.font_small())
@@ -392,13 +307,8 @@ class PromptPanel(Panel):
         self._leave_ways()
         tokens = of.tokens
         self._numbers = {m.id: n for n, m in enumerate(self._tools.desk.messages, 1)}
-        self.heading.setText(OF_NEXT if self.is_next else OF_REPLY)
-        self.figure.set_text(size_words(of))
-        self.sentence.setText(of.sentence)
-        self._say_facts()
-        parts = tokens.parts if tokens is not None else ()
-        self.bar.show_parts(parts, self._part_words)
-        self._show_counts()
+        heading = OF_NEXT if self.is_next else OF_REPLY
+        self.card.show_prompt(heading, of, self._figures(), self._numbers)
         has_text = tokens is not None or bool(of.text)
         self.copy_text_button.setEnabled(has_text)
         self.copy_ids_button.setEnabled(tokens is not None)
@@ -416,42 +326,10 @@ class PromptPanel(Panel):
         else:
             self.text.show_tokens(tokens, self._look())
 
-    def _show_counts(self) -> None:
-        """The legend: how much comes from where."""
-        found = counts(self._of.tokens) if self._of.tokens is not None else ()
-        for swatch in self._swatches:
-            self._flow.removeWidget(swatch)
-            swatch.hide()
-            swatch.deleteLater()
-        self._swatches = [self._swatch(count) for count in found]
-        self.legend.setVisible(bool(found))
-
-    def _swatch(self, count: OriginCount) -> Swatch:
-        def color() -> QColor:
-            return origin_color(self._theme.colors, count.origin)
-
-        swatch = Swatch(self._theme, count_words(count), color, self.legend)
-        swatch.setToolTip(f"{count.n_bytes:,} bytes in {count.n_parts:,} places")
-        self._flow.addWidget(swatch)
-        swatch.show()
-        return swatch
-
-    def _say_facts(self) -> None:
-        shown = self._of.shown
-        said = [context_words(self._of), cache_words(self._figures()), reply_words(self._of)]
-        said += shown.notes if shown is not None else []
-        self.facts.setText(" ".join(words for words in said if words))
-        self.facts.setVisible(bool(self.facts.text()))
-
     def _figures(self) -> MessageCounts | None:
         message = self._looking.message
         is_of_it = message is not None and self._of.message_id == message.id
         return message.counts if message is not None and is_of_it and self._of.tokens else None
-
-    def _part_words(self, part: Any) -> str:
-        n_tokens, total = part.end - part.start, len(self._of.tokens or ())
-        words = part_words(part, self._numbers)
-        return f"{words}: {n_tokens:,} of {total:,} tokens"
 
     def _look(self) -> Look:
         """What tones mean now."""
@@ -475,13 +353,11 @@ class PromptPanel(Panel):
 
     def _changed_look(self, tokens: PromptTokens, changed: ChangedStrip) -> Look:
         same, new = QColor(self._theme.colors.hover), QColor(self._theme.colors.accent_tone)
-        found = self._difference
-        assert found is not None
 
         def tone(number: int) -> QColor | None:
             if changed.is_gone(number):
                 return None
-            return same if number < found.common else new
+            return same if number < changed.common else new
 
         def is_control(number: int) -> bool:
             place = changed.place(number)
@@ -491,7 +367,6 @@ class PromptPanel(Panel):
 
     def _refresh_look(self) -> None:
         self.text.set_look(self._look())
-        self.bar.update()
 
     # --- one token ------------------------------------------------------------------------------
 
@@ -530,8 +405,9 @@ class PromptPanel(Panel):
     def _leave_ways(self) -> None:
         """Back to where tokens come from."""
         self._tools.desk.stop_scoring()
+        self._scores_timer.stop()
         self._way += 1
-        self._surprise = self._changed = self._difference = None
+        self._surprise = self._changed = None
         self.surprise_button.setChecked(False)
         self.difference_button.setChecked(False)
         self._say_note("")
@@ -564,12 +440,19 @@ class PromptPanel(Panel):
         surprise = self._surprise
         if surprise is not None and way == self._way:
             surprise.take(event)
-            self._say_note(reading_words(surprise), has_tint=True)
+            if not self._scores_timer.isActive():
+                self._scores_timer.start()
+
+    def _say_scores(self) -> None:
+        if self._surprise is not None:
+            self._say_note(reading_words(self._surprise), has_tint=True)
+            self._say_token()
             self.text.viewport().update()
 
     def _on_scored(self, way: int) -> None:
         surprise, tokens = self._surprise, self._of.tokens
         if surprise is not None and tokens is not None and way == self._way:
+            self._scores_timer.stop()
             self._say_note(f"{mean_words(tokens, surprise)}\n{REPLAYED}", has_tint=True)
             self._refresh_look()
             self._say_token()
@@ -624,7 +507,6 @@ class PromptPanel(Panel):
         if gone is None:
             self._end_compare(NO_WORDS)
             return
-        self._difference = found
         self._changed = ChangedStrip(tokens, gone, found.common)
         self._say_note(difference_words(found, self._figures()))
         self.text.show_tokens(self._changed, self._look())

@@ -16,6 +16,10 @@ from ui.origins import origin_words
 MOST_BYTES: Final = 24
 """So many of a token's bytes are spelled out."""
 
+UNKNOWN: Final = (
+    "This chat template changes what it is given, so it cannot be told apart where every message "
+    "stands."
+)
 REPLAYED: Final = (
     "Replayed now, in one pass over these tokens: −log2 of the probability of each after those "
     "before it, before samplers, at temperature 1."
@@ -64,6 +68,12 @@ def cache_words(figures: MessageCounts | None) -> str:
         f"{figures.reused:,} tokens were reused from the KV cache, "
         f"{figures.evaluated:,} evaluated (prefill)."
     )
+
+
+def unknown_words(of: PromptOf) -> str:
+    """Why some of it has no colour of its own."""
+    parts = of.tokens.parts if of.tokens is not None else ()
+    return UNKNOWN if any(part.origin == "unknown" for part in parts) else ""
 
 
 def reply_words(of: PromptOf) -> str:

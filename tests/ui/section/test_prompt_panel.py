@@ -112,10 +112,6 @@ def press(panel: PromptPanel, button: QPushButton, qtbot: QtBot) -> None:
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
 
-def legend(panel: PromptPanel) -> list[str]:
-    return [swatch.text() for swatch in panel._swatches]
-
-
 def tones(panel: PromptPanel, count: int) -> list[Any]:
     return [panel.text._look.tone(number) for number in range(count)]
 
@@ -123,11 +119,13 @@ def tones(panel: PromptPanel, count: int) -> list[Any]:
 def test_the_reply_that_is_looked_at_is_asked_about_once(panel: PromptPanel, desk: Desk) -> None:
     assert panel.objectName() == "panel_prompt"
     assert desk.asked == []
-    assert panel.heading.text() == OF_REPLY
-    assert panel.figure.text() == "9 tokens · 37 bytes"
-    assert legend(panel) == ["template 2 (22 %)", "you 5 (56 %)", "reply 2 (22 %)"]
-    assert panel.sentence.text() == "What the engine was given."
-    assert "4 tokens were reused from the KV cache, 5 evaluated (prefill)." in panel.facts.text()
+    assert panel.card.heading.text() == OF_REPLY
+    assert panel.card.figure.text() == "9 tokens · 37 bytes"
+    assert panel.card.shown_counts() == ["template 2 (22 %)", "you 5 (56 %)", "reply 2 (22 %)"]
+    assert panel.card.sentence.text() == "What the engine was given."
+    assert (
+        "4 tokens were reused from the KV cache, 5 evaluated (prefill)." in panel.card.facts.text()
+    )
 
 
 def test_the_tone_behind_a_token_says_where_it_comes_from(panel: PromptPanel, theme: Theme) -> None:
@@ -158,7 +156,7 @@ def test_text_and_ids_are_copied(panel: PromptPanel, qtbot: QtBot) -> None:
 
 
 def test_a_part_is_gone_to_by_the_bar(panel: PromptPanel, qtbot: QtBot) -> None:
-    bar = panel.bar
+    bar = panel.card.bar
     qtbot.mouseClick(
         bar, Qt.MouseButton.LeftButton, pos=QPoint(round(bar.width() * 4.5 / 9), bar.height() // 2)
     )
@@ -181,7 +179,7 @@ def test_what_would_be_sent_next_follows_what_is_typed(
     press(panel, panel.next_button, qtbot)
     nothing = PromptOf(None, "Nothing would be sent.")
     desk.answer(nothing)
-    assert panel.heading.text() == OF_NEXT
+    assert panel.card.heading.text() == OF_NEXT
     assert not panel.paper.isVisible()
     assert not panel.surprise_button.isEnabled()
     for _ in range(3):  # while one question is open, the others become one
@@ -191,14 +189,14 @@ def test_what_would_be_sent_next_follows_what_is_typed(
     assert len(desk.asked) == 1
     draft = prompt_of(None, ("user", [b"Hel", b"lo"], None))
     desk.answer(draft)
-    assert panel.figure.text() == "2 tokens · 5 bytes"
+    assert panel.card.figure.text() == "2 tokens · 5 bytes"
     panel.text.choose(1)
     bridge.context_counted.emit(ContextCounted(9, 4096))
     desk.answer(dataclasses.replace(draft))
     assert panel.text.current == 1  # nothing changed, so nobody loses their place
     press(panel, panel.reply_button, qtbot)
     desk.answer(SECOND)
-    assert panel.heading.text() == OF_REPLY
+    assert panel.card.heading.text() == OF_REPLY
     bridge.context_counted.emit(ContextCounted(9, 4096))
     assert desk.asked == []
 
@@ -213,7 +211,7 @@ def test_another_reply_is_asked_about_and_a_late_answer_is_dropped(
     desk.answer(FIRST)
     assert [message_id for message_id, _ in desk.asked] == ["m2"]
     desk.answer(FIRST)
-    assert panel.figure.text() == "4 tokens · 23 bytes"
+    assert panel.card.figure.text() == "4 tokens · 23 bytes"
 
 
 def test_the_end_of_a_reply_and_other_weights_ask_again_and_figures_do_not(
@@ -229,8 +227,8 @@ def test_the_end_of_a_reply_and_other_weights_ask_again_and_figures_do_not(
     desk.engine_state = EngineStateChanged("stopped")
     bridge.engine_state_changed.emit(desk.engine_state)
     desk.answer(PromptOf("m4", "The stored text, without its tokens.", "Which city?\nAnd now?"))
-    assert panel.figure.text() == "20 characters"
-    assert panel.legend.isHidden()
+    assert panel.card.figure.text() == "20 characters"
+    assert panel.card.legend.isHidden()
     assert panel.copy_text_button.isEnabled()
     assert not panel.copy_ids_button.isEnabled()
     assert not panel.difference_button.isEnabled()
@@ -262,7 +260,8 @@ def test_surprise_comes_on_request_and_in_chunks(
     assert panel.note.text() == "Reading the prompt once more: 1 of 9 tokens."
     assert tones(panel, 9) == [None] * 9
     take(scores(1, [1.0, 2**-5, 2**-30], [1, 9, 40_000]))
-    assert panel.note.text() == "Reading the prompt once more: 4 of 9 tokens."
+    wanted = "Reading the prompt once more: 4 of 9 tokens."
+    qtbot.waitUntil(lambda: panel.note.text() == wanted)  # at most ten times a second
     tints = tint_colors(theme.colors)
     assert tones(panel, 5) == [None, tints[0], tints[round(15 / 2)], tints[15], None]
     panel.text.choose(2)

@@ -48,6 +48,11 @@ def test_what_the_cache_and_the_replies_did() -> None:
     assert say.reply_words(prompt_of(None, ("text", [b"a"], None))) == ""
 
 
+def test_what_cannot_be_told_apart_is_said() -> None:
+    assert say.unknown_words(OF) == say.unknown_words(PromptOf(None, "", "four")) == ""
+    assert say.unknown_words(prompt_of(None, ("unknown", [b"a"], None))) == say.UNKNOWN
+
+
 def test_parts_are_named_by_their_message() -> None:
     assert say.part_words(ShownPart(0, 1, "user", "u"), NUMBERS) == "you, message 3"
     assert say.part_words(ShownPart(0, 1, "scaffold"), NUMBERS) == "template"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 POLICIES: Final = (("drop_oldest", "Leave out the oldest"), ("stop", "Stop and say so"))
 CHIP_PX: Final = 28
 MEASURE: Final = "Measure now"
+NOT_YET: Final = "What the cache saves at the next token: measured on your machine when you ask."
 READING: Final = "Reading everything again, in a context beside the chat’s…"
 STOPPED: Final = "The measurement was stopped."
 ONE_STATE: Final = "These weights keep one state after the last token, however many came before."
@@ -58,7 +59,7 @@ class SizeCard(FigureCard):
         self.types = self.add_row("cache_types", "K type · V type")
         self.heads = self.add_row("cache_heads", "heads of K and V in each layer")
         self.flash = self.add_row("cache_flash", "flash attention")
-        self.windows = self.add_row("cache_window", "sliding window")
+        self.windows = self.add_row("cache_window", "")
         self.full = self.add_row("cache_full", "")
         self.allocated = self.add_row("cache_allocated", "the same, measured at load")
         self.copy_caption = self.add_caption("cache_copy_caption")
@@ -81,8 +82,10 @@ class SizeCard(FigureCard):
         n_heads = sorted({group.n_head_kv for group in groups if group.n_head_kv})
         self.heads.show(" or ".join(map(str, n_heads)))
         self.flash.show("on" if loaded.flash_attention else "off")
-        has_window = shape is not None and shape.n_window_layers > 0
-        self.windows.show(words.window_text(shape) if shape is not None and has_window else "")
+        which, width = ("", "")
+        if shape is not None and shape.n_window_layers:
+            which, width = words.window_text(shape)
+        self.windows.show(width, which)
         full = words.bytes_text(per_token * loaded.n_ctx) if per_token else ""
         self.full.show(full, f"the full window of {loaded.n_ctx:,} tokens")
         allocated = sum(part.size_bytes for part in loaded.memory if part.what == "kv")
@@ -113,6 +116,7 @@ class StepCard(FigureCard):
         self.with_cache = self.add_row("cache_step_with", "with the cache")
         self.without = self.add_row("cache_step_without", "reading everything again")
         self.caption = self.add_caption("cache_step_caption")
+        self.caption.setText(NOT_YET)
         self.button = chip(
             theme,
             MEASURE,

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor
 
 from app.insight.cache_cells import TURNS, CellMap, Stretch
 from ui.origins import WORDS, origin_color, origin_words
+from ui.section.cache_words import short_title
 from ui.theme import Colors
 
 
@@ -101,11 +102,11 @@ def _by_slot(cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
         if not name:
             return Entry("shared", n_cells, "scaffold")
         slot = slots[int(name)]
-        title = title_of(slot.conversation)
+        text = f"“{short_title(title_of(slot.conversation))}”"
         if chats.count(slot.conversation) > 1:
-            title = f"{title}, sequence {slot.sequence}"
+            text = f"sequence {slot.sequence}, {text}"
         origin = _SLOT_ORIGINS[int(name) % len(_SLOT_ORIGINS)]
-        return Entry(f"“{title}”", n_cells, origin)
+        return Entry(text, n_cells, origin)
 
     order = ["", *(str(number) for number in range(len(slots)))]
     return _in_order(cells, name_of, order, entry_of)

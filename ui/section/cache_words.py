@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.engine.protocol import CacheMap, CacheShape, LastTurn, StepMeasured
+from app.engine.protocol import CacheLayers, CacheMap, CacheShape, LastTurn, StepMeasured
 from app.insight.cache_cells import CellMap, Grid
 from app.insight.cache_sizes import copy_size
 from app.insight.tokens_shown import visible
@@ -12,6 +12,9 @@ from ui.origins import origin_words
 
 KIB: Final = 1024
 MIB: Final = 1024**2
+
+TITLE: Final = 25
+"""Characters of a chat's title in a legend."""
 
 SOURCES: Final = {
     "slot": "from its own cells",
@@ -88,14 +91,17 @@ def reused_text(turn: LastTurn | None) -> str:
     return f"reused, {source}" if source else "reused"
 
 
-def window_text(shape: CacheShape) -> str:
+def window_text(shape: CacheShape) -> tuple[str, str]:
+    """Which layers look through a window, and how wide it is.
+
+    >>> window_text(CacheShape([CacheLayers(18, 256, 256, 512, 512)], 15, 512))
+    ('15 of 18 layers look back', '512 positions')
     """
-    >>> window_text(CacheShape([], 15, 512))
-    '15 layers look back 512 positions'
-    """
-    layers = f"{shape.n_window_layers:,} layer{'' if shape.n_window_layers == 1 else 's'}"
-    looks = "looks" if shape.n_window_layers == 1 else "look"
-    return f"{layers} {looks} back {shape.window:,} positions"
+    n_layers = sum(group.n_layers for group in shape.layers)
+    return (
+        f"{shape.n_window_layers:,} of {n_layers:,} layers look back",
+        f"{shape.window:,} positions",
+    )
 
 
 def copy_text(shape: CacheShape | None, n_tokens: int, first: int, native: int) -> str:
@@ -129,6 +135,14 @@ def ms_text(ms: float) -> str:
     ('18.0 ms', '690 ms', '1.23 ms', '12,345 ms')
     """
     return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 10 else f"{ms:.2f} ms"
+
+
+def short_title(title: str) -> str:
+    """
+    >>> short_title("What is the capital of France, and what is it known for?")
+    'What is the capital of F…'
+    """
+    return title if len(title) <= TITLE else title[: TITLE - 1].rstrip() + "…"
 
 
 def tokens_text(n_tokens: int) -> str:

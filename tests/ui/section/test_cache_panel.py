@@ -173,7 +173,8 @@ def test_window_layers_and_states_are_named(stage: Stage, bridge: FakeBridge) ->
     shape = CacheShape([CacheLayers(18, 256, 256, 512, 512, 1)], 15, 512)
     stage.desk.engine_state = EngineStateChanged("ready", "G", loaded(cache=shape))
     stage.answer(one_chat())
-    assert stage.row("cache_window") == "15 layers look back 512 positions"
+    assert stage.row("cache_window") == "512 positions"
+    assert stage.panel.size_card.windows.label.text() == "15 of 18 layers look back"
     state = CacheShape([CacheLayers(2, 0, 0, 0, 0)], is_state=True)
     stage.desk.engine_state = EngineStateChanged("ready", "M", loaded(cache=state))
     stage.panel._ask()
@@ -194,8 +195,8 @@ def test_coloured_by_slot_a_shared_beginning_stands_once(stage: Stage) -> None:
     stage.click("cache_by_slot")
     assert stage.legend() == [
         "shared 30",
-        "“Capital of France, sequence 0” 20",
-        "“Capital of France, sequence 1” 15",
+        "sequence 0, “Capital of France” 20",
+        "sequence 1, “Capital of France” 15",
         "“Poem about rain” 10",
     ]
     stage.click("cache_by_turn")

@@ -109,8 +109,8 @@ class FakeDesk:
         if name.startswith("_"):
             raise AttributeError(name)
 
-        def record(*args: Any) -> None:
-            self.calls.append((name, *args))
+        def record(*args: Any, **named: Any) -> None:
+            self.calls.append((name, *args, *([named] if named else ())))
 
         return record
 

@@ -73,6 +73,7 @@ class ReplyTokens(Panel):
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
         self._is_following = False
+        self._is_at_end = True
         self._totals = RunningTotals()
         self.setObjectName("reply_tokens")
         self.model = TokenModel()
@@ -85,6 +86,9 @@ class ReplyTokens(Panel):
         self.table.copy_wanted.connect(self.copy_csv)
         self.table.menu_wanted.connect(self._open_menu)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
+        bar = self.table.verticalScrollBar()
+        bar.valueChanged.connect(self._on_scrolled)
+        bar.rangeChanged.connect(self._stay_at_end)
         self._theme.changed.connect(self._fit)
         self._fit()
 
@@ -188,19 +192,16 @@ class ReplyTokens(Panel):
     def _refresh_message(self) -> None:
         self._totals = RunningTotals()
         self.model.show(self._looking.traces)
+        self._is_at_end = True
         self._say()
 
     def _refresh_trace(self) -> None:
-        bar = self.table.verticalScrollBar()
-        was_at_end = bar.value() >= bar.maximum()
         if self.model.holds(self._looking.traces):
             self.model.grow()
         else:
             self._totals = RunningTotals()
             self.model.show(self._looking.traces)
         self.model.set_words(self._looking.words)
-        if was_at_end and self._looking.is_growing and self._looking.index is None:
-            self.table.scrollToBottom()
         self._say()
         self._refresh_token()
 
@@ -239,6 +240,14 @@ class ReplyTokens(Panel):
         )
         self.speed.figure.set_text(f"{found.tokens_per_s:.1f} tokens/s")
         self.figures.setText(_figures(found))
+
+    def _on_scrolled(self, value: int) -> None:
+        self._is_at_end = value >= self.table.verticalScrollBar().maximum()
+
+    def _stay_at_end(self, _minimum: int, maximum: int) -> None:
+        """New rows of a reply that grows come into view, unless the reader is elsewhere."""
+        if self._is_at_end and self._looking.is_growing and self._looking.index is None:
+            self.table.verticalScrollBar().setValue(maximum)
 
     def _on_filter(self, text: str) -> None:
         self.model.set_filter(text)

@@ -7,10 +7,9 @@ thread, when a plot is first on screen.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPen, QShowEvent
@@ -19,8 +18,19 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from ui.theme import Theme
 
 HEIGHT_PX = 96
+_LABELS: Final = {"left": "tokens/s", "bottom": "seconds after the first token"}
 DRAWN_MS = 500
 """A line that grows is drawn at most so often."""
+
+
+_is_imported = threading.Event()
+
+
+def import_plots() -> None:
+    """On the thread that can wait for it."""
+    import pyqtgraph  # noqa: F401
+
+    _is_imported.set()
 
 
 class SpeedPlot(QWidget):
@@ -33,8 +43,10 @@ class SpeedPlot(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._speeds: Sequence[tuple[float, float]] = ()
-        self._plot: Any = None
+        self._view: Any = None
+        self._box: Any = None
         self._curve: Any = None
+        self.axes: dict[str, Any] = {}
         self._is_asked = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -68,37 +80,44 @@ class SpeedPlot(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self._plot is not None or self._is_asked:
+        if self._view is not None or self._is_asked:
             return
         self._is_asked = True
-        if "pyqtgraph" in sys.modules:
+        if _is_imported.is_set():
             self._imported.emit()
         else:
             threading.Thread(target=self._import, name="plot-import", daemon=True).start()
 
     def _import(self) -> None:
-        import pyqtgraph  # noqa: F401
-
+        import_plots()
         with contextlib.suppress(RuntimeError):  # the plot may be gone by now
             self._imported.emit()
 
     def _build(self) -> None:
-        if self._plot is not None:
+        if self._view is not None:
             return
         import pyqtgraph as pg
 
-        self._plot = pg.PlotWidget(self, background=None)
-        self._plot.setFrameShape(QFrame.Shape.NoFrame)
-        self._plot.setStyleSheet("background: transparent; border: none;")
-        self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._plot.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        item = self._plot.getPlotItem()
-        item.setMenuEnabled(False)
-        item.hideButtons()
-        item.setMouseEnabled(False, False)
-        item.getViewBox().setDefaultPadding(0.02)
-        self._curve = item.plot([], [])
-        self._column.addWidget(self._plot)
+        # Not its PlotWidget: that brings menus and buttons, which are windows of their own.
+        self._view = pg.GraphicsLayoutWidget(self)
+        self._view.setBackground(None)
+        self._view.setFrameShape(QFrame.Shape.NoFrame)
+        self._view.setStyleSheet("background: transparent; border: none;")
+        self._view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._view.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.axes = {side: pg.AxisItem(side) for side in _LABELS}
+        self._box = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self._curve = pg.PlotCurveItem(antialias=True)
+        self._box.addItem(self._curve)
+        layout = self._view.ci
+        layout.layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addItem(self.axes["left"], 0, 0)
+        layout.addItem(self._box, 0, 1)
+        layout.addItem(self.axes["bottom"], 1, 1)
+        for axis in self.axes.values():
+            axis.linkToView(self._box)
+        self._column.addWidget(self._view)
         self._fit()
         self._draw()
 
@@ -109,32 +128,28 @@ class SpeedPlot(QWidget):
             return
         self._curve.setData([at for at, _ in self._speeds], [rate for _, rate in self._speeds])
         if self._speeds:
-            item = self._plot.getPlotItem()
-            item.setYRange(0.0, max(rate for _, rate in self._speeds), padding=0.08)
-            item.setXRange(0.0, self._speeds[-1][0], padding=0.02)
+            self._box.setYRange(0.0, max(rate for _, rate in self._speeds), padding=0.08)
+            self._box.setXRange(0.0, self._speeds[-1][0], padding=0.02)
         self.drawn.emit()
 
     def _fit(self) -> None:
         theme = self._theme
         self.setFixedHeight(theme.px(HEIGHT_PX))
-        if self._plot is None:
+        if self._view is None:
             return
         colors, font = theme.colors, theme.font_small()
         font.setPixelSize(max(8, theme.px(11)))
-        item = self._plot.getPlotItem()
-        for side, text in (("left", "tokens/s"), ("bottom", "seconds after the first token")):
-            axis = item.getAxis(side)
+        for side, axis in self.axes.items():
             axis.setPen(QPen(QColor(colors.line), theme.px(1)))
             axis.setTextPen(QColor(colors.dim))
             axis.setTickFont(font)
             axis.setStyle(tickLength=-theme.px(3), tickTextOffset=theme.px(3), maxTickLevel=0)
             axis.enableAutoSIPrefix(False)
-            axis.setLabel(text, color=colors.dim, **{"font-size": f"{font.pixelSize()}px"})
-        item.getAxis("left").setWidth(theme.px(46))
-        item.getAxis("bottom").setHeight(theme.px(32))
-        pen = QPen(QColor(colors.accent), theme.px(1.5))
-        pen.setCosmetic(True)
-        self._curve.setPen(pen)
+            size = f"{font.pixelSize()}px"
+            axis.setLabel(_LABELS[side], color=colors.dim, **{"font-size": size})
+        self.axes["left"].setWidth(theme.px(46))
+        self.axes["bottom"].setHeight(theme.px(32))
+        self._curve.setPen(QPen(QColor(colors.accent), theme.px(1.5)))
 
 
 def described(speeds: Sequence[tuple[float, float]]) -> str:

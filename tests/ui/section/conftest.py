@@ -13,6 +13,15 @@ from ui.section.panel import Tools
 from ui.theme import Theme
 
 
+@pytest.fixture(scope="session", autouse=True)
+def plots() -> None:
+    """Imported before any test, which on a busy machine would end before the thread that does it.
+    What does it on a thread has a test of its own."""
+    from ui.section.speed_plot import import_plots
+
+    import_plots()
+
+
 @pytest.fixture
 def ask() -> Callable[..., tuple[Message, ...]]:
     """A question and its reply, as the desk would have them."""

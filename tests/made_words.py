@@ -1,0 +1,25 @@
+"""Vocabularies as they arrive from the engine, for tests of what shows them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate
+
+from app.engine.pieces import Pieces
+from app.engine.protocol import Array, Vocabulary
+
+NORMAL, CONTROL, BYTE, USER_DEFINED = 4, 8, 32, 16
+
+
+def made_pieces(texts: Sequence[bytes], attributes: Sequence[int] = ()) -> Pieces:
+    """IDs 0, 1, …; what has no attribute is normal."""
+    ends = [0, *accumulate(map(len, texts))]
+    bits = [*attributes, *[NORMAL] * (len(texts) - len(attributes))]
+    return Pieces(
+        Vocabulary(
+            Array("i8", [len(ends)], struct.pack(f"<{len(ends)}q", *ends)),
+            b"".join(texts),
+            Array("i4", [len(bits)], struct.pack(f"<{len(bits)}i", *bits)),
+        )
+    )

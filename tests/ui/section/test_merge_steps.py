@@ -1,0 +1,136 @@
+"""Merges one by one: buttons, slider and keys, what each step says, and how it was had."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.insight.merges import Part, Replay, Step
+from ui.section.merge_steps import MAX_CHIPS, MergeSteps
+from ui.theme import Theme
+
+HELLO = Replay(
+    start=(
+        Part(b"l", 10, 0),
+        Part(b"l", 10, 0),
+        Part(b" ", 20, 1),
+        Part(b"\xe2\x82\xac", None, 1),
+    ),
+    steps=(
+        Step(0, 2, (Part(b"ll", 30, 0),), rank=1234),
+        Step(2, 1, tuple(Part(bytes([b]), 40 + i, 1) for i, b in enumerate(b"\xe2\x82\xac"))),
+    ),
+    words_from="rule",
+    rule="smollm",
+)
+
+
+@pytest.fixture
+def card(theme: Theme, qtbot: QtBot) -> MergeSteps:
+    built = MergeSteps(theme)
+    qtbot.addWidget(built)
+    built.resize(380, 300)
+    built.show()
+    qtbot.waitExposed(built)
+    return built
+
+
+def chips(card: MergeSteps) -> list[str]:
+    model = card.parts.chips
+    return [model.chip(row).text for row in range(model.rowCount())]
+
+
+def test_it_begins_at_the_end_and_goes_back_and_forth(card: MergeSteps) -> None:
+    card.show_replay(HELLO)
+    assert chips(card) == ["ll", "·", "⟨E2⟩", "⟨82⟩", "⟨AC⟩"]
+    assert card.figure.text() == "2 of 2 steps · 5 parts"
+    assert "“€” is no token: spelled in bytes, E2 82 AC (byte fallback)" in card.sentence.text()
+    assert card.sentence.text().endswith("These are the tokens.")
+    card.buttons["back"].click()
+    assert chips(card) == ["ll", "·", "€"]
+    assert card.sentence.text() == "“l” + “l” → “ll” (rank 1,234, ID 30)"
+    card.buttons["first"].click()
+    assert chips(card) == ["l", "l", "·", "€"]
+    assert card.sentence.text().startswith("Before any merge: 4 bytes in 2 words")
+    assert [button.isEnabled() for button in card.buttons.values()] == [False, False, True, True]
+    card.buttons["next"].click()
+    assert card.step == 1
+    card.buttons["last"].click()
+    assert card.step == 2
+    assert [button.isEnabled() for button in card.buttons.values()] == [True, True, False, False]
+
+
+def test_keys_go_step_by_step_and_to_either_end(card: MergeSteps) -> None:
+    card.show_replay(HELLO)
+    card.slider.setFocus()
+    for key, step in (
+        (Qt.Key.Key_Home, 0),
+        (Qt.Key.Key_Right, 1),
+        (Qt.Key.Key_Right, 2),
+        (Qt.Key.Key_Left, 1),
+        (Qt.Key.Key_End, 2),
+    ):
+        QTest.keyClick(card.slider, key)
+        assert card.step == step
+
+
+def test_what_the_step_made_is_marked_and_words_have_two_tones(card: MergeSteps) -> None:
+    card.show_replay(HELLO)
+    card.go_to(1)
+    model = card.parts.chips
+    assert [model.chip(row).is_new for row in range(3)] == [True, False, False]
+    assert [model.chip(row).is_second for row in range(3)] == [False, True, True]
+    card.go_to(2)
+    assert [model.chip(row).is_new for row in range(5)] == [False, False, True, True, True]
+
+
+def test_a_score_is_said_instead_of_a_rank(card: MergeSteps) -> None:
+    step = Step(0, 2, (Part(b"ab", 3, 0),), score=-5.0)
+    card.show_replay(Replay((Part(b"a", 1, 0), Part(b"b", 2, 0)), (step,), "text"))
+    assert "“a” + “b” → “ab” (score −5, ID 3)" in card.sentence.text()
+    assert "scores in the file" in card.caption.text()
+    card.go_to(0)
+    assert card.sentence.text().startswith("Before any merge: 2 characters. ")
+
+
+def test_the_caption_says_how_words_were_found(card: MergeSteps) -> None:
+    card.show_replay(HELLO)
+    assert "rule “smollm”" in card.caption.text()
+    assert "same IDs" in card.caption.text()
+    unknown = Replay(HELLO.start, HELLO.steps, "tokens", "tomorrow")
+    card.show_replay(unknown)
+    assert card.caption.text().startswith("How “tomorrow” cuts words is not known here")
+
+
+def test_nothing_to_merge_and_no_replay_are_said(card: MergeSteps) -> None:
+    card.show_replay(Replay((Part(b"a", 1, 0),), (), "rule"))
+    assert card.sentence.text() == "Nothing is merged here: each part is a token already."
+    card.say("This kind is not replayed.")
+    assert card.sentence.text() == "This kind is not replayed."
+    assert not card.slider.isVisible()
+    assert not any(button.isVisible() for button in card.buttons.values())
+    card.show_replay(HELLO)
+    assert card.slider.isVisible()
+
+
+def test_a_long_text_draws_only_so_many_chips_and_says_so(card: MergeSteps) -> None:
+    parts = tuple(Part(b"a", 1, 0) for _ in range(MAX_CHIPS + 5))
+    card.show_replay(Replay(parts, (), "rule"))
+    assert len(chips(card)) == MAX_CHIPS + 1
+    assert card.parts.chips.chip(MAX_CHIPS).below == "5 more"
+
+
+def test_every_control_has_a_name_for_whoever_cannot_see_it(card: MergeSteps) -> None:
+    names = {
+        "merge_first_button",
+        "merge_back_button",
+        "merge_next_button",
+        "merge_last_button",
+        "merge_slider",
+        "merge_parts",
+    }
+    widgets = [card.slider, card.parts, *card.buttons.values()]
+    assert {widget.objectName() for widget in widgets} == names
+    assert all(widget.accessibleName() for widget in widgets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.engine.protocol import CacheLayers, CacheMap, CacheShape, LastTurn, StepMeasured
+from app.engine.protocol import CacheMap, CacheShape, LastTurn, StepMeasured
 from app.insight.cache_cells import CellMap, Grid
 from app.insight.cache_sizes import copy_size
 from app.insight.tokens_shown import visible
@@ -94,6 +94,7 @@ def reused_text(turn: LastTurn | None) -> str:
 def window_text(shape: CacheShape) -> tuple[str, str]:
     """Which layers look through a window, and how wide it is.
 
+    >>> from app.engine.protocol import CacheLayers
     >>> window_text(CacheShape([CacheLayers(18, 256, 256, 512, 512)], 15, 512))
     ('15 of 18 layers look back', '512 positions')
     """

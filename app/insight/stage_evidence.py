@@ -196,6 +196,8 @@ def _why_not_told(steps: Sequence[Step]) -> str:
     first = next((step.stage for step in steps if step.shares is None), None)
     if first is None:
         return ""
+    if steps[-1].shares is None and len(steps) > 1 and steps[-2].shares is None:
+        return f"After {first} the other shares cannot be told."
     return (
         f"After {first} the shares cannot be told: it changes scores, and of its changes only "
         "the drawn token's share is recorded."
@@ -212,6 +214,8 @@ def _draw(
         return DrawEvidence(None, (), "This token was chosen by hand: no number was drawn.")
     if isinstance(stages[-1], Greedy):
         return DrawEvidence(None, (), "Greedy takes the best candidate: no number is drawn.")
+    if last.left == 1 and not isinstance(stages[-1], Dist):
+        return DrawEvidence(None, (), "Only one candidate was left: no number was drawn.")
     if token.uniform is None:
         return DrawEvidence(None, (), "The number of this draw was not recorded.")
     reason = last.reason

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from app.engine.protocol import TokenBias, Tokens
 from app.insight.tokens_shown import visible
+from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
 from ui.section.drag_number import DragNumber
 from ui.section.switch import Switch
@@ -83,13 +84,11 @@ class BiasEditor(QWidget):
         line = QHBoxLayout(row)
         line.setContentsMargins(0, 0, 0, 0)
         shown = visible(entry.text.encode()) if entry.text is not None else f"ID {entry.token_id}"
-        name = QLabel(shown, row)
+        name = ElidedLabel(shown, row)
         name.setFont(self._theme.font_mono(12))
-        name.setTextFormat(Qt.TextFormat.PlainText)
-        ids = QLabel(row)
+        ids = ElidedLabel("", row)
         ids.setObjectName("bias_ids")
         ids.setProperty("kind", "small")
-        ids.setTextFormat(Qt.TextFormat.PlainText)
         bias = DragNumber(is_whole=False, step=0.5, parent=row)
         bias.setObjectName("bias_number")
         bias.setAccessibleName(f"Bias of {shown}, added to the logit")
@@ -103,8 +102,16 @@ class BiasEditor(QWidget):
         gone = IconButton(self._theme, "x", f"Take out {shown}", parent=row)
         gone.setObjectName("bias_remove_button")
         gone.setVisible(self._is_editable)
-        for widget in (name, ids, bias, QLabel("ban", row), ban, gone):
-            line.addWidget(widget, 1 if widget is ids else 0)
+        line.setSpacing(self._theme.px(4))
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(name)
+        words.addWidget(ids)
+        line.addLayout(words, 1)
+        word = QLabel("ban", row)
+        word.setProperty("kind", "small")
+        for widget in (bias, word, ban, gone):
+            line.addWidget(widget)
         bias.changed_by_user.connect(partial(self._change, at, "bias"))
         ban.clicked.connect(lambda is_on: self._change(at, "ban", is_on))
         ban.toggled.connect(bias.setDisabled)
@@ -114,7 +121,7 @@ class BiasEditor(QWidget):
         self._column.addWidget(row)
         row.show()
         if entry.text is not None:
-            self._tokenize(entry.text, partial(_show_ids, ids), ids.setText)
+            self._tokenize(entry.text, partial(_show_ids, ids), ids.set_text)
         return row
 
     def _add(self) -> None:
@@ -139,10 +146,10 @@ class BiasEditor(QWidget):
         self._top.setSpacing(self._theme.px(4))
 
 
-def _show_ids(label: QLabel, tokens: Tokens) -> None:
+def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:
     """Every token of the text gets the bias: that is worth seeing where it is several."""
     ids = ", ".join(str(token_id) for token_id in tokens.token_ids)
     pieces = " ".join(visible(piece) for piece in tokens.pieces)
     many = len(tokens.token_ids) != 1
-    label.setText(f"IDs {ids}" if many else f"ID {ids}")
-    label.setToolTip(f"Its tokens: {pieces}. Each of them gets the bias." if many else pieces)
+    label.set_text(f"IDs {ids}" if many else f"ID {ids}")
+    label.setAccessibleName(f"{label.text()}: {pieces}. Each of them gets the bias.")

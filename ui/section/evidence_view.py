@@ -26,8 +26,13 @@ from ui.theme import Theme
 Index = QModelIndex | QPersistentModelIndex
 
 N_BARS: Final = 4
+_HINTS: Final = (
+    "Token, the most probable first",
+    "Its probability before samplers, at temperature 1",
+    "The stage that removed it",
+)
 _ROWS_SHOWN: Final = 7
-_COLUMNS: Final = ("Removed token", "Before samplers", "Removed by")
+_COLUMNS: Final = ("Removed", "Before", "By")
 
 
 def name_of(token_id: int, words: Pieces | None) -> str:
@@ -79,6 +84,8 @@ class RemovedModel(QAbstractTableModel):
     ) -> Any:
         if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
             return _COLUMNS[section]
+        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.ToolTipRole:
+            return _HINTS[section]
         return None
 
 
@@ -127,7 +134,10 @@ class EvidenceView(QWidget):
         self._row = None
         self.hide()
 
-    def show_stage(self, row: StageEvidence, title: str, words: Pieces | None) -> None:
+    def show_stage(
+        self, row: StageEvidence, title: str, words: Pieces | None, decided: str = ""
+    ) -> None:
+        """`decided`: what a stage of chance drew, in words."""
         self._row, self._title, self._words = row, title, words
         self.left.setText(f"{row.left:,} left")
         is_any = row.removed > 0
@@ -140,7 +150,7 @@ class EvidenceView(QWidget):
             [Bar(name_of(k.token_id, words), k.share, k.is_drawn) for k in row.kept[:N_BARS]]
         )
         self.mark.hide()
-        self._say([_decided(row), row.reason])
+        self._say([decided, row.reason])
         self._show_removed()
         self.show()
 
@@ -206,16 +216,14 @@ class EvidenceView(QWidget):
         if self._table is not None and self._removed_model is not None:
             font = self._theme.font_small()
             self._table.setFont(font)
-            self._table.horizontalHeader().setFont(font)
+            self._table.setStyleSheet(
+                f"QHeaderView::section {{ font-size: {font.pixelSize()}px;"
+                f" padding: {px(2)}px {px(8)}px; }}"
+            )
             self._table.verticalHeader().setMinimumSectionSize(px(20))
             self._table.verticalHeader().setDefaultSectionSize(px(22))
             rows = min(self._removed_model.rowCount(), _ROWS_SHOWN)
             self._table.setFixedHeight(px(22) * rows + px(26))
-
-
-def _decided(row: StageEvidence) -> str:
-    """The number by which a stage of chance decided whether it acts."""
-    return "" if row.uniform is None else f"Its number was {row.uniform:.4f}."
 
 
 def _small(parent: QWidget) -> QLabel:

@@ -15,8 +15,8 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.chat.sampler_links import Link, Links, moved, removed, switched, with_stage
 from app.engine.pieces import Pieces
-from app.engine.protocol import Stage
-from app.insight.stage_evidence import Evidence
+from app.engine.protocol import Stage, Xtc
+from app.insight.stage_evidence import Evidence, StageEvidence
 from ui.section.bias_editor import Tokenize
 from ui.section.select_card import SelectCard
 from ui.section.stage_card import StageCard
@@ -25,12 +25,14 @@ from ui.theme import Theme
 
 class SamplerChain(QWidget):
     """`links_changed`: the chain as the user wants it. `card_moved`: it shall be seen.
-    `cards_changed`: there are others, or in another order."""
+    `cards_changed`: there are others, or in another order. `dragged_over`: the height at which a
+    card is being dragged."""
 
     links_changed = Signal(object)
     seed_changed = Signal(object)
     card_moved = Signal(object)
     cards_changed = Signal()
+    dragged_over = Signal(int)
 
     def __init__(
         self,
@@ -126,7 +128,8 @@ class SamplerChain(QWidget):
             if row is None:
                 card.evidence.clear()
             else:
-                card.evidence.show_stage(row, card.title.text(), words)
+                decided = _decided(card.link.stage, row)
+                card.evidence.show_stage(row, card.title.text(), words, decided)
         for card in self.cards:
             if not card.link.is_on:
                 card.evidence.clear()
@@ -184,6 +187,7 @@ class SamplerChain(QWidget):
         )
         self._line.raise_()
         self._line.show()
+        self.dragged_over.emit(y)
 
     def _on_dropped(self, card: StageCard) -> None:
         self._line.hide()
@@ -194,3 +198,16 @@ class SamplerChain(QWidget):
     def _fit(self) -> None:
         self._column.setSpacing(self._theme.px(8))
         self._line.setStyleSheet(f"background: {self._theme.colors.accent};")
+
+
+def _decided(stage: Stage, row: StageEvidence) -> str:
+    """Whether XTC acted, and why."""
+    if not isinstance(stage, Xtc) or row.uniform is None:
+        return ""
+    drew = f"It drew {row.uniform:.4f}"
+    if row.uniform > stage.probability:
+        return f"{drew}, above its chance of {stage.probability:g}: nothing happens this time."
+    acts = f"{drew}, not above its chance of {stage.probability:g}"
+    if row.removed:
+        return f"{acts}: it acts."
+    return f"{acts}, but fewer than two tokens reach its threshold."

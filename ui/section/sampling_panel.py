@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtWidgets import (
     QLabel,
     QMenu,
@@ -55,6 +55,7 @@ class SamplingPanel(Panel):
         self._stages: tuple[Stage, ...] = ()
         self._is_own = False
         self._shown_token: TokenTrace | None = None
+        self._shown_seed: int | None = None
         self.setObjectName("panel_sampling")
         self.presets = PresetBar(theme, desk, self)
         self.add_button = self._button("Add stage", "add_stage_button", self.open_stages)
@@ -147,6 +148,7 @@ class SamplingPanel(Panel):
         self.chain.seed_changed.connect(partial(self._set, "seed"))
         self.chain.card_moved.connect(self._keep_in_view)
         self.chain.cards_changed.connect(self._order_tabs)
+        self.chain.dragged_over.connect(self._scroll_to)
         self.rules.changed.connect(self._set)
         self.grammar.changed.connect(self._on_grammar)
         bridge.engine_state_changed.connect(lambda _event: self.grammar.recheck())
@@ -251,6 +253,7 @@ class SamplingPanel(Panel):
         message = self._looking.message
         self._stages = stages_of_reply(message.settings) if message is not None else ()
         self._shown_token = None
+        self._shown_seed = message.seed if message is not None else None
         links = tuple(Link(stage) for stage in self._stages)
         if links:
             self.reply_chain.show_links(links, {})
@@ -262,6 +265,8 @@ class SamplingPanel(Panel):
         message = self._looking.message
         if message is not None and not self._stages and stages_of_reply(message.settings):
             self._refresh_message()  # its settings came with the reply's beginning
+        elif message is not None and message.seed != self._shown_seed:
+            self._refresh_message()  # it has ended
         elif self._looking.token is not self._shown_token:
             self._show_evidence()
 
@@ -330,6 +335,11 @@ class SamplingPanel(Panel):
     def _keep_in_view(self, card: QWidget) -> None:
         """After the cards have found their places."""
         QTimer.singleShot(0, card, lambda: self.area.ensureWidgetVisible(card, 0, 8))
+
+    def _scroll_to(self, y: int) -> None:
+        """A card is dragged there: what is around it comes into view."""
+        at = self.chain.mapTo(self.body, QPoint(0, y))
+        self.area.ensureVisible(0, at.y(), 0, self._theme.px(48))
 
     def _order_tabs(self) -> None:
         stops = [*stops_in(self.presets), *stops_in(self._acts), *stops_in(self.which)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
@@ -26,6 +26,8 @@ class SelectCard(StageCard):
     """`seed_changed`: a seed that can be used, or None for a fresh one each time."""
 
     seed_changed = Signal(object)
+
+    has_value_in_head: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class SelectCard(StageCard):
 
     def _first_stops(self) -> list[QWidget]:
         values = list(self.fields.values())
-        return [self.kind, *values[:1], self.seed, self.again_button, *values[1:]]
+        return [self.kind, self.seed, self.again_button, *values]
 
     def show_seed(self, seed: int | None, level: str, reply_seed: int | None) -> None:
         """What the next reply is drawn with, and the seed of the reply that is looked at."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -29,6 +29,7 @@ from app.engine.bounds import BadSetting
 from app.engine.protocol import Dry, LogitBias, Stage
 from app.engine.stage_rules import check_stage
 from app.strict_reading import snake
+from ui.elided import ElidedLabel
 from ui.flow import FlowLayout
 from ui.icon_button import IconButton
 from ui.section.bias_editor import BiasEditor, Tokenize
@@ -93,6 +94,9 @@ class StageCard(QFrame):
     move_requested = Signal(int)
     remove_requested = Signal()
 
+    has_value_in_head: ClassVar[bool] = True
+    """Whether the first value stands beside the title."""
+
     def __init__(
         self,
         theme: Theme,
@@ -113,7 +117,7 @@ class StageCard(QFrame):
         self.setObjectName(f"stage_{snake(type(link.stage).__name__)}")
         self.setAccessibleName(self._words.title)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = QLabel("Draw" if link.selects else self._words.title, self)
+        self.title = ElidedLabel("Draw" if link.selects else self._words.title, self)
         self.title.setObjectName("stage_title")
         self.fields: dict[str, DragNumber] = {}
         self._units: list[QLabel] = []
@@ -154,11 +158,11 @@ class StageCard(QFrame):
         self._flow = FlowLayout(self._others)
         for at, value in enumerate(self._words.values):
             field = self._field(value)
-            if at == 0:
+            if at == 0 and self.has_value_in_head:
                 self.head.addWidget(self._boxed(value, field, with_label=False))
             else:
                 self._flow.addWidget(self._boxed(value, field, with_label=True))
-        self._others.setVisible(len(self._words.values) > 1)
+        self._others.setVisible(len(self._words.values) > self.has_value_in_head)
         self.head.addWidget(self.switch)
         self.column = QVBoxLayout(self)
         self.column.addLayout(self.head)
@@ -315,7 +319,8 @@ class StageCard(QFrame):
         self.head.setSpacing(px(6))
         self._flow.setSpacing(px(8))
         for at, field in enumerate(self.fields.values()):
-            field.setFixedWidth(px(FIELD_PX if at == 0 else OTHER_PX))
+            is_first = at == 0 and self.has_value_in_head
+            field.setFixedWidth(px(FIELD_PX if is_first else OTHER_PX))
             field.setStyleSheet(f"QLineEdit {{ padding: {px(2)}px {px(6)}px; }}")
         if self.breakers is not None:
             self.breakers.setFixedHeight(px(76))

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QInputDialog, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QInputDialog, QLabel, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge
 from sampling_desk import SamplingDesk, preset
 
 from app.chat.events import ConversationOpened, PresetsListed, TraceRead
-from app.chat.sampler_links import OFF
-from app.chat.settings import as_stored
+from app.chat.sampler_links import OFF, USUAL_ORDER
+from app.chat.settings import SELECTING, as_stored
 from app.engine.protocol import (
     SURVIVED,
     Array,
@@ -544,7 +544,9 @@ def test_shares_that_cannot_be_told_say_so(
     assert [bar.share for bar in view.bars.bars] == [
         pytest.approx(0.5 / 0.9375), None, None, None,
     ]  # fmt: skip
-    assert "After penalties the shares cannot be told" in view.note.text()
+    assert view.note.text() == "After penalties the other shares cannot be told."
+    first = card(panel, Penalties).evidence.note.text()
+    assert first.startswith("After penalties the shares cannot be told: it changes scores")
 
 
 def test_evidence_never_stands_beside_other_stages(
@@ -642,3 +644,22 @@ def test_tab_goes_as_the_eye_does(panel: SamplingPanel) -> None:
         "value_presence",
     ]  # fmt: skip
     assert {at for at, _, _ in passed} == {-1, 0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("zoom", [100, 300])
+def test_nothing_is_wider_than_a_narrow_section(
+    panel: SamplingPanel, desk: SamplingDesk, theme: Theme, zoom: int, qapp: QApplication
+) -> None:
+    """A section of 300 px has 276 for its panel, at any zoom as many times as much."""
+    stages = [kind() for kind in USUAL_ORDER]
+    stages[0] = LogitBias([TokenBias(text=" a rather long text that is cut", bias=1.0)])
+    desk.ids = {" a rather long text that is cut": list(range(40_000, 40_020))}
+    theme.apply_to(qapp)
+    theme.set_zoom(zoom)
+    panel.resize(theme.px(276), 900)
+    for select in SELECTING:
+        desk.put({"chain": as_stored((*stages, select())), "seed": 4_000_000_000})
+        panel.grammar.kind.show_value("json_schema")
+        panel.grammar._arrange()
+        assert panel.body.minimumSizeHint().width() <= panel.area.viewport().width()
+        assert panel.minimumSizeHint().width() <= panel.width()

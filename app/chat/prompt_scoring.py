@@ -4,16 +4,24 @@ The engine computes the scores of every prompt token only when it is asked to, s
 with all rows of scores costs far more than a reply's prompt, of which most is reused. So it is a
 question of its own: the same IDs under a key of its own, one token drawn and thrown away, no
 message. What must hold: it never makes a reply wait. It is refused while one is written, and
-ends when one begins.
+ends when one begins; and it leaves nothing in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from app.chat.questions import Questions
-from app.engine.protocol import Generate, Greedy, IdsPrompt, PromptScores, Sampling
+from app.engine.protocol import (
+    ChangeCache,
+    Generate,
+    Greedy,
+    IdsPrompt,
+    PromptScores,
+    Sampling,
+)
 
 CONVERSATION: Final = "surprise of a prompt"
 """The key of its cells: no conversation's."""
@@ -24,15 +32,24 @@ ALREADY: Final = "Another prompt is being read for this. Stop it first."
 TOO_SHORT: Final = "A prompt of one token has nothing before it to be surprising after."
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A prompt that is being read. `is_wanted`: whoever asked still waits for it."""
+
+    take: Callable[[PromptScores], None]
+    then: Callable[[], None]
+    failed: Callable[[str], None]
+    request_id: int | None = None
+    is_wanted: bool = True
+
+
 class PromptScoring:
     """One prompt at a time. `is_writing`: whether any reply waits or grows."""
 
     def __init__(self, questions: Questions, is_writing: Callable[[], bool]) -> None:
         self._questions = questions
         self._is_writing = is_writing
-        self._request_id: int | None = None
-        self._take: Callable[[PromptScores], None] = lambda _event: None
-        self._failed: Callable[[str], None] = lambda _sentence: None
+        self._now: _Reading | None = None
 
     def ask(
         self,
@@ -47,37 +64,46 @@ class PromptScoring:
             failed(TOO_SHORT)
         elif self._is_writing():
             failed(BUSY)
-        elif self._request_id is not None:
+        elif self._now is not None:
             failed(ALREADY)
         else:
-            self._take, self._failed = take, failed
-            self._request_id = self._questions.ask(
-                _request(token_ids), lambda _result: self._end(then), self._fail
+            self._now = reading = _Reading(take, then, failed)
+            reading.request_id = self._questions.ask(
+                _request(token_ids),
+                lambda _result: self._end(reading, None),
+                lambda sentence: self._end(reading, sentence),
             )
 
     def stop(self) -> None:
         """It is not wanted any more: nobody is called."""
-        if self._request_id is not None:
-            request_id, self._request_id = self._request_id, None
-            self._questions.stop(request_id)
+        reading, self._now = self._now, None
+        if reading is not None:
+            reading.is_wanted = False
+            if reading.request_id is not None:
+                self._questions.break_off(reading.request_id)
 
     def give_way(self) -> None:
         """A reply begins: it must not wait for this."""
-        if self._request_id is not None:
+        reading = self._now
+        if reading is not None:
             self.stop()
-            self._failed(ENDED_FOR_A_REPLY)
+            reading.failed(ENDED_FOR_A_REPLY)
 
     def take(self, event: PromptScores) -> None:
-        if event.id == self._request_id:
-            self._take(event)
+        if self._now is not None and event.id == self._now.request_id:
+            self._now.take(event)
 
-    def _end(self, then: Callable[[], None]) -> None:
-        self._request_id = None
-        then()
-
-    def _fail(self, sentence: str) -> None:
-        self._request_id = None
-        self._failed(sentence)
+    def _end(self, reading: _Reading, sentence: str | None) -> None:
+        """It has ended: what it left in the KV cache is of no use to anybody."""
+        if self._now is reading:
+            self._now = None
+        if reading.request_id is not None:
+            drop = ChangeCache(0, "drop", CONVERSATION)
+            self._questions.ask(drop, lambda _result: None, lambda _sentence: None)
+        if reading.is_wanted and sentence is None:
+            reading.then()
+        elif reading.is_wanted and sentence is not None:
+            reading.failed(sentence)
 
 
 def _request(token_ids: Sequence[int]) -> Generate:

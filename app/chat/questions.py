@@ -40,6 +40,11 @@ class Questions:
         if self._asked.pop(request_id, None) is not None:
             self._loader.engine.stop(request_id)
 
+    def break_off(self, request_id: int) -> None:
+        """End it early; its answer still comes, as a failure."""
+        if request_id in self._asked:
+            self._loader.engine.stop(request_id)
+
     def is_asked(self, request_id: int) -> bool:
         return request_id in self._asked
 

@@ -50,6 +50,7 @@ from ui.token_bar import Legend
 
 OF_REPLY: Final = "Prompt of the reply"
 OF_NEXT: Final = "Prompt of the next message"
+NO_SCORES: Final = "The engine gave no scores for this prompt."
 ASKING: Final = "Asking the engine…"
 NO_TURN_BEFORE: Final = "There is no reply before this one to compare it with."
 NO_TOKENS_BEFORE: Final = "The tokens of the prompt before are not known: {why}"
@@ -453,7 +454,8 @@ class PromptPanel(Panel):
         surprise, tokens = self._surprise, self._of.tokens
         if surprise is not None and tokens is not None and way == self._way:
             self._scores_timer.stop()
-            self._say_note(f"{mean_words(tokens, surprise)}\n{REPLAYED}", has_tint=True)
+            means = mean_words(tokens, surprise)
+            self._say_note(f"{means}\n{REPLAYED}" if means else NO_SCORES, has_tint=bool(means))
             self._refresh_look()
             self._say_token()
 

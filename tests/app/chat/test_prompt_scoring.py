@@ -10,7 +10,7 @@ import pytest
 from app.chat import prompt_scoring as words, questions
 from app.chat.prompt_reading import PromptOf
 from app.engine.pieces import unpack
-from app.engine.protocol import Generate, IdsPrompt, PromptScores
+from app.engine.protocol import CacheMap, ChangeCache, Generate, IdsPrompt, PromptScores, ReadCache
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 5},
@@ -63,7 +63,8 @@ def test_each_token_but_the_first_has_its_surprise_and_no_message_comes_of_it(
     assert logprobs[:2] == pytest.approx([math.log(0.5), math.log(0.25)])
     assert room.desk.messages == before
     assert [message.id for message in room.stored()] == [message.id for message in before]
-    (command,) = sent
+    command, drop = sent
+    assert drop == ChangeCache(0, "drop", words.CONVERSATION)
     assert isinstance(command, Generate)
     assert (command.conversation, command.max_tokens) == (words.CONVERSATION, 1)
     assert command.prompt == IdsPrompt(list(tokens.ids))
@@ -120,3 +121,26 @@ def test_what_ends_with_the_engine_is_said(make_room: Any) -> None:
     room.desk.unload_weights()
     room.until(lambda: asked.ended, "its end")
     assert asked.ended == [questions.ENDED]
+
+
+def cached(room: Any) -> set[str]:
+    """Whose tokens the KV cache and the host memory hold."""
+    found: list[Any] = []
+    room.desk._questions.ask(ReadCache(0), found.append, pytest.fail)
+    room.until(lambda: found, "the cache")
+    assert isinstance(found[0], CacheMap)
+    return {each.conversation for each in (*found[0].slots, *found[0].parked)}
+
+
+def test_it_leaves_nothing_in_the_cache(make_room: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    reply = room.ask("Which city?")
+    asked = Asked(room, [1, 2, 3])
+    room.until(lambda: asked.ended, "its end")
+    assert cached(room) == {reply.conversation_id}
+    late = make_room(SLOW, read_only=True).start_ready()
+    stopped = Asked(late, [1, 2, 3])
+    late.desk.stop_scoring()
+    late.until(lambda: not late.desk._questions._asked, "its end")
+    assert cached(late) == set()
+    assert stopped.ended == []

@@ -51,6 +51,7 @@ REST: Final = (
     "ui.message_acts",
     "ui.section_acts",
     "ui.sidebar_acts",
+    "ui.step_acts",
     "ui.tab_order",
     "ui.template_banner",
     "ui.temporary",

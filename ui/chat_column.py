@@ -21,6 +21,7 @@ from ui.transcript import TranscriptView
 
 if TYPE_CHECKING:
     from ui.find_bar import FindBar
+    from ui.step_bar import StepBar
     from ui.token_bar import TokenBar
 
 
@@ -54,6 +55,7 @@ class ChatColumn(QWidget):
         self._find_bar: FindBar | None = None
         self._token_bar: TokenBar | None = None
         self._is_token_bar_wanted = False
+        self._step_bar: StepBar | None = None
         self.composer = composer
         self.status = StatusLine(theme, self)
         self._column = QVBoxLayout(self)
@@ -87,6 +89,8 @@ class ChatColumn(QWidget):
         self.header.set_tight(is_short)
         if self._token_bar is not None:
             self._token_bar.set_sides(side, right)
+        if self._step_bar is not None:
+            self._step_bar.set_place(side, right, self.height())
         self.composer.setContentsMargins(side, px(4 if is_short else 8), right, px(4))
         self.status.setContentsMargins(side, px(4), right, px(12))
         self.status.setVisible(not is_short)
@@ -123,6 +127,15 @@ class ChatColumn(QWidget):
             self._arrange()
         self._is_token_bar_wanted = bar is not None
         self._show_bars()
+
+    def add_step_bar(self, bar: StepBar) -> None:
+        """The bar of step mode, above the composer; it shows and hides itself."""
+        from ui.tab_order import put_in_order
+
+        self._step_bar = bar
+        self._column.insertWidget(self._column.indexOf(self.composer), bar)
+        put_in_order([self.transcript, *bar.stops()], self.transcript)
+        self._arrange()
 
     def _show_bars(self) -> None:
         if self._token_bar is not None:

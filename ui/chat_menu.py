@@ -28,6 +28,7 @@ ENTRIES: Final = (
     "import_chats",
     "",
     "toggle_token_view",
+    "step_mode",
     "zoom_in",
     "zoom_out",
     "zoom_reset",

@@ -25,8 +25,11 @@ TEMPORARY_KEY = "Ctrl+Shift+N"
 NEW_TEXT_KEY = "Ctrl+Shift+T"
 SECTION_KEY = "Ctrl+I"
 TOKENS_KEY = "Ctrl+T"
+STEP_KEY = "Ctrl+J"
 COMPACT_BELOW_PX = 300
 """With less room than this beside the buttons, those with words show their icons."""
+LEAST_PX = 24
+"""With less than this for title and weights the last of them goes."""
 PROGRESS_STEPS = 1000
 LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
@@ -44,6 +47,7 @@ class Header(QWidget):
     new_text_requested = Signal()
     section_requested = Signal()
     tokens_requested = Signal()
+    step_requested = Signal()
 
     def __init__(
         self,
@@ -99,6 +103,14 @@ class Header(QWidget):
             self,
         )
         self.tokens_button.setObjectName("token_view_toggle")
+        self.step_button = ToggleChip(
+            theme,
+            "skip-forward",
+            "Step",
+            with_key("Step mode: replies wait at each token for your choice", STEP_KEY),
+            self,
+        )
+        self.step_button.setObjectName("step_button")
         self.menu_button = IconButton(
             theme,
             "dots-three-bold",
@@ -139,6 +151,7 @@ class Header(QWidget):
         self._row.addWidget(self.cancel_button)
         self._row.addWidget(self.weights_button)
         self._row.addWidget(self.tokens_button)
+        self._row.addWidget(self.step_button)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -153,6 +166,7 @@ class Header(QWidget):
         self.text_button.clicked.connect(self.new_text_requested)
         self.section_button.clicked.connect(self.section_requested)
         self.tokens_button.clicked.connect(self.tokens_requested)
+        self.step_button.clicked.connect(self.step_requested)
         self.cancel_button.clicked.connect(self.cancel_load_requested)
         self._theme.changed.connect(self._fit)
         self._fit()
@@ -196,6 +210,8 @@ class Header(QWidget):
             wide = chip.wide_width() + self._row.spacing()
             chip.set_compact(room - wide < self._theme.px(COMPACT_BELOW_PX))
             room -= chip.width() + self._row.spacing()
+        # Step mode is in the menu, too.
+        self.step_button.setVisible(room >= self._theme.px(LEAST_PX))
         self.weights_button.setMaximumWidth(max(1, room * 3 // 5))
 
     # --- state --------------------------------------------------------------------------

@@ -111,6 +111,7 @@ class MainWindow(QMainWindow):
         from ui.section_acts import SectionActs
         from ui.sidebar.sidebar import Sidebar
         from ui.sidebar_acts import SidebarActs
+        from ui.step_acts import StepActs
         from ui.template_banner import TemplateBanner
         from ui.temporary import TemporaryChat
         from ui.text_mode_following import TextFollowing
@@ -128,6 +129,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.columns)  # deletes the frame, the composer has moved out
         self._place = WindowPlace(self, self.columns, desk)
         self.section_acts = SectionActs(desk, bridge, theme, self.columns, self.chat.header)
+        self.step_acts = StepActs(desk, bridge, theme, self.chat)
         self.token_view_acts = TokenViewActs(desk, bridge, theme, self.chat, self.section_acts)
         self._zoom = ZoomControl(self)
         self.action_registry = Actions(self)
@@ -151,6 +153,7 @@ class MainWindow(QMainWindow):
         self.message_acts.add_actions(self.action_registry)
         self.section_acts.add_actions(self.action_registry)
         self.token_view_acts.add_actions(self.action_registry)
+        self.step_acts.add_actions(self.action_registry)
         add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.settings_changed.connect(self._on_settings_changed)

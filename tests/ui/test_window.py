@@ -900,7 +900,7 @@ def test_the_layout_holds_at_every_zoom(
 
 def test_tab_goes_round_without_a_trap(window: MainWindow) -> None:
     seen = []
-    for _ in range(40):
+    for _ in range(50):
         focus = window.focusWidget()
         assert focus is not None
         seen.append(focus.objectName())

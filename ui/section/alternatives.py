@@ -1,21 +1,35 @@
 """What else was on the table: the best candidates of one token as bars, and where each ended.
 
-Probabilities are before samplers, at temperature 1, as they were recorded.
+Probabilities are before samplers, at temperature 1, as they were recorded. Any of them, or a text
+that is typed, can become the token: in another version of the reply, which goes on from there.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRectF,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QHBoxLayout,
     QHeaderView,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +37,7 @@ from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
 from app.insight.tokens_shown import visible
 from app.insight.waterfall import Candidate, waterfall
+from ui.section.panel import Tools
 from ui.section.token_model import percent
 from ui.theme import Theme
 
@@ -30,6 +45,9 @@ Index = QModelIndex | QPersistentModelIndex
 
 SHARE: Final = Qt.ItemDataRole.UserRole
 DRAWN: Final = Qt.ItemDataRole.UserRole + 1
+FEWEST_ROWS: Final = 3
+HINT_FROM_PX: Final = 180
+BRANCH_HERE: Final = "Branch here with this token"
 _COLUMNS: Final = ("Token", "Prob. %", "", "Removed by")
 _BAR: Final = 2
 
@@ -42,10 +60,11 @@ class AlternativesModel(QAbstractTableModel):
         self._candidates: tuple[Candidate, ...] = ()
         self._stages: tuple[str, ...] = ()
         self._words: Pieces | None = None
+        self._token: TokenTrace | None = None
 
     def show(self, token: TokenTrace | None, words: Pieces | None) -> None:
         self.beginResetModel()
-        self._words = words
+        self._words, self._token = words, token
         if token is None:
             self._candidates, self._stages = (), ()
         else:
@@ -57,14 +76,24 @@ class AlternativesModel(QAbstractTableModel):
     def candidate(self, row: int) -> Candidate:
         return self._candidates[row]
 
+    @property
+    def drawn_row(self) -> int | None:
+        """Where the token itself stands; None: it is not among the candidates."""
+        rows = (row for row, each in enumerate(self._candidates) if each.is_drawn)
+        return next(rows, None)
+
     def piece(self, candidate: Candidate) -> str:
         """Its text, or its number where the words are not known."""
+        if self._token is not None and candidate.is_drawn:
+            return visible(self._token.piece)
         if self._words is None:
             return f"ID {candidate.token_id}"
         return visible(self._words.piece(candidate.token_id))
 
     def ended(self, candidate: Candidate) -> str:
         """Which stage removed it, or what became of it."""
+        if candidate.is_drawn and self._token is not None and self._token.chosen:
+            return "chosen by hand"
         if candidate.is_drawn:
             return "drawn"
         if candidate.removed_by is not None and candidate.removed_by < len(self._stages):
@@ -140,6 +169,11 @@ class _Bars(QStyledItemDelegate):
 
 
 class AlternativesTable(QTableView):
+    """`picked`: a candidate, by Enter, a double click, or the menu."""
+
+    picked = Signal(int)
+    may_branch: ClassVar[bool] = True
+
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -153,6 +187,8 @@ class AlternativesTable(QTableView):
         self.setTabKeyNavigation(False)
         self.setWordWrap(False)
         self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setMinimumSectionSize(1)
         self._bars = _Bars(theme, self)
         self.setItemDelegateForColumn(_BAR, self._bars)
         header = self.horizontalHeader()
@@ -160,12 +196,126 @@ class AlternativesTable(QTableView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
+        self.doubleClicked.connect(lambda index: self._pick(index.row()))
         theme.changed.connect(self._fit)
         self._fit()
 
+    def _pick(self, row: int) -> None:
+        if 0 <= row < self.candidates.rowCount():
+            self.picked.emit(self.candidates.candidate(row).token_id)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._pick(self.currentIndex().row())
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        at_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if at_key else self.indexAt(event.pos())
+        if not index.isValid() or not self.may_branch:
+            return
+        self.selectRow(index.row())
+        menu = QMenu(self)
+        menu.setObjectName("alternatives_menu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(BRANCH_HERE).triggered.connect(lambda: self._pick(index.row()))
+        place = self.visualRect(index).center() if at_key else event.pos()
+        menu.popup(self.viewport().mapToGlobal(place))
+
     def _fit(self) -> None:
-        self.setFont(self._theme.font_small())
-        self.horizontalHeader().setFont(self._theme.font_small())
-        self.horizontalHeader().setMinimumSectionSize(self._theme.px(40))
+        font, header = self._theme.font_small(), self.horizontalHeader()
+        self.setFont(font)
+        # The application's sheet is polished after this and would bring its own size back.
+        header.setStyleSheet(f"QHeaderView {{ font-size: {font.pixelSize()}px; }}")
+        header.setMinimumSectionSize(self._theme.px(40))
+        # Rows that a minimum has made higher would keep that height for ever.
+        self.verticalHeader().setMinimumSectionSize(1)
         self.verticalHeader().setDefaultSectionSize(self._theme.px(24))
-        self.verticalHeader().setMinimumSectionSize(self._theme.px(20))
+
+
+class Alternatives(QWidget):
+    """The table of the token that is looked at, and how another one takes its place."""
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = tools.theme
+        self._looking = tools.looking
+        self._desk = tools.desk
+        self.table = AlternativesTable(tools.theme, self)
+        self.table.setToolTip("Enter or a double click: another version goes on with this token")
+        self.text = QLineEdit(self)
+        self.text.setObjectName("branch_text")
+        self.text.setPlaceholderText("or type a text")
+        self.text.setAccessibleName("A text in the place of the chosen token")
+        self.text.setToolTip("It is tokenised by itself and stands in place of the chosen token")
+        self.button = QPushButton("Branch", self)
+        self.button.setObjectName("branch_text_button")
+        self.button.setAccessibleName("Branch with the typed text")
+        self.button.setToolTip("Another version of the reply goes on behind this text")
+        self.button.setAutoDefault(False)
+        self.hint = QLabel(self)
+        self.hint.setObjectName("branch_hint")
+        self.hint.setProperty("kind", "small")
+        self.hint.setWordWrap(True)
+        self._row = QHBoxLayout()
+        self._row.addWidget(self.text, 1)
+        self._row.addWidget(self.button)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self.table, 1)
+        self._column.addLayout(self._row)
+        self._column.addWidget(self.hint)
+        self.candidates.modelReset.connect(self._on_shown)
+        self.table.picked.connect(self._on_picked)
+        self.text.returnPressed.connect(self._on_typed)
+        self.text.textChanged.connect(self._follow)
+        self.button.clicked.connect(self._on_typed)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+        self._follow()
+
+    @property
+    def candidates(self) -> AlternativesModel:
+        return self.table.candidates
+
+    def _on_shown(self) -> None:
+        row = self.candidates.drawn_row
+        if row is not None:
+            self.table.selectRow(row)
+        self._follow()
+
+    def _follow(self) -> None:
+        token = self._looking.token
+        self.text.setEnabled(token is not None)
+        self.button.setEnabled(token is not None and bool(self.text.text()))
+        if token is None:
+            self.hint.setText("Choose a token to see what else was on the table.")
+        elif token.chosen:
+            self.hint.setText("This token was chosen by hand, not drawn.")
+        else:
+            self.hint.setText("Enter on a row: another version goes on with that token instead.")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.hint.setVisible(self.height() >= self._theme.px(HINT_FROM_PX))
+
+    def _on_picked(self, token_id: int) -> None:
+        message, index = self._looking.message, self._looking.index
+        if message is not None and index is not None:
+            self._desk.branch_at(message.id, index, token_id)
+
+    def _on_typed(self) -> None:
+        message, index, text = self._looking.message, self._looking.index, self.text.text()
+        if message is not None and index is not None and text:
+            self._desk.branch_at_text(message.id, index, text)
+            self.text.clear()
+
+    def _fit(self) -> None:
+        px, table = self._theme.px, self.table
+        self._column.setSpacing(px(6))
+        self._row.setSpacing(px(6))
+        row = table.verticalHeader().defaultSectionSize()
+        table.setMinimumHeight(table.horizontalHeader().sizeHint().height() + FEWEST_ROWS * row)
+        self.text.setFont(self._theme.font_small())
+        self.button.setFont(self._theme.font_small())

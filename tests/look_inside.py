@@ -144,6 +144,26 @@ def tokens_in_chat(visit: Visit, wanted: set[str]) -> None:
     visit.do("toggle_token_view")
 
 
+def step_by_step(visit: Visit, wanted: set[str]) -> None:
+    """Step mode, where the token that is looked at elsewhere has been drawn and waits."""
+    if wanted and "step" not in wanted:
+        return
+    desk = visit.desk
+    visit.do("step_mode")
+    desk.new_conversation()
+    desk.send(QUESTION)
+    while True:
+        visit.wait(lambda: desk.held_token is not None or not desk.is_generating)
+        settle(visit.app)
+        if desk.held_token is None or desk.held_token.token.piece == LOOKED_AT:
+            break
+        desk.step_take()
+    visit.picture("step", small=lambda: visit.window)
+    desk.step_stop()
+    visit.wait_ended()
+    visit.do("step_mode")
+
+
 def main() -> None:
     from main import build
 
@@ -160,6 +180,7 @@ def main() -> None:
                 begin(visit)
                 panels(visit, place, wanted)
             tokens_in_chat(visit, wanted)
+            step_by_step(visit, wanted)
         finally:
             app.close()
 

@@ -50,9 +50,11 @@ class Section(QWidget):
         self.tabs.setAccessibleName("Panels")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
-        self.tabs.setUsesScrollButtons(True)
+        # In a narrow section titles are cut; buttons to scroll would hide whole tabs.
+        self.tabs.setUsesScrollButtons(False)
+        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
         for kind in self._kinds:
-            self.tabs.addTab(kind.title)
+            self.tabs.setTabToolTip(self.tabs.addTab(kind.title), kind.title)
         self.close_button = IconButton(
             theme,
             "x",
@@ -140,3 +142,4 @@ class Section(QWidget):
         self._column.setContentsMargins(px(12), px(12), px(12), px(12))
         self._column.setSpacing(px(8))
         self._row.setSpacing(px(4))
+        self.tabs.setStyleSheet(f"QTabBar::tab {{ padding: {px(6)}px {px(8)}px; }}")

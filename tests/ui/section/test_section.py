@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import pytest
 from made_traces import trace_of
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation
 
 from app.chat.events import ConversationOpened, TraceRead
 from models.records import Message
+from ui.section.kinds import KINDS
 from ui.section.looking import Looking
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.section import Section
+from ui.theme import Theme
 
 LOADED: list[str] = []
 
@@ -138,3 +141,24 @@ def test_nobody_looks_while_it_is_hidden(section: Section, desk: FakeDesk, qtbot
     assert not desk.called("read_vocabulary")
     show(section, qtbot)
     assert len(desk.called("read_vocabulary")) == 1
+
+
+@pytest.mark.parametrize(("width", "zoom"), [(400, 100), (800, 200), (300, 100), (900, 300)])
+def test_every_tab_is_in_view(
+    tools: Tools, theme: Theme, qtbot: QtBot, width: int, zoom: int
+) -> None:
+    """At the usual width whole, at the least one cut, but none behind a button."""
+    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
+    theme.set_zoom(zoom)
+    section = Section(tools, tuple(PanelKind(each.title, lambda: First) for each in KINDS))
+    qtbot.addWidget(section)
+    section.resize(width, 700)
+    show(section, qtbot)
+    tabs = section.tabs
+    qtbot.waitUntil(lambda: tabs.tabRect(0).width() > 0)
+    for at, each in enumerate(KINDS):
+        rect = tabs.tabRect(at)
+        assert tabs.rect().contains(rect), each.title
+        assert tabs.tabToolTip(at) == each.title
+        if width >= 4 * zoom:
+            assert tabs.fontMetrics().horizontalAdvance(each.title) + theme.px(16) <= rect.width()

@@ -151,7 +151,7 @@ class TextMode:
 
     def prompt(self) -> TextPrompt:
         """What a continuation at the caret would be asked with."""
-        return text_prompt(self.text[: self._caret], self._window())
+        return text_prompt(self.text[: self._caret], self._window(), self.generated)
 
     def _window(self) -> int:
         loaded = self._loader.loaded

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from app.chat.prompts import generate_request
 from app.chat.settings import Settings
-from app.chat.text_document import document
+from app.chat.text_document import Range, document, generated_ranges
 from app.engine.protocol import Generate, TextPrompt
 from models.records import Conversation, Message
 
@@ -20,16 +20,20 @@ CHARACTERS_PER_TOKEN: Final = 16
 """More than any text has. So much of a document is looked at to fill a context window."""
 
 
-def text_prompt(before: str, window: int) -> TextPrompt:
-    """The text before the caret, as far as the window can reach.
+def text_prompt(before: str, window: int, generated: Iterable[Range] = ()) -> TextPrompt:
+    """The text before the caret, as far as the window can reach. `generated`: what of the document
+    weights wrote.
 
     The cut moves in large steps, so that the next prompts begin as this one and only what is new
     of them is read.
     """
     reach = window * CHARACTERS_PER_TOKEN
-    if not reach or len(before) <= 2 * reach:
-        return TextPrompt(before)
-    return TextPrompt(before[(len(before) - reach) // reach * reach :])
+    cut = 0
+    if reach and len(before) > 2 * reach:
+        cut = (len(before) - reach) // reach * reach
+    text = before[cut:]
+    ranges = [(max(low - cut, 0), min(high - cut, len(text))) for low, high in generated]
+    return TextPrompt(text, generated=[(low, high) for low, high in ranges if low < high])
 
 
 def text_request(
@@ -42,6 +46,6 @@ def text_request(
     """The request for a continuation of the document at a place."""
     return msgspec.structs.replace(
         generate_request(conversation, (), settings, ""),
-        prompt=text_prompt(document(path)[: place[0]], window),
+        prompt=text_prompt(document(path)[: place[0]], window, generated_ranges(path)),
         max_tokens=settings.max_tokens or MAX_TOKENS,
     )

@@ -146,6 +146,9 @@ def _build_text(prompt: TextPrompt, vocabulary: PromptVocabulary) -> BuiltPrompt
     else:
         for piece, is_control in split_control(text, vocabulary):
             tokenizer.add(piece, "text", None, ordinary=True, whole=not is_control)
+    if prompt.generated:
+        written: list[Origin] = [(start, end, "assistant", None) for start, end in prompt.generated]
+        tokenizer.share_out(text, written, "text")
     return BuiltPrompt(tokenizer.ids, text, tokenizer.parts)
 
 

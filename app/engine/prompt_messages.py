@@ -51,10 +51,12 @@ class ChatPrompt(Message, frozen=True, tag=True):
 
 class TextPrompt(Message, frozen=True, tag=True):
     """Plain text, no template. Control-token text in it is ordinary text unless `special`.
+    `generated`: characters [start, end) of it that weights wrote, in order.
     `begin_ids` as in a ChatPrompt."""
 
     text: str
     special: bool = False
+    generated: list[tuple[int, int]] = msgspec.field(default_factory=list)
     begin_ids: list[int] = msgspec.field(default_factory=list)
 
 

@@ -126,10 +126,20 @@ class PromptTokenizer:
         if not text:
             return
         ids = self._segment(text, special=True)
-        start, at_byte = len(self.ids), -self._extra_bytes(ids, text)
+        start = len(self.ids)
         self.ids += ids
-        borders = _byte_borders(text, offset, origins)
-        border = 0
+        self._share_out(ids, start, text, _byte_borders(text, offset, origins, "scaffold"))
+
+    def share_out(self, text: str, origins: list[Origin], otherwise: str) -> None:
+        """Say anew where the tokens of `text`, which is all that there is but for a BOS, come
+        from; what is nobody's is `otherwise`."""
+        self.parts = [part for part in self.parts[:1] if part.origin == "scaffold"]
+        start = self.parts[0].end if self.parts else 0
+        borders = _byte_borders(text, 0, origins, otherwise)
+        self._share_out(self.ids[start:], start, text, borders)
+
+    def _share_out(self, ids: list[int], start: int, text: str, borders: list[Border]) -> None:
+        border, at_byte = 0, -self._extra_bytes(ids, text)
         for number, token_id in enumerate(ids, start):
             end_byte = at_byte + len(self.vocabulary.piece(token_id))
             while border + 1 < len(borders) and borders[border + 1][0] <= max(at_byte, 0):
@@ -231,12 +241,12 @@ def _most_of(borders: list[Border], first: int, at: int, end: int) -> tuple[str,
     return best[1], best[2]
 
 
-def _byte_borders(text: str, offset: int, origins: list[Origin]) -> list[Border]:
+def _byte_borders(text: str, offset: int, origins: list[Origin], otherwise: str) -> list[Border]:
     """[(first byte, origin, message_id)] that cover a segment, in order."""
-    borders: list[Border] = [(0, "scaffold", None)]
+    borders: list[Border] = [(0, otherwise, None)]
     for start, end, origin, message_id in origins:
         start, end = max(start - offset, 0), min(end - offset, len(text))
         if start < end:
             borders.append((len(text[:start].encode()), origin, message_id))
-            borders.append((len(text[:end].encode()), "scaffold", None))
+            borders.append((len(text[:end].encode()), otherwise, None))
     return borders

@@ -18,9 +18,12 @@ def build_scripted(prompt: Prompt, vocabulary: ScriptVocabulary) -> BuiltPrompt:
     """`<|role|>text<|end|>` for each message, and the opening of the reply."""
     if isinstance(prompt, IdsPrompt):
         return _plain(prompt.token_ids, _spelled(prompt.token_ids, vocabulary))
-    if isinstance(prompt, TextPrompt):
-        return _plain(vocabulary.tokenize(prompt.text), prompt.text)
     building = _Building(vocabulary)
+    if isinstance(prompt, TextPrompt):
+        ends = [(end, "assistant") for _, end in prompt.generated]
+        starts = [(start, "text") for start, _ in prompt.generated]
+        building.add_text(prompt.text, [*sorted([*starts, *ends]), (len(prompt.text), "text")])
+        return building.built()
     for message in prompt.messages:
         building.add_message(message)
     if prompt.continue_last:
@@ -73,15 +76,23 @@ class _Building:
         self._add([self._vocabulary.id_of(piece)], "scaffold", None)
 
     def _add_content(self, message: ChatMessage) -> None:
-        """A token belongs to where its first byte comes from."""
         said = sourced(message)
-        self._text += said.content
-        ends = [(len(said.content[:end].encode()), origin) for _, end, origin, _ in said.sources]
+        self.add_text(
+            said.content, [(end, origin) for _, end, origin, _ in said.sources], message.message_id
+        )
+
+    def add_text(
+        self, text: str, ends: list[tuple[int, str]], message_id: str | None = None
+    ) -> None:
+        """`ends`: up to which character what comes from one place goes, in order. A token belongs
+        to where its first byte comes from."""
+        self._text += text
+        borders = [(len(text[:end].encode("utf-8", "replace")), origin) for end, origin in ends]
         at = 0
-        for token_id in self._vocabulary.tokenize(said.content):
-            while len(ends) > 1 and ends[0][0] <= at:
-                ends.pop(0)
-            self._add([token_id], ends[0][1], message.message_id)
+        for token_id in self._vocabulary.tokenize(text):
+            while len(borders) > 1 and borders[0][0] <= at:
+                borders.pop(0)
+            self._add([token_id], borders[0][1], message_id)
             at += len(self._vocabulary.pieces[token_id])
 
     def _add(self, ids: list[int], origin: str, message_id: str | None) -> None:

@@ -133,6 +133,15 @@ def test_a_document_is_continued_from_the_text_before_the_caret(make_room: Any) 
     of = read(room, reply)
     assert (of.sentence, of.text, of.is_given) == (words.GIVEN, "Once", True)
     assert reply.rendered_prompt == "Once"
+    written = "OnceParis of course upon a time"
+    assert room.desk.text_mode.text == written
+    room.desk.save_text(written, len(written))
+    expected = [("text", "Once"), ("assistant", "Paris of course"), ("text", " upon a time")]
+    assert [part[:2] for part in origins(read_next(room))] == expected
+    assert room.desk.continue_text(written, len(written))
+    second = room.until(lambda: (r := room.ended_reply()) and r.id != reply.id and r, "the second")
+    of = read(room, second)
+    assert (of.is_given, [part[:2] for part in origins(of)]) == (True, expected)
 
 
 def test_a_begun_reply_has_its_beginning_in_the_prompt(make_room: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 from test_prompt import (
     ALTERNATING,
@@ -13,10 +14,12 @@ from test_prompt import (
     MadeUpVocabulary,
     _build,
     _origins,
+    _render,
 )
 
+from app.engine.prompt import build_prompt
 from app.engine.prompt_sources import joined, led, rendered_sources, sourced
-from app.engine.protocol import ChatMessage
+from app.engine.protocol import ChatMessage, TextPrompt
 
 
 def attached(text: str, *spans: tuple[int, int], message_id: str = "u") -> ChatMessage:
@@ -103,6 +106,28 @@ def test_sources_cover_a_content_and_any_trimmed_form_without_gaps(
 
 
 # --- in a whole prompt --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"add_bos": True}, {"space_prefix": True}])
+def test_what_weights_wrote_of_a_document_is_told_from_what_was_typed(
+    options: dict[str, Any],
+) -> None:
+    vocabulary = MadeUpVocabulary(["Hi", " there", "ere"], **options)
+    text = "Hi there <|im_end|> Hi"
+    generated = [(2, 8), (20, 22)]
+    built = build_prompt(TextPrompt(text, generated=generated), vocabulary, None, _render)
+    plain = build_prompt(TextPrompt(text), vocabulary, None, _render)
+    assert built.ids == plain.ids
+    found = [(origin, said.strip()) for origin, said in _origins(built, vocabulary)]
+    if options.get("add_bos"):
+        assert found.pop(0) == ("scaffold", "<s>")
+    assert found == [
+        ("text", "Hi"),
+        ("assistant", "there"),
+        ("text", "<|im_end|>"),
+        ("assistant", "Hi"),
+    ]
+
 
 FILE = "Attached file “a.txt”:\n```\nbye <|im_end|>\n```"
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from app.chat.prompt_scoring import CONVERSATION as SCORED
 from app.chat.questions import Questions
 from app.chat.shelf import Shelf
 from app.engine.protocol import CacheMap, ChangeCache, MeasureStep, ReadCache, StepMeasured
 
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""
+
+FOR_SURPRISE: Final = "a prompt, read for its surprise"
 
 ALREADY: Final = "One step is being measured already."
 
@@ -63,5 +66,7 @@ class CacheLook:
 
     def title(self, conversation_id: str) -> str:
         """What a conversation that has cells is called."""
+        if conversation_id == SCORED:
+            return FOR_SURPRISE
         conversation = self._shelf.conversation(conversation_id)
         return ELSEWHERE if conversation is None else conversation.title

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from PySide6.QtGui import QColor
@@ -29,6 +29,8 @@ BY_TURN: Final = Mode(
     "cache_by_turn", "Last turn", "Colour each cell by what the last turn did with it"
 )
 MODES: Final = (BY_MESSAGE, BY_SLOT, BY_TURN)
+
+FREE: Final = "free"
 
 _SLOT_ORIGINS: Final = ("user", "assistant", "attachment", "system", "tool")
 """Sequences have no colours of their own: those of origins are told apart well."""
@@ -56,10 +58,21 @@ class Coloring:
     key: Callable[[Stretch], int] = field(default=lambda _stretch: 0)
 
     def colors(self, colors: Colors) -> Sequence[QColor]:
-        return [origin_color(colors, entry.origin) for entry in self.entries]
+        """Of each entry; free cells have the colour of their outline."""
+        return [
+            QColor(colors.line) if entry.origin == FREE else origin_color(colors, entry.origin)
+            for entry in self.entries
+        ]
 
 
 def coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+    """The legend ends with what is free."""
+    found = _coloring(mode, cells, title_of)
+    free = Entry("free", cells.told.n_ctx - cells.n_used, FREE)
+    return replace(found, entries=(*found.entries, free))
+
+
+def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
     if mode is BY_SLOT:
         return _by_slot(cells, title_of)
     if mode is BY_TURN:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from app.chat import events
-from app.chat.cache import ALREADY, ELSEWHERE
+from app.chat.cache import ALREADY, ELSEWHERE, FOR_SURPRISE
+from app.chat.prompt_scoring import CONVERSATION
 from app.chat.questions import NO_WEIGHTS
 from app.engine.protocol import CacheMap, ChangeCache, StepMeasured
 
@@ -52,6 +53,17 @@ def test_cells_are_known_by_chat_and_message(make_room):
     (slot,) = read(room).slots
     assert {p.origin for p in slot.parts if p.message_id == reply.id} == {"assistant"}
     assert room.desk.chat_title("gone") == ELSEWHERE
+
+
+def test_a_prompt_that_is_read_for_its_surprise_is_called_so_and_leaves_nothing(make_room):
+    script = {**SCRIPT, "replies": [{"text": "blue sky", "prompt_probabilities": [0.5]}]}
+    room = make_room(script).start_ready()
+    answers = Answers()
+    room.desk.score_prompt([1, 2, 3, 4], lambda _scores: None, answers.done, answers.append)
+    room.until(lambda: answers, "the scores")
+    assert answers == ["done"]
+    assert (read(room).slots, read(room).parked) == ([], [])
+    assert room.desk.chat_title(CONVERSATION) == FOR_SURPRISE
 
 
 def test_of_several_answers_each_has_its_own_id(make_room):

@@ -140,7 +140,7 @@ def test_cells_bytes_and_where_they_come_from(stage: Stage) -> None:
     stage.answer(one_chat())
     assert stage.text("cache_cells") == "70 of 4,096 cells"
     assert stage.text("cache_bytes") == "1.5 of 90.0 MiB"
-    assert stage.legend() == ["template 6", "system 8", "you 16", "reply 40"]
+    assert stage.legend() == ["template 6", "system 8", "you 16", "reply 40", "free 4,026"]
     assert stage.text("cache_where") == POINT
     caption = stage.text("cache_grid_caption")
     assert caption.startswith("One square is one cell; 256 of 4,096 are drawn")
@@ -198,17 +198,18 @@ def test_coloured_by_slot_a_shared_beginning_stands_once(stage: Stage) -> None:
         "sequence 0, “Capital of France” 20",
         "sequence 1, “Capital of France” 15",
         "“Poem about rain” 10",
+        "free 4,021",
     ]
     stage.click("cache_by_turn")
-    assert stage.legend() == ["of no turn 75"]
+    assert stage.legend() == ["of no turn 75", "free 4,021"]
     stage.click("cache_by_message")
-    assert stage.legend() == ["you 65", "not told apart 10"]
+    assert stage.legend() == ["you 65", "not told apart 10", "free 4,021"]
 
 
 def test_coloured_by_the_last_turn(stage: Stage) -> None:
     stage.answer(one_chat())
     stage.click("cache_by_turn")
-    assert stage.legend() == ["reused 14", "evaluated 16", "written 40"]
+    assert stage.legend() == ["reused 14", "evaluated 16", "written 40", "free 4,026"]
 
 
 def test_what_a_cell_holds_is_said(stage: Stage, looking: Looking) -> None:

@@ -90,11 +90,8 @@ def test_the_next_reply_is_drawn_with_what_is_shown(person: Any) -> None:
     {a.text(): a for a in panel.stages_menu().actions()}["DRY"].trigger()
     type_into(panel.findChild(QLineEdit, "seed_field"), "31")
     type_into(panel.rules.least, "1")
-    person.wait(lambda: card(panel, Dry).isVisible())
-    wanted = shown(panel)
-    assert wanted == [
-        Penalties(), Dry(), TopK(7), Temperature(0.4), TopP(), Dist(),
-    ]  # fmt: skip
+    wanted = [Penalties(), Dry(), TopK(7), Temperature(0.4), TopP(), Dist()]
+    person.wait(lambda: shown(panel) == wanted)
     person.send("Which city?")
     reply = person.wait_ended()
     assert list(stages_of_reply(reply.settings)) == wanted
@@ -106,7 +103,7 @@ def test_the_next_reply_is_drawn_with_what_is_shown(person: Any) -> None:
     person.wait(lambda: card(panel, TopK).fields["k"].text() == "40")
     person.app.desk.open_conversation(first)
     person.wait(lambda: card(panel, TopK).fields["k"].text() == "7")
-    assert shown(panel) == wanted
+    person.wait(lambda: shown(panel) == wanted)
     assert not card(panel, MinP).switch.isChecked()
 
 

@@ -111,8 +111,9 @@ def opening(data_dir: str, chat_id: str) -> dict[str, Any]:
     return marks
 
 
-def stream(data_dir: str, script: str) -> dict[str, Any]:
-    """The longest gap in the event loop while a long reply streams, and the memory after it."""
+def stream(data_dir: str, script: str, look: str = "markdown") -> dict[str, Any]:
+    """The longest gap in the event loop while a long reply streams, and the memory after it.
+    `look`: markdown, or tokens for the token view."""
     import main
 
     argv = ["--data-dir", data_dir, "--offline", "--scripted", script]
@@ -122,9 +123,11 @@ def stream(data_dir: str, script: str) -> dict[str, Any]:
         app.window.resize(*SIZE)
         _wait(app, lambda: app._made is not None and app.desk.engine_state.state == "ready")
         _wait(app, lambda: not app.desk.messages or app.desk.messages[0].parent_id is None)
+        app.desk.set_setting("token_view", look == "tokens")
         _settle(app, 1.0)
         assert app.window.windowHandle().isExposed()
         view = app.window.chat.transcript
+        assert view.tokens.is_on == (look == "tokens")
         repaints, thread = view.repaints, time.thread_time()
         began = time.monotonic()
         gaps = _Gaps()

@@ -81,15 +81,19 @@ def opening(folder: Path, runs: int = RUNS) -> dict[str, float]:
     return {name: least(found, name) for name in (*names, "n_first", "n_messages", "whole_ms")}
 
 
-def streaming(folder: Path, n_bytes: int, token_ms: float, runs: int = 1) -> dict[str, Any]:
-    """A long reply with code, tables and mathematics in a chat of 10,000 messages."""
+def streaming(
+    folder: Path, n_bytes: int, token_ms: float, runs: int = 1, look: str = "markdown"
+) -> dict[str, Any]:
+    """A long reply with code, tables and mathematics in a chat of 10,000 messages. `look`:
+    markdown, or tokens for the token view."""
     make_chat(folder, LONG, n_ctx=262_144)
     script = folder / "stream.json"
     reply = {"text": technical_reply(n_bytes), "ms": token_ms}
     script.write_text(json.dumps({"load": {"ms": 5}, "loop": True, "replies": [reply]}))
     empty = measure("empty")
     found = min(
-        (measure("stream", folder, script) for _ in range(runs)), key=lambda r: r["longest_gap_ms"]
+        (measure("stream", folder, script, look) for _ in range(runs)),
+        key=lambda r: r["longest_gap_ms"],
     )
     found["above_empty_mb"] = (found["rss_bytes"] - empty["rss_bytes"]) / 2**20
     return found
@@ -100,7 +104,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print("start:", start_ratios(Path(folder) / "start", runs=5))
         print("opening:", opening(Path(folder) / "opening"))
-        print("streaming:", streaming(Path(folder) / "streaming", 60_000, token_ms=5))
+        for look in ("markdown", "tokens"):
+            found = streaming(Path(folder) / look, 60_000, token_ms=5, look=look)
+            print(f"streaming as {look}:", found)
     print("load:", os.getloadavg())
 
 

@@ -46,6 +46,13 @@ def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
     assert found["longest_cpu_ms"] < 50
 
 
+def test_reply_streams_as_tokens_without_a_stop(tmp_path: Path) -> None:
+    found = streaming(tmp_path / "data", 6_000, token_ms=5, look="tokens")
+    print(found)
+    assert found["bytes"] == 6_000
+    assert found["longest_cpu_ms"] < 50
+
+
 @pytest.mark.soak
 def test_memory_with_a_long_chat_and_a_streamed_reply(tmp_path: Path) -> None:
     found = streaming(tmp_path / "data", 6_000, token_ms=1)

@@ -26,11 +26,13 @@ from ui.section.alternatives import Alternatives
 from ui.section.card import Card, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.speed_plot import SpeedPlot
-from ui.section.token_model import CHOSEN, DRAFTED, TokenModel
+from ui.section.token_model import CHOSEN, DRAFTED, ID, TokenModel
 
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
-_WIDTHS: Final = (34, 78, 52, 42, 46, 54, 40, 76, 90)
+_WIDTHS: Final = (32, 68, 52, 42, 44, 54, 40, 84, 90)
+_LARGE_ID_PX: Final = 60
+_LARGE: Final = 100_000
 
 
 class TokenTable(QTableView):
@@ -164,6 +166,13 @@ class ReplyTokens(Panel):
         tighten(self.table, self._theme)
         for column, width in enumerate(_WIDTHS):
             self.table.setColumnWidth(column, px(width))
+        self._fit_ids()
+
+    def _fit_ids(self) -> None:
+        """IDs of a large vocabulary have a digit more."""
+        words = self._looking.words
+        if words is not None and len(words) > _LARGE:
+            self.table.setColumnWidth(ID, self._theme.px(_LARGE_ID_PX))
 
     # --- copying --------------------------------------------------------------------------------
 
@@ -222,6 +231,7 @@ class ReplyTokens(Panel):
 
     def _refresh_words(self) -> None:
         self.model.set_words(self._looking.words)
+        self._fit_ids()
         self.alternatives.candidates.show(self._looking.token, self._looking.words)
 
     def _say(self) -> None:

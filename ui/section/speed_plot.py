@@ -149,7 +149,9 @@ class SpeedPlot(QWidget):
             axis.setLabel(_LABELS[side], color=colors.dim, **{"font-size": size})
         self.axes["left"].setWidth(theme.px(46))
         self.axes["bottom"].setHeight(theme.px(32))
-        self._curve.setPen(QPen(QColor(colors.accent), theme.px(1.5)))
+        pen = QPen(QColor(colors.accent), theme.px(1.5))
+        pen.setCosmetic(True)  # as wide in pixels, not in tokens/s
+        self._curve.setPen(pen)
 
 
 def described(speeds: Sequence[tuple[float, float]]) -> str:

@@ -47,6 +47,9 @@ _FIELDS: Final = {
     TIME: "ms",
 }
 
+_WHOLE_MS: Final = 100
+"""From here on tenths of a millisecond say nothing."""
+
 CHOSEN: Final = "chosen by hand"
 DRAFTED: Final = "drafted"
 
@@ -158,6 +161,7 @@ class TokenModel(QAbstractTableModel):
             token = self._traces[at]
             row = [self.cell(token, at, column) for column in range(len(COLUMNS))]
             row[NUMBER], row[RANK] = str(at + 1), str(token.rank)
+            row[TIME] = f"{token.ms:.1f}"
             writer.writerow([*row, origin(token) or "drawn"])
         return out.getvalue()
 
@@ -177,7 +181,7 @@ class TokenModel(QAbstractTableModel):
             case 5:
                 return f"{token.entropy:.2f}"
             case 6:
-                return f"{token.ms:.1f}"
+                return f"{token.ms:.1f}" if token.ms < _WHOLE_MS else f"{token.ms:,.0f}"
             case 7:
                 return self._type(token.token_id)
             case _:

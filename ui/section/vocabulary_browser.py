@@ -43,7 +43,7 @@ _KINDS: Final = {
     "t5": "Unigram",
     "bert": "WordPiece",
 }
-_WIDTHS: Final = (52, 100, 72, 78, 56)
+_WIDTHS: Final = (60, 92, 66, 76, 60)
 
 
 class VocabularyBrowser(Panel):

@@ -54,6 +54,24 @@ def test_it_has_the_theme_s_colours_and_size(theme: Theme, qtbot: QtBot) -> None
     assert plot.height() == 2 * height
 
 
+def test_it_is_a_line_and_not_an_area(theme: Theme, qtbot: QtBot) -> None:
+    plot = shown(theme, qtbot)
+    accent = QColor(theme.colors.accent)
+
+    def share() -> float:
+        image = plot.grab().toImage()
+        points = [(x, y) for x in range(image.width()) for y in range(image.height())]
+        return sum(is_near(image.pixelColor(x, y), accent) for x, y in points) / len(points)
+
+    qtbot.waitUntil(lambda: share() > 0.001)
+    assert share() < 0.05
+
+
+def is_near(one: QColor, other: QColor) -> bool:
+    pairs = zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)  # type: ignore[index]
+    return max(abs(a - b) for a, b in pairs) < 60
+
+
 def test_a_line_that_grows_is_drawn_at_most_twice_a_second(theme: Theme, qtbot: QtBot) -> None:
     plot = shown(theme, qtbot)
     drawn: list[float] = []

@@ -175,6 +175,10 @@ def test_a_row_says_what_was_recorded_in_its_units(qtbot: QtBot) -> None:
     )
     model.show([one])
     assert shown(model, 0) == ["1", "·ü", "101", "77.3", "1,234", "2.35", "20.0", "", "20 C3 BC"]
+    model.show([token(ms=1234.5)])
+    assert shown(model, 0)[TIME] == "1,234"
+    assert read(model)[0]["Time ms"] == "1234.5"
+    model.show([one])
     with qtbot.waitSignal(model.dataChanged):
         model.set_words(words())
     assert shown(model, 0)[TYPE] == "control"

@@ -45,7 +45,7 @@ class Sizes:
     def __init__(self, styles: Styles) -> None:
         self._metrics = QFontMetricsF(styles.reply)
         self._widths: dict[str, float] = Recent(MAX_SIZES)
-        self._runs: dict[str, tuple[Run, ...]] = Recent(MAX_SIZES)
+        self._runs: dict[object, tuple[Run, ...]] = Recent(MAX_SIZES)
 
     def width(self, shown: str) -> float:
         found = self._widths.get(shown)
@@ -66,8 +66,7 @@ class Sizes:
 
     def runs(self, spelling: Spelling, start: int, end: int) -> tuple[Run, ...]:
         """The text [start, end) of a piece, marks apart from letters."""
-        is_whole = not start and end == len(spelling.shown)
-        key = spelling.shown if is_whole and not spelling.marks else f"{start}:{end}:{spelling.raw}"
+        key = (spelling.shown, spelling.marks, start, end)
         found = self._runs.get(key)
         if found is None:
             found = self._runs[key] = tuple(self._made(spelling, start, end))
@@ -209,7 +208,8 @@ class TokenLayout(SegmentLayout):
         part = self._part_near(point)
         if part is None:
             return None
-        box = self._box(part).adjusted(-self._gap, 0, self._gap, 0)
+        around = (self._step - self._box(part).height()) / 2
+        box = self._box(part).adjusted(-self._gap, -around, self._gap, around)
         if not box.contains(point):
             return None
         share = (point.x() - self._x[part]) / max(self._w[part], 1.0)

@@ -10,11 +10,13 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from app.insight.message_tokens import MessageTokens
+from app.insight.token_groups import Spelling
 from ui.markdown.styles import Styles
 from ui.theme import Theme
 from ui.tints import tint_colors
 from ui.transcript.token_body import TokenBody
 from ui.transcript.token_document import TokenDocument
+from ui.transcript.token_layout import sizes_of
 
 SPLIT = "日本🙂".encode()
 WORDS = [b"The", b" capital", b" of", b"'s", b" Lou", b"vre", b",", b".\n", b"\n\n", b"-" * 90]
@@ -167,3 +169,21 @@ def test_a_line_is_painted_anew_when_its_last_character_is_whole(qapp) -> None:
 def test_at_another_zoom_everything_is_as_much_larger(qapp) -> None:
     small, large = body_of([b" word"] * 50, 300), body_of([b" word"] * 50, 600, zoom=200)
     assert large.height == pytest.approx(2 * small.height, rel=0.03)
+
+
+def test_two_pieces_of_broken_bytes_are_not_taken_for_each_other(qapp) -> None:
+    """Both are two U+FFFD as text; a middle dot looks like the mark of a space."""
+    sizes = sizes_of(Styles(Theme("light")))
+    for data in (b"\xe9\x80", b"\xe4\xbd", "a\u00b7b".encode(), b"a b", b"a\tb"):
+        spelling = Spelling(data)
+        runs = sizes.runs(spelling, 0, len(spelling.shown))
+        assert "".join(text for _x, text, _is_mark in runs) == spelling.shown
+        marked = [text for _x, text, is_mark in runs if is_mark]
+        assert marked == [spelling.shown[start:end] for start, end in spelling.marks]
+
+
+def test_between_two_lines_the_nearer_one_is_meant(qapp) -> None:
+    body = body_of([b" word"] * 40, 300)
+    first = body.token_rect(0)
+    for y in (first.top() - 1, first.bottom() + 1):
+        assert body.token_at(QPointF(first.center().x(), y)) == 0

@@ -32,6 +32,17 @@ def unpack(array: Array) -> tuple[Any, ...]:
     return struct.unpack(f"<{len(array.data) // struct.calcsize(code)}{code}", array.data)
 
 
+def _whole(numbers: Array) -> array[int]:
+    """Whole numbers of a checked array. Raises ProtocolError for others."""
+    code = _CODES.get(numbers.dtype, "")
+    if code not in tuple("BHIiq"):
+        raise ProtocolError(f"numbers of dtype {numbers.dtype!r} were not expected")
+    found = array(code, numbers.data)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
 Kind = Literal["normal", "control", "byte", "user-defined", "unknown", "unused"]
 
 CONTROL: Final = 8
@@ -54,13 +65,10 @@ class Pieces:
     """What each token ID stands for."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._offsets = [int(offset) for offset in unpack(vocabulary.offsets)]
+        # 262,144 tokens, and the window waits for it: no Python loop.
+        self._offsets = _whole(vocabulary.offsets)
         self._blob = vocabulary.blob
-        if vocabulary.attributes.dtype != "i4":
-            raise ProtocolError(f"attributes of dtype {vocabulary.attributes.dtype!r}")
-        self._attributes = array("i", vocabulary.attributes.data)
-        if sys.byteorder == "big":
-            self._attributes.byteswap()
+        self._attributes = _whole(vocabulary.attributes)
         self._texts: dict[int, str] = {}
 
     def __len__(self) -> int:

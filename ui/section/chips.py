@@ -30,7 +30,10 @@ from ui.theme import Theme
 Index = QModelIndex | QPersistentModelIndex
 
 CHIP: Final = Qt.ItemDataRole.UserRole
+BATCH: Final = 400
+"""So many chips are laid out at once; with more the window lives on in between."""
 _PIECE_PX: Final = 13
+_MAX_WIDTHS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +89,21 @@ class _ChipDelegate(QStyledItemDelegate):
         self._small_font.setPixelSize(max(8, self._theme.px(10)))
         self._piece = QFontMetrics(self._piece_font)
         self._small = QFontMetrics(self._small_font)
+        self._widths: dict[tuple[str, str], int] = {}
+
+    def _width(self, chip: Chip) -> int:
+        key = (chip.text, chip.below)
+        width = self._widths.get(key)
+        if width is None:
+            if len(self._widths) > _MAX_WIDTHS:
+                self._widths.clear()
+            text, below = map(QFontMetrics.horizontalAdvance, (self._piece, self._small), key)
+            width = self._widths[key] = max(text, below)
+        return width
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         chip: Chip = index.data(CHIP)
-        px = self._theme.px
-        width = max(
-            self._piece.horizontalAdvance(chip.text), self._small.horizontalAdvance(chip.below)
-        )
+        px, width = self._theme.px, self._width(chip)
         room = option.widget.viewport().width() if isinstance(option.widget, QListView) else width
         height = self._piece.height() + px(6) + (self._small.height() if chip.below else 0)
         return QSize(min(width + px(12), max(room - px(8), px(20))), height)
@@ -142,6 +153,8 @@ class ChipView(QListView):
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setMovement(QListView.Movement.Static)
         self.setUniformItemSizes(False)
+        self.setLayoutMode(QListView.LayoutMode.Batched)
+        self.setBatchSize(BATCH)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)

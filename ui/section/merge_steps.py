@@ -16,7 +16,9 @@ from ui.section.chips import Chip, ChipView
 from ui.section.vocabulary_model import signed
 from ui.theme import Theme
 
-MAX_CHIPS: Final = 1000
+MAX_CHIPS: Final = 300
+"""So many parts are drawn, around the one that the step made."""
+BEFORE: Final = 100
 
 _BUTTONS: Final = (
     ("first", "caret-double-left", "To the beginning: nothing is merged yet"),
@@ -106,9 +108,12 @@ class MergeSteps(Card):
         last = replay.steps[count - 1] if count else None
         self.figure.set_text(f"{count:,} of {n_steps:,} steps · {len(parts):,} parts")
         made = range(last.at, last.at + len(last.into)) if last is not None else range(0)
-        self.parts.show_chips(_chips(parts, made))
-        if made and made.start < self.parts.chips.rowCount():
-            self.parts.scrollTo(self.parts.chips.index(made.start))
+        first = min(max(made.start - BEFORE, 0), max(len(parts) - MAX_CHIPS, 0))
+        chips = _chips(parts, made, first)
+        self.parts.show_chips(chips)
+        at = next((row for row, chip in enumerate(chips) if chip.is_new), None)
+        if at is not None:
+            self.parts.scrollTo(self.parts.chips.index(at))
         before = replay.parts_after(count - 1) if last is not None else parts
         self.sentence.setText(_sentence(replay, last, before, is_end=count == n_steps))
         for name, is_there in (
@@ -122,7 +127,7 @@ class MergeSteps(Card):
         self.parts.setMinimumHeight(self._theme.px(60))
 
 
-def _chips(parts: Sequence[Part], made: range) -> list[Chip]:
+def _chips(parts: Sequence[Part], made: range, first: int) -> list[Chip]:
     found = [
         Chip(
             text=visible(part.data),
@@ -131,10 +136,13 @@ def _chips(parts: Sequence[Part], made: range) -> list[Chip]:
             is_second=bool(part.word % 2),
             is_new=at in made,
         )
-        for at, part in enumerate(parts[:MAX_CHIPS])
+        for at, part in enumerate(parts[first : first + MAX_CHIPS], first)
     ]
-    if len(parts) > MAX_CHIPS:
-        found.append(Chip("…", f"{len(parts) - MAX_CHIPS:,} more"))
+    behind = len(parts) - first - len(found)
+    if first:
+        found.insert(0, Chip("…", f"{first:,} before"))
+    if behind > 0:
+        found.append(Chip("…", f"{behind:,} more"))
     return found
 
 

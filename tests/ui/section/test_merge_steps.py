@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -115,11 +117,46 @@ def test_nothing_to_merge_and_no_replay_are_said(card: MergeSteps) -> None:
     assert card.slider.isVisible()
 
 
-def test_a_long_text_draws_only_so_many_chips_and_says_so(card: MergeSteps) -> None:
-    parts = tuple(Part(b"a", 1, 0) for _ in range(MAX_CHIPS + 5))
-    card.show_replay(Replay(parts, (), "rule"))
-    assert len(chips(card)) == MAX_CHIPS + 1
-    assert card.parts.chips.chip(MAX_CHIPS).below == "5 more"
+def test_a_long_text_draws_the_parts_around_the_step_and_says_how_many_there_are(
+    card: MergeSteps,
+) -> None:
+    n_parts = MAX_CHIPS + 205
+    start = tuple(Part(b"a", 1, 0) for _ in range(n_parts))
+    steps = [Step(at, 2, (Part(b"aa", 2, 0),), rank=0) for at in (0, n_parts // 2, n_parts - 4)]
+    card.show_replay(Replay(start, tuple(steps), "rule"))
+    model = card.parts.chips
+
+    def ends() -> tuple[str, str]:
+        return model.chip(0).below, model.chip(model.rowCount() - 1).below
+
+    card.go_to(0)
+    assert (model.rowCount(), ends()) == (MAX_CHIPS + 1, ("1", "205 more"))
+    for step, around in ((1, ("2", "204 more")), (2, ("152 before", "51 more"))):
+        card.go_to(step)
+        assert ends() == around
+        assert [chip.text for chip in model._chips if chip.is_new] == ["aa"]
+    card.go_to(3)
+    assert ends() == ("202 before", "2")
+    assert card.figure.text() == f"3 of 3 steps · {n_parts - 3} parts"
+
+
+SHOWN_S = 0.05
+
+
+def test_a_step_of_a_text_of_4000_characters_holds_the_window_no_longer_than_stated(
+    card: MergeSteps,
+) -> None:
+    """Processor time of the window's thread, until it is painted."""
+    start = tuple(Part(b"%d" % at, at, at % 2) for at in range(4000))
+    steps = tuple(Step(0, 2, (Part(b"x%d" % at, at, 0),), rank=at) for at in range(3000))
+    card.show_replay(Replay(start, steps, "rule"))
+    took = []
+    for step in range(10, 20):
+        begun = time.thread_time()
+        card.go_to(step * 100)
+        card.grab()
+        took.append(time.thread_time() - begun)
+    assert sorted(took)[5] < SHOWN_S
 
 
 def test_every_control_has_a_name_for_whoever_cannot_see_it(card: MergeSteps) -> None:

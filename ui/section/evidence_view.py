@@ -90,7 +90,7 @@ class RemovedModel(QAbstractTableModel):
 
 
 class EvidenceView(QWidget):
-    """Of one stage at the chosen token. `show_draw` adds the draw to the last one."""
+    """Of one stage at the chosen token."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -135,9 +135,16 @@ class EvidenceView(QWidget):
         self.hide()
 
     def show_stage(
-        self, row: StageEvidence, title: str, words: Pieces | None, decided: str = ""
+        self,
+        row: StageEvidence,
+        title: str,
+        words: Pieces | None,
+        *,
+        decided: str = "",
+        draw: DrawEvidence | None = None,
+        seed: int | None = None,
     ) -> None:
-        """`decided`: what a stage of chance drew, in words."""
+        """`decided`: what a stage of chance drew, in words. `draw`, with its seed: on the last."""
         self._row, self._title, self._words = row, title, words
         self.left.setText(f"{row.left:,} left")
         is_any = row.removed > 0
@@ -149,31 +156,29 @@ class EvidenceView(QWidget):
         self.bars.show_bars(
             [Bar(name_of(k.token_id, words), k.share, k.is_drawn) for k in row.kept[:N_BARS]]
         )
-        self.mark.hide()
-        self._say([decided, row.reason])
+        self.mark.setVisible(draw is not None and bool(draw.parts))
+        said = [decided] if draw is None else self._drawn(draw, seed)
+        self._say([*said, "" if row.reason in said else row.reason])
         self._show_removed()
         self.show()
 
-    def show_draw(self, draw: DrawEvidence, seed: int | None) -> None:
-        """The draw, below what was left."""
-        self.mark.setVisible(bool(draw.parts))
-        words = self._words
-        said = [draw.reason]
-        if draw.uniform is not None:
-            segments = [
-                Segment(name_of(part.token_id, words), part.start, part.end, part.is_drawn)
-                for part in draw.parts
-            ]
-            self.mark.show_draw(segments, draw.uniform)
-            begun = f"Seed {seed} drew" if seed is not None else "Drawn was"
-            where = next((f", which falls on {s.name}" for s in segments if s.is_drawn), "")
-            said.insert(0, f"{begun} {draw.uniform:.4f} between 0 and 1{where}.")
-        reason = self._row.reason if self._row is not None else ""
-        self._say([*said, reason if reason not in said else ""])
+    def _drawn(self, draw: DrawEvidence, seed: int | None) -> list[str]:
+        """Put the mark where the number fell; the draw in words."""
+        if draw.uniform is None:
+            return [draw.reason]
+        segments = [
+            Segment(name_of(part.token_id, self._words), part.start, part.end, part.is_drawn)
+            for part in draw.parts
+        ]
+        self.mark.show_draw(segments, draw.uniform)
+        begun = f"Seed {seed} drew" if seed is not None else "Drawn was"
+        where = next((f", which falls on {s.name}" for s in segments if s.is_drawn), "")
+        return [f"{begun} {draw.uniform:.4f} between 0 and 1{where}.", draw.reason]
 
     def _say(self, sentences: list[str]) -> None:
         text = " ".join(sentence for sentence in sentences if sentence)
-        self.note.setText(text)
+        if text != self.note.text():
+            self.note.setText(text)
         self.note.setVisible(bool(text))
 
     def _show_removed(self) -> None:

@@ -128,13 +128,18 @@ class SamplerChain(QWidget):
             if row is None:
                 card.evidence.clear()
             else:
-                decided = _decided(card.link.stage, row)
-                card.evidence.show_stage(row, card.title.text(), words, decided)
+                is_last = position == len(on) - 1
+                card.evidence.show_stage(
+                    row,
+                    card.title.text(),
+                    words,
+                    decided=_decided(card.link.stage, row),
+                    draw=told.draw if told is not None and is_last else None,
+                    seed=seed,
+                )
         for card in self.cards:
             if not card.link.is_on:
                 card.evidence.clear()
-        if told is not None and told.draw is not None and on:
-            on[-1].evidence.show_draw(told.draw, seed)
 
     # --- what the user wants --------------------------------------------------------------------
 

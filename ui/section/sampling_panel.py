@@ -6,6 +6,8 @@ the chat is another one by now, the reply's own is shown apart, to be looked at 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -54,6 +56,7 @@ class SamplingPanel(Panel):
         self._desk = desk
         self._stages: tuple[Stage, ...] = ()
         self._is_own = False
+        self._is_changing = False
         self._shown_token: TokenTrace | None = None
         self._shown_seed: int | None = None
         self.setObjectName("panel_sampling")
@@ -164,9 +167,19 @@ class SamplingPanel(Panel):
 
     def _follow(self) -> None:
         """Settings, the chat or the weights are others now."""
-        if self._is_active:
+        if self._is_active and not self._is_changing:
             self._show_chain()
             self._show_which()
+
+    @contextmanager
+    def _one_change(self) -> Iterator[None]:
+        """What is changed meanwhile is followed once, when all of it is done."""
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
+        self._follow()
 
     def _show_chain(self) -> None:
         links, resolved = self._desk.sampling_links(), self._desk.resolved_settings()
@@ -193,24 +206,25 @@ class SamplingPanel(Panel):
         return {on[position]: reason for position, reason in found.items() if position < len(on)}
 
     def _on_links(self, links: Links) -> None:
-        refusal = self._desk.set_sampling_links(links)
-        self._follow()
+        with self._one_change():
+            refusal = self._desk.set_sampling_links(links)
         if refusal:
             self.note.setText(refusal)
             self.note.show()
 
     def _set(self, name: str, value: object) -> None:
-        self._desk.set_at_level("chat", name, value)
-        self._follow()
+        with self._one_change():
+            self._desk.set_at_level("chat", name, value)
 
     def _on_grammar(self, grammar: str, json_schema: str) -> None:
         """One of the two at most may say something."""
-        for name, text in sorted(
+        given = sorted(
             (("grammar", grammar), ("json_schema", json_schema)), key=lambda each: bool(each[1])
-        ):
-            if getattr(self._desk.resolved_settings().settings, name) != text:
-                self._desk.set_at_level("chat", name, text)
-        self._follow()
+        )
+        with self._one_change():
+            for name, text in given:
+                if getattr(self._desk.resolved_settings().settings, name) != text:
+                    self._desk.set_at_level("chat", name, text)
 
     def _on_neutralise(self) -> None:
         self._on_links(neutralised(self.chain.links))

@@ -309,7 +309,9 @@ class StageCard(QFrame):
     def _dress(self) -> None:
         colors = self._theme.colors
         color = colors.ink if self._link.is_on else colors.dim
-        self.title.setStyleSheet(f"font-weight: 600; color: {color};")
+        sheet = f"font-weight: 600; color: {color};"
+        if sheet != self.title.styleSheet():  # a new sheet is a new layout
+            self.title.setStyleSheet(sheet)
 
     def _fit(self) -> None:
         px = self._theme.px

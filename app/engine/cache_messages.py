@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app.engine.frames import Array, Message
+from app.engine.replay_messages import ReplayDraws
 
 CacheAct = Literal["clear", "park", "drop", "keep_prefix"]
 
@@ -165,4 +166,5 @@ def _median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2] if values else 0.0
 
 
-CacheCommand = ReadCache | ChangeCache | MeasureStep
+CacheCommand = ReadCache | ChangeCache | MeasureStep | ReplayDraws
+"""What is answered between two steps, and makes way for replies."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 
+from app.engine.bounds import BadSetting
 from app.engine.cache_messages import (
     CacheCommand,
     CacheMap,
@@ -27,7 +29,18 @@ from app.engine.cache_messages import (
     StepMeasured,
 )
 from app.engine.cells import Cells, common_length
-from app.engine.protocol import Array, Done, Event, Failed, Finished, Progress, Stopped
+from app.engine.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
+from app.engine.protocol import (
+    Array,
+    Done,
+    DrawsReplayed,
+    Event,
+    Failed,
+    Finished,
+    Progress,
+    ReplayDraws,
+    Stopped,
+)
 from app.engine.slot import Reply, Slot
 from app.engine.space import CellSpace
 from app.engine.step_meter import LEFT_OFF, MeasureRefused, MeasureStopped, StepMeter
@@ -99,9 +112,13 @@ class CacheView:
                 return Finished(command.id, Done())
             if isinstance(command, MeasureStep):
                 return Finished(command.id, self._measure(command, is_stopped, is_in_the_way))
+            if isinstance(command, ReplayDraws):
+                return Finished(command.id, self._replay(command, is_stopped, is_in_the_way))
             return Finished(command.id, self.read())
         except (Refused, MeasureRefused) as refused:
             return Failed(command.id, refused.kind, refused.sentence)
+        except BadSetting as refused:
+            return Failed(command.id, "bad_setting", refused.sentence, refused.field)
         except MeasureStopped:
             return Stopped(command.id, Done())
 
@@ -223,19 +240,37 @@ class CacheView:
         if len(ids) < 2:
             raise Refused("bad_setting", TOO_SHORT)
 
-        def go_on() -> None:
-            if is_stopped():
-                raise MeasureStopped
-            if is_in_the_way():
-                raise MeasureRefused("busy", LEFT_OFF)
-
         def progress(done: int, total: int) -> None:
             self._emit(Progress(command.id, "measure", done, total))
 
+        go_on = _go_on(is_stopped, is_in_the_way, LEFT_OFF)
+        with self._beside():
+            return StepMeter(self._weights, ids, go_on, progress, self._clock).measure()
+
+    def _replay(
+        self,
+        command: ReplayDraws,
+        is_stopped: Callable[[], bool],
+        is_in_the_way: Callable[[], bool],
+    ) -> DrawsReplayed:
+        """As `_measure`; raises BadSetting too."""
+        if any(not slot.is_idle for slot in self._slots):
+            raise Refused("busy", BUSY_ANYWHERE)
+
+        def progress(done: int, total: int) -> None:
+            self._emit(Progress(command.id, "replay", done, total))
+
+        go_on = _go_on(is_stopped, is_in_the_way, REPLAY_LEFT_OFF)
+        with self._beside():
+            return DrawReplay(self._weights, command, go_on, progress).answer()
+
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        """While a context of its own decodes, `interrupt` may break that off."""
         self._is_measuring = True
         self._weights.abort.clear()
         try:
-            return StepMeter(self._weights, ids, go_on, progress, self._clock).measure()
+            yield
         finally:
             self._is_measuring = False
             self._weights.abort.clear()
@@ -249,6 +284,20 @@ class CacheView:
         """Have a measurement look whether it shall go on. For the thread that reads commands."""
         if self._is_measuring:
             self._weights.abort.set()
+
+
+def _go_on(
+    is_stopped: Callable[[], bool], is_in_the_way: Callable[[], bool], left_off: str
+) -> Callable[[], None]:
+    """Raises where what runs beside the scheduler shall end."""
+
+    def go_on() -> None:
+        if is_stopped():
+            raise MeasureStopped
+        if is_in_the_way():
+            raise MeasureRefused("busy", left_off)
+
+    return go_on
 
 
 def _turn_of(reply: Reply) -> LastTurn:

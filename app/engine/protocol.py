@@ -76,6 +76,12 @@ from app.engine.prompt_messages import (
     ShownPart as ShownPart,
     TextPrompt as TextPrompt,
 )
+from app.engine.replay_messages import (
+    AskedDraw as AskedDraw,
+    DrawsReplayed as DrawsReplayed,
+    ReplayDraws as ReplayDraws,
+    ReplayedDraw as ReplayedDraw,
+)
 from app.engine.stages import (
     AdaptiveP as AdaptiveP,
     Dist as Dist,
@@ -225,6 +231,7 @@ Command = (
     | ReadCache
     | ChangeCache
     | MeasureStep
+    | ReplayDraws
     | Shutdown
 )
 
@@ -312,6 +319,7 @@ Result = (
     | GrammarChecked
     | CacheMap
     | StepMeasured
+    | DrawsReplayed
     | Done
 )
 
@@ -332,8 +340,8 @@ class Hello(Message, frozen=True, tag=True):
 
 
 class Progress(Message, frozen=True, tag=True):
-    """phase: load (done/total are bytes or percent), prefill or measure (tokens). Sent often enough
-    to serve as a sign of life; `id` is the request it belongs to."""
+    """phase: load (done/total are bytes or percent), prefill, measure or replay (tokens). Sent
+    often enough to serve as a sign of life; `id` is the request it belongs to."""
 
     id: int
     phase: str

@@ -56,6 +56,7 @@ from app.engine.protocol import (
     ReadCache,
     ReadPrompt,
     ReadVocabulary,
+    ReplayDraws,
     Result,
     Resume,
     SetThreads,
@@ -85,6 +86,7 @@ from app.engine.script import (
     read_script,
 )
 from app.engine.script_cache import BUSY, ScriptCache
+from app.engine.script_draws import scripted_draws
 from app.engine.script_grammar import scripted_check
 from app.engine.script_prompt import END_ID, build_scripted, show_scripted
 from app.engine.script_steering import Steering, StopSeenError
@@ -173,6 +175,8 @@ class ScriptedEngine:
             self._answer(command.id, scripted_check(command))
         elif isinstance(command, ReadVocabulary):
             self._answer(command.id, self._read_vocabulary())
+        elif isinstance(command, ReplayDraws) and self._loaded:
+            self._answer(command.id, scripted_draws(command))
         elif isinstance(command, ReadCache | ChangeCache) and self._loaded:
             self._look_at_cache(command, self._loaded)
         elif isinstance(command, MeasureStep) and self._cache.is_busy:

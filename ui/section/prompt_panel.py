@@ -167,6 +167,7 @@ class PromptPanel(Panel):
         for line in (self.whence, self.token, self.bytes):
             self._lines.addWidget(line)
         self._column.addLayout(self._lines)
+        self._column.addStretch()  # takes the room where there is no text
 
     def _connect(self) -> None:
         self._which.buttonClicked.connect(lambda _button: self._on_which())

@@ -60,14 +60,12 @@ def cache_words(figures: MessageCounts | None) -> str:
     """What of it the reply had to read.
 
     >>> cache_words(MessageCounts(reused=14, evaluated=16))
-    '14 tokens were reused from the KV cache, 16 evaluated (prefill).'
+    'Reused from the KV cache: 14 tokens. Evaluated (prefill): 16.'
     """
     if figures is None or figures.reused is None or figures.evaluated is None:
         return ""
-    return (
-        f"{figures.reused:,} tokens were reused from the KV cache, "
-        f"{figures.evaluated:,} evaluated (prefill)."
-    )
+    reused = _tokens(figures.reused)
+    return f"Reused from the KV cache: {reused}. Evaluated (prefill): {figures.evaluated:,}."
 
 
 def unknown_words(of: PromptOf) -> str:

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.engine.cache_messages import CacheMap, CacheSlot, CellPart, LastTurn
 from app.engine.pieces import unpack
@@ -26,8 +26,7 @@ TURNS: Final = ("reused", "evaluated", "written")
 """What the last turn did with a token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Cells [first, first + n). They hold the tokens from `position` on of the slots `holders`
     (indexes into `CacheMap.slots`), which come from `origin`, as `ShownPart` has it.
     `in_message`: how many tokens of its message stand before. `turn`: what the last turn of its
@@ -100,7 +99,8 @@ class CellMap:
         """Cells by what `key` says of a stretch, in the order in which they first come."""
         counts: dict[str, int] = {}
         for stretch in self.stretches:
-            counts[key(stretch)] = counts.get(key(stretch), 0) + stretch.n
+            name = key(stretch)
+            counts[name] = counts.get(name, 0) + stretch.n
         return counts
 
     # --- laying out -------------------------------------------------------------------------
@@ -114,11 +114,12 @@ class CellMap:
     def _cut(self, start: int, end: int, holders: tuple[int, ...], first: int) -> Iterator[Stretch]:
         """Cut positions [start, end) where message or turn change."""
         parts, turn = self._parts[holders[0]], self._turns[holders[0]]
+        starts = [part.start for part, _ in parts]
         borders = {start, end}
         borders |= {at for part, _ in parts for at in (part.start, part.end) if start < at < end}
         borders |= {at for at in _turn_borders(turn) if start < at < end}
         for left, right in pairwise(sorted(borders)):
-            part, before = _part_at(parts, left)
+            part, before = _part_at(parts, starts, left)
             yield Stretch(
                 first=first + left - start,
                 n=right - left,
@@ -160,8 +161,10 @@ def _numbered(parts: list[CellPart]) -> list[tuple[CellPart, int]]:
     return numbered
 
 
-def _part_at(parts: list[tuple[CellPart, int]], position: int) -> tuple[CellPart | None, int]:
-    index = bisect_right(parts, position, key=lambda one: one[0].start) - 1
+def _part_at(
+    parts: list[tuple[CellPart, int]], starts: list[int], position: int
+) -> tuple[CellPart | None, int]:
+    index = bisect_right(starts, position) - 1
     if index < 0 or position >= parts[index][0].end:
         return None, 0
     return parts[index]
@@ -237,11 +240,11 @@ def grid_for(n_used: int, n_ctx: int, width: int, height: int, least: int, most:
 
 def squares(cells: CellMap, grid: Grid, color_of: Callable[[Stretch], int], free: int) -> bytearray:
     """One byte per square, row by row: the color of its first cell; 0 where there is no cell."""
-    drawn = bytearray([free]) * grid.n_squares
-    drawn += bytes(grid.columns * grid.rows - grid.n_squares)
+    n_squares, per_square = grid.n_squares, grid.per_square
+    drawn = bytearray([free]) * n_squares
     for stretch in cells.stretches:
-        first = -(-stretch.first // grid.per_square)
-        end = min(-(-(stretch.first + stretch.n) // grid.per_square), grid.n_squares)
+        first = -(-stretch.first // per_square)
+        end = min(-(-(stretch.first + stretch.n) // per_square), n_squares)
         if first < end:
-            drawn[first:end] = bytes([color_of(stretch)]) * (end - first)
-    return drawn
+            drawn[first:end] = bytes((color_of(stretch),)) * (end - first)
+    return drawn + bytes(grid.columns * grid.rows - n_squares)

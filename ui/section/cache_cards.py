@@ -113,6 +113,7 @@ class StepCard(FigureCard):
         super().__init__(theme, "One step", parent)
         self._desk = desk
         self.is_measuring = False
+        self._measured_of = ""
         self.with_cache = self.add_row("cache_step_with", "with the cache")
         self.without = self.add_row("cache_step_without", "reading everything again")
         self.caption = self.add_caption("cache_step_caption")
@@ -130,6 +131,18 @@ class StepCard(FigureCard):
         self.body.addLayout(row)
         self.button.clicked.connect(self._on_button)
 
+    def follow(self) -> None:
+        """What was measured of another chat, or of other weights, is no figure of this one."""
+        if not self.is_measuring and self._measured_of not in ("", self._of()):
+            self._measured_of = ""
+            self.with_cache.show("")
+            self.without.show("")
+            self.caption.setText(NOT_YET)
+
+    def _of(self) -> str:
+        loaded = self._desk.engine_state.loaded
+        return f"{self._desk.conversation.id} {loaded.path if loaded is not None else ''}"
+
     def set_possible(self, is_possible: bool) -> None:
         self.button.setEnabled(is_possible or self.is_measuring)
 
@@ -138,7 +151,7 @@ class StepCard(FigureCard):
             self._desk.stop_measuring()
             self._end(STOPPED)
             return
-        self.is_measuring = True
+        self.is_measuring, self._measured_of = True, self._of()
         self.button.setText("Stop measuring")
         self.caption.setText(READING)
         self._desk.measure_step(self._desk.conversation.id, self._take, self._end)

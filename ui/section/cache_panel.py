@@ -200,6 +200,8 @@ class CachePanel(Panel):
             signal.connect(lambda _event: self._ask_soon(SOON_MS))
         for signal in (bridge.token_recorded, bridge.prefill_progressed):
             signal.connect(lambda _event: self._ask_soon(STREAM_MS))
+        for signal in (bridge.message_added, bridge.conversation_opened):
+            signal.connect(lambda _event: self.done.hide())  # what was done is no news any more
         bridge.context_counted.connect(self._on_counted)
         for signal in (bridge.settings_changed, bridge.levels_changed):
             signal.connect(lambda _event: self._show_policy())
@@ -269,7 +271,8 @@ class CachePanel(Panel):
     def _show(self, sentence: str = "") -> None:
         told, loaded = self._told, self._desk.engine_state.loaded
         for card in self._all_cards()[1:]:
-            card.setVisible(told is not None and loaded is not None)
+            is_wanted = card is not self.parked_card or bool(told and told.parked)
+            card.setVisible(told is not None and loaded is not None and is_wanted)
         self.map.setVisible(told is not None)
         self.legend.setVisible(told is not None)
         self.cells_card.title.setText(words.cells_text(told) if told else "KV cache")
@@ -285,6 +288,7 @@ class CachePanel(Panel):
             slots = self._slots_here()
             self.size_card.show_sizes(loaded, slots[0] if slots else None)
         self._show_acts()
+        self.step_card.follow()
         self._show_parked(told)
 
     def _show_map(self) -> None:
@@ -344,7 +348,6 @@ class CachePanel(Panel):
     def _show_parked(self, told: CacheMap | None) -> None:
         copies = told.parked if told is not None else []
         self.parked.show_copies(copies, self._desk.chat_title)
-        self.parked_card.setVisible(bool(copies))
         if told is not None:
             self.parked_card.figure.set_text(
                 words.of_text(told.parked_bytes, told.parked_cap_bytes)

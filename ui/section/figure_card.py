@@ -21,11 +21,15 @@ class Row:
         self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.value.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._shown: tuple[str, str] | None = None
         self.show("")
 
     def show(self, figure: str, label: str | None = None) -> None:
-        if label is not None:
-            self.label.set_text(label)
+        label = self.label.text() if label is None else label
+        if (figure, label) == self._shown:  # most figures stay as they are while a reply streams
+            return
+        self._shown = figure, label
+        self.label.set_text(label)
         self.value.setText(figure)
         self.value.setAccessibleName(f"{self.label.text()}: {figure}")
         for widget in (self.label, self.value):

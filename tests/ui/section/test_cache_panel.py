@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from made_cache import slot, told
 from made_traces import trace_of
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
@@ -19,6 +20,7 @@ from app.chat.events import (
     ConversationOpened,
     EngineStateChanged,
     LevelsChanged,
+    MessageAdded,
     MessageChanged,
     TokenRecorded,
     TraceRead,
@@ -39,7 +41,7 @@ from app.engine.protocol import (
     Vocabulary,
 )
 from models.records import Message, Role
-from ui.section.cache_cards import STOPPED
+from ui.section.cache_cards import NOT_YET, STOPPED
 from ui.section.cache_panel import DONE, EMPTY, POINT, CachePanel
 from ui.section.looking import Looking
 from ui.section.panel import Tools
@@ -510,3 +512,66 @@ def test_a_reply_that_was_cut_anew_leads_to_the_message_alone(
     stage.panel.map.chosen.emit(31)
     assert looking.message is not None
     assert (looking.message.id, looking.index) == ("m2", None)
+
+
+def test_what_was_measured_of_one_chat_does_not_stand_beside_another(stage: Stage) -> None:
+    stage.answer(one_chat())
+    stage.click("measure_button")
+    stage.desk.called("measure_step")[-1][1](StepMeasured(70, [18.0], [690.0], 2))
+    stage.panel._ask()
+    stage.answer(one_chat())
+    assert stage.row("cache_step_with") == "18.0 ms"
+    stage.desk.conversation = conversation(2, "Poem about rain")
+    stage.panel._ask()
+    stage.answer(one_chat())
+    assert stage.row("cache_step_with") == ""
+    assert stage.text("cache_step_caption") == NOT_YET
+
+
+def test_what_was_done_is_no_news_after_the_next_message(stage: Stage) -> None:
+    stage.answer(one_chat())
+    stage.click("cache_clear_button")
+    stage.desk.called("change_cache")[-1][1]()
+    assert stage.find(QLabel, "cache_done").isVisible()
+    stage.bridge.message_added.emit(MessageAdded(_reply()))
+    assert not stage.find(QLabel, "cache_done").isVisible()
+
+
+def test_a_refresh_at_32768_cells_takes_less_than_five_milliseconds(stage: Stage) -> None:
+    """As often as twice a second while a reply streams: everything that an answer brings, but for
+    painting, which is measured in test_cache_map.py."""
+    sides = ("user", "reply")
+    parts = [CellPart(i * 64, i * 64 + 64, sides[i % 2], f"m{i}") for i in range(512)]
+    took = []
+    for number in range(12):
+        used = 32_000 + number * 60
+        full = told(slot(0, [(1, 0, used)], parts, "c1"), n_ctx=32_768, n_used=used)
+        stage.panel._ask()
+        began = time.thread_time()
+        stage.answer(full)
+        took.append(time.thread_time() - began)
+    assert min(took) < 0.005, "what a busy machine adds is not the panel's"
+
+
+def test_a_refresh_moves_no_card(stage: Stage, qtbot: QtBot) -> None:
+    """Whoever reads a card further down does not want it to jump with each token."""
+    stage.answer(one_chat())
+    qtbot.waitUntil(lambda: stage.panel.size_card.y() > 0)
+    moved: list[QEvent.Type] = []
+
+    class Watch(QObject):
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            if event.type() in (QEvent.Type.Move, QEvent.Type.Resize):
+                moved.append(event.type())
+            return False
+
+    watch = Watch()
+    for card in stage.panel._all_cards():
+        card.installEventFilter(watch)
+    for n_more in range(1, 6):
+        parts = [*PARTS[:3], CellPart(30, 70 + n_more, "reply", "m2")]
+        grown = told(slot(0, [(1, 0, 70 + n_more)], parts, "c1"), n_used=70 + n_more, turns=[TURN])
+        stage.panel._ask()
+        stage.answer(grown)
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest)
+    assert not moved

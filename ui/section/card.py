@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayout, QWidget
 
-from ui.elided import ElidedLabel
+from ui.elided import PartsLabel
 from ui.theme import Theme
 
 
@@ -17,7 +17,7 @@ class Card(QFrame):
         self._theme = theme
         self.setProperty("plane", "card")
         self.title = QLabel(title, self)
-        self.figure = ElidedLabel("", self)
+        self.figure = PartsLabel("", self)
         self.head = QHBoxLayout()
         self.head.addWidget(self.title)
         self.head.addStretch(1)

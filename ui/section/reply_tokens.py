@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -30,6 +30,7 @@ from ui.section.token_model import CHOSEN, DRAFTED, ID, TokenModel
 
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
+LOW_PX: Final = 600
 _WIDTHS: Final = (32, 68, 52, 42, 44, 54, 40, 84, 90)
 _LARGE_ID_PX: Final = 60
 _LARGE: Final = 100_000
@@ -76,6 +77,7 @@ class ReplyTokens(Panel):
         super().__init__(tools, parent)
         self._is_following = False
         self._is_at_end = True
+        self._plot_follows = True
         self._totals = RunningTotals()
         self.setObjectName("reply_tokens")
         self.model = TokenModel()
@@ -85,6 +87,7 @@ class ReplyTokens(Panel):
         self.uncertain_button.clicked.connect(self._looking.go_to_most_uncertain)
         self.copy_button.clicked.connect(self.copy_csv)
         self.plot_button.toggled.connect(self.plot.setVisible)
+        self.plot_button.clicked.connect(self._on_plot_clicked)
         self.table.copy_wanted.connect(self.copy_csv)
         self.table.menu_wanted.connect(self._open_menu)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
@@ -173,6 +176,15 @@ class ReplyTokens(Panel):
         words = self._looking.words
         if words is not None and len(words) > _LARGE:
             self.table.setColumnWidth(ID, self._theme.px(_LARGE_ID_PX))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Where it is low the table comes first, until the user says otherwise."""
+        super().resizeEvent(event)
+        if self._plot_follows:
+            self.plot_button.setChecked(self.height() >= self._theme.px(LOW_PX))
+
+    def _on_plot_clicked(self) -> None:
+        self._plot_follows = False
 
     # --- copying --------------------------------------------------------------------------------
 

@@ -171,8 +171,8 @@ class TryText(Panel):
     def _count(self, text: str, tokens: Tokens) -> None:
         n_bytes, n_tokens = len(text.encode("utf-8", "replace")), len(tokens.token_ids)
         self.tokens_card.figure.set_text(
-            f"{_many(len(text), 'character')} · {_many(n_bytes, 'byte')} · "
-            f"{_many(n_tokens, 'token')}"
+            f"{_many(n_tokens, 'token')} · {_many(len(text), 'character')} · "
+            f"{_many(n_bytes, 'byte')}"
         )
         self.copy_button.setEnabled(bool(n_tokens))
 

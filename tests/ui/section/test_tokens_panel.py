@@ -30,7 +30,7 @@ from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState
 from ui.section.looking import NO_REPLY, Looking
 from ui.section.panel import Tools
-from ui.section.reply_tokens import ReplyTokens
+from ui.section.reply_tokens import LOW_PX, ReplyTokens
 from ui.section.token_model import TOKEN, TYPE
 from ui.section.tokens_panel import ROOMS, TokensPanel
 
@@ -293,6 +293,24 @@ def test_a_refresh_at_32000_tokens_takes_less_than_five_milliseconds(
         took.append(time.thread_time() - begun)
     assert room.model.rowCount() == len(table) > N_TOKENS
     assert sorted(took)[5] < REFRESHED_S
+
+
+def test_where_it_is_low_the_table_comes_before_the_plot(
+    panel: TokensPanel, read: Callable[..., ReplyTokens], qtbot: QtBot
+) -> None:
+    room = read()
+    assert room.plot.isVisible()
+    panel.resize(396, LOW_PX)
+    assert not room.plot.isVisible()
+    panel.resize(396, 800)
+    assert room.plot.isVisible()
+    qtbot.mouseClick(room.plot_button, Qt.MouseButton.LeftButton)
+    assert not room.plot.isVisible()
+    panel.resize(396, 900)
+    assert not room.plot.isVisible(), "the user has said so"
+    qtbot.mouseClick(room.plot_button, Qt.MouseButton.LeftButton)
+    panel.resize(396, LOW_PX)
+    assert room.plot.isVisible()
 
 
 def test_everything_has_a_name_and_nothing_needs_more_room_than_300_pixels(

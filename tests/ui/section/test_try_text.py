@@ -77,7 +77,7 @@ def test_the_example_is_asked_for_when_it_is_first_shown(room: TryText, engine: 
     assert not engine.asked[0].special
     engine.asked[0].then(ANSWER)
     assert [text for text, _ in texts(room)] == ["·a", "⟨FF⟩", "<end>"]
-    assert room.tokens_card.figure.text() == "24 characters · 24 bytes · 3 tokens"
+    assert room.tokens_card.figure.text() == "3 tokens · 24 characters · 24 bytes"
 
 
 def test_it_is_asked_once_after_the_last_key(room: TryText, engine: Engine, qtbot: QtBot) -> None:
@@ -90,7 +90,7 @@ def test_it_is_asked_once_after_the_last_key(room: TryText, engine: Engine, qtbo
     assert [question.text for question in engine.asked] == ["Zürich 🦊"]
     assert engine.asked[0].at - begun >= REST_MS / 1000 * 0.95
     engine.asked[0].then(ANSWER)
-    assert room.tokens_card.figure.text() == "8 characters · 12 bytes · 3 tokens"
+    assert room.tokens_card.figure.text() == "3 tokens · 8 characters · 12 bytes"
 
 
 def test_an_answer_that_was_overtaken_is_dropped(
@@ -165,7 +165,7 @@ def test_an_empty_text_says_what_to_do(room: TryText, engine: Engine, qtbot: QtB
     room.text.clear()
     qtbot.waitUntil(lambda: room.detail.text() == EMPTY)
     assert len(engine.asked) == 1, "the engine need not be asked"
-    assert room.tokens_card.figure.text() == "0 characters · 0 bytes · 0 tokens"
+    assert room.tokens_card.figure.text() == "0 tokens · 0 characters · 0 bytes"
     assert texts(room) == []
     assert room.steps.sentence.text() == ""
 
@@ -181,7 +181,7 @@ def test_a_long_text_is_counted_whole_and_drawn_in_part(room: TryText, engine: E
     engine.asked[0].then(Tokens([1] * count, [b"a"] * count))
     assert len(texts(room)) == MAX_CHIPS + 1
     assert texts(room)[-1] == ("…", "10 more")
-    assert room.tokens_card.figure.text().endswith(f"{count:,} tokens")
+    assert room.tokens_card.figure.text().startswith(f"{count:,} tokens")
 
 
 def test_everything_has_a_name(room: TryText) -> None:

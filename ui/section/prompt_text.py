@@ -282,14 +282,15 @@ class PromptText(QAbstractScrollArea):
         colors = self._theme.colors
         painter.setFont(self._font)
         base = (self._step + self._ascent - self._descent) / 2
-        for line in range(first, end):
-            self._runs_of(line)
-        for color, name in ((colors.dim, "marks"), (colors.ink, "letters")):
-            painter.setPen(QColor(color))
-            for line in range(first, end):
-                y = line * self._step + base
-                for x, text in getattr(self._runs[line], name):
-                    painter.drawText(QPointF(x, y), text)
+        found = [(line * self._step + base, self._runs_of(line)) for line in range(first, end)]
+        painter.setPen(QColor(colors.dim))
+        for y, runs in found:
+            for x, text in runs.marks:
+                painter.drawText(QPointF(x, y), text)
+        painter.setPen(QColor(colors.ink))
+        for y, runs in found:
+            for x, text in runs.letters:
+                painter.drawText(QPointF(x, y), text)
 
     def _strike(self, painter: QPainter, first: int, end: int) -> None:
         lines, ink = self._lines, QColor(self._theme.colors.ink)

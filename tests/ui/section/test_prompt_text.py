@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from ui.section.prompt_text import Look, PromptText
+from ui.section.prompt_text import MOST_KEPT_LINES, Look, PromptText
 from ui.theme import Theme
 
 
@@ -150,6 +150,20 @@ def test_going_to_a_token_brings_it_on_screen(
     assert text.current == 401
     text.choose(9999)
     assert text.current == -1
+
+
+def test_every_line_of_a_long_text_is_painted(
+    open_text: Callable[..., PromptText], theme: Theme
+) -> None:
+    text = open_text([f"line {i}\n".encode() for i in range(3 * MOST_KEPT_LINES)])
+    bar, step = text.verticalScrollBar(), text._step
+    ink = QColor(theme.colors.ink).lightnessF()
+    for value in range(0, bar.maximum(), 7 * step):
+        bar.setValue(value)
+        image = picture(text)
+        row = [image.pixelColor(x, text.height() // 2 + y) for x in range(60) for y in range(step)]
+        assert min(color.lightnessF() for color in row) < ink + 0.3
+        assert len(text._runs) <= MOST_KEPT_LINES + text.height() // step + 1
 
 
 def test_another_width_keeps_what_is_at_the_top(

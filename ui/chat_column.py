@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from models.records import Weights
 from ui.composer import Composer
@@ -126,7 +126,7 @@ class ChatColumn(QWidget):
             put_in_order([*bar.stops(), self.transcript], self.transcript)
             self._arrange()
         self._is_token_bar_wanted = bar is not None
-        self._show_bars()
+        self._choose()
 
     def add_step_bar(self, bar: StepBar) -> None:
         """The bar of step mode, above the composer; it shows and hides itself."""
@@ -137,16 +137,28 @@ class ChatColumn(QWidget):
         put_in_order([self.transcript, *bar.stops()], self.transcript)
         self._arrange()
 
-    def _show_bars(self) -> None:
+    def _choose(self) -> None:
+        """A document is its own page, but for its tokens: those are seen in the transcript. The
+        keyboard goes along."""
+        had_focus = self.body.isAncestorOf(QApplication.focusWidget() or self)
+        has_tokens = self._is_token_bar_wanted and self._shown is self.transcript
+        page = None if has_tokens else self._text_page
+        shown = self._shown if page is None else page
+        self.body.setCurrentWidget(shown)
+        if had_focus and self._text_page is not None and not self._is_in_focus(shown):
+            shown.setFocus(Qt.FocusReason.OtherFocusReason)
         if self._token_bar is not None:
             is_seen = self.body.currentWidget() is self.transcript
             self._token_bar.setVisible(self._is_token_bar_wanted and is_seen)
 
+    @staticmethod
+    def _is_in_focus(widget: QWidget) -> bool:
+        focus = QApplication.focusWidget()
+        return focus is not None and (focus is widget or widget.isAncestorOf(focus))
+
     def show_transcript(self, is_shown: bool) -> None:
         self._shown = self.transcript if is_shown else self.empty
-        if self._text_page is None:
-            self.body.setCurrentWidget(self._shown)
-        self._show_bars()
+        self._choose()
 
     def show_text_page(self, page: QWidget | None) -> None:
         """A document in place of transcript and composer; None: those again."""
@@ -154,8 +166,7 @@ class ChatColumn(QWidget):
         if page is not None and self.body.indexOf(page) < 0:
             self.body.addWidget(page)
         self.composer.setVisible(page is None)
-        self.body.setCurrentWidget(self._shown if page is None else page)
-        self._show_bars()
+        self._choose()
 
     def focus_writing(self) -> None:
         """The keyboard goes where the next words are written."""

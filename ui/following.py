@@ -29,7 +29,7 @@ from app.chat.events import (
     TextArrived,
 )
 from app.chat.replies import NO_WEIGHTS_SENTENCE
-from models.records import Conversation, MessageState
+from models.records import Conversation, ConversationKind, MessageState
 from ui.chat_column import ChatColumn
 from ui.figures import plain_name
 from ui.header import LOADING
@@ -117,6 +117,8 @@ class Following(QObject):
         self._has_messages = bool(event.messages)
         self._sidebar.set_open(conversation.id)
         self._show_title(conversation.title)
+        # What a document is made of can be read as tokens there; it is changed on its page.
+        self._chat.transcript.rows.is_bare = conversation.kind is ConversationKind.TEXT
         self._chat.transcript.set_conversation(event.messages)
         self._show_cut("")
         self._chat.composer.set_text(conversation.draft)

@@ -315,7 +315,10 @@ class MainWindow(QMainWindow):
             self.chat.composer.set_text(text)
 
     def _on_typed(self, text: str) -> None:
-        """Written with the focus on the transcript, as after a click into it."""
+        """Written with the focus on the transcript, as after a click into it. A document's tokens
+        have no composer beside them."""
+        if self.chat.composer.isHidden():
+            return
         self.focus_composer()
         self.chat.composer.insert_text(text)
 

@@ -165,6 +165,32 @@ def move(view: Any, point: QPointF) -> None:
         QApplication.sendEvent(view.viewport(), event)
 
 
+def test_a_document_is_seen_as_tokens_and_written_on_its_page(open_window):
+    person = open_window(CITY)
+    person.wait_ready()
+    person.qtbot.keyClick(person.window, Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.ShiftModifier)
+    page = person.wait(lambda: person.window.findChild(QWidget, "text_document"))
+    person.wait(page.hasFocus)
+    person.qtbot.keyClicks(page, "The capital of France is")
+    person.qtbot.keyClick(page, Qt.Key.Key_Return, CONTROL)
+    person.wait_ended()
+    toggle(person)
+    view = person.window.chat.transcript
+    person.wait(view.isVisible)
+    person.wait(lambda: spelled(person) == SHOWN)
+    person.wait(lambda: is_cut(person, 0))
+    assert "".join(spelled(person, 0)) == "The·capital·of·France·is"
+    assert view.hasFocus()
+    assert [offer.name for offer in view.offers_of(0)] == ["copy_message"]
+    person.qtbot.keyClicks(view, "xyz")  # there is nowhere to write here
+    person.qtbot.keyClick(view, Qt.Key.Key_Right)
+    toggle(person)
+    assert page.isVisible()
+    assert not view.isVisible()
+    assert page.hasFocus()
+    assert person.written() == ""
+
+
 def test_messages_are_edited_found_and_copied_as_ever(open_window):
     person = open_window(CITY)
     person.wait_ready()

@@ -458,13 +458,13 @@ class MessageItem:
             return []
         px, row, middle = self._styles.px, self._footer_rect(), self._footer_rect().center().y()
         versions: list[Action] = []
-        if self.message.sibling_count > 1:
+        if self.message.sibling_count > 1 and not self.is_bare:
             versions = version_row(row.right(), middle, self._styles)
         if self.is_quoted:
             bubble = self._bubble_rect()
             right, middle = bubble.left() - px(6), bubble.bottom() - px(7) - px(SIDE) / 2
             fitting = max(0, int(right // px(SIDE + 2)) - 1)
-            offered = quick_offers(self.message)[-fitting:] if fitting else []
+            offered = quick_offers(self.message)[-fitting:] if fitting and not self.is_bare else []
             return [*button_row(offered, right, middle, self._styles), *versions]
         if self.is_bare:
             return copy_button(row.right(), middle, self._styles)

@@ -331,7 +331,9 @@ class TokenMode(QObject):
             is_last = key == Qt.Key.Key_End
             index = len(rows) - 1 if is_last else 0
             return self._go_into(index, is_last=is_last)
-        if key in (Qt.Key.Key_Left, Qt.Key.Key_Right) and keyboard.current is not None:
+        may_step = keyboard.current is not None and not rows.is_bare
+        if key in (Qt.Key.Key_Left, Qt.Key.Key_Right) and may_step:
+            assert keyboard.current is not None
             self._view.step_version(keyboard.current, 1 if key == Qt.Key.Key_Right else -1)
             return True
         return False

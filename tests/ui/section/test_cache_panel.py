@@ -557,21 +557,23 @@ def test_a_refresh_moves_no_card(stage: Stage, qtbot: QtBot) -> None:
     """Whoever reads a card further down does not want it to jump with each token."""
     stage.answer(one_chat())
     qtbot.waitUntil(lambda: stage.panel.size_card.y() > 0)
-    moved: list[QEvent.Type] = []
+    QCoreApplication.processEvents()
+    moved: list[object] = []
 
     class Watch(QObject):
         def eventFilter(self, watched: QObject, event: QEvent) -> bool:
             if event.type() in (QEvent.Type.Move, QEvent.Type.Resize):
-                moved.append(event.type())
+                moved.append((watched.title.text(), event.type(), watched.geometry()))
             return False
 
     watch = Watch()
     for card in stage.panel._all_cards():
         card.installEventFilter(watch)
     for n_more in range(1, 6):
-        parts = [*PARTS[:3], CellPart(30, 70 + n_more, "reply", "m2")]
-        grown = told(slot(0, [(1, 0, 70 + n_more)], parts, "c1"), n_used=70 + n_more, turns=[TURN])
+        n, parts = 70 + n_more, [*PARTS[:3], CellPart(30, 70 + n_more, "reply", "m2")]
+        size = n * 23_040 + 24 + 12 * n + 24 * 30
+        grown = slot(0, [(1, 0, n)], parts, "c1", state_bytes=size)
         stage.panel._ask()
-        stage.answer(grown)
+        stage.answer(told(grown, n_used=n, turns=[TURN]))
         QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest)
     assert not moved

@@ -99,13 +99,15 @@ def plain(text: str, note: str = "", hint: str = "") -> MessageTokens:
 
 
 def n_given(message: Message) -> int | None:
-    """How many tokens of a reply were its given beginning; None where there is one that has no
-    token IDs. What is stored is untrusted."""
+    """How many tokens of a reply were its given beginning and are in no trace; None where there is
+    one that has no token IDs. What is stored is untrusted."""
     given = message.settings.get("given")
     if not isinstance(given, dict):
         return 0
-    n_tokens = given.get("tokens")
-    return n_tokens if isinstance(n_tokens, int) and n_tokens >= 0 else None
+    n_tokens, n_traced = given.get("tokens"), given.get("traced", 0)
+    if not isinstance(n_tokens, int) or not isinstance(n_traced, int) or n_tokens < 0:
+        return None
+    return min(max(n_tokens - n_traced, 0), n_tokens)
 
 
 def given_text(message: Message) -> str:

@@ -69,6 +69,15 @@ def test_a_given_beginning_stands_before_what_was_drawn(words: Pieces) -> None:
     assert [found.id_of(at) for at in range(4)] == [5, 4, 0, 1]
 
 
+def test_the_beginning_of_a_branch_is_in_its_trace(words: Pieces) -> None:
+    given = {"tokens": 3, "traced": 2, "chosen": [3], "characters": 0}
+    message = replace(REPLY, token_ids=(5, 0, 1, 3, 4), settings={"given": given})
+    found = of_reply(message, [trace(at, ident) for at, ident in enumerate((0, 1, 3, 4))], words)
+    assert found is not None
+    assert found.pieces(0, len(found)) == [WORDS[ident] for ident in (5, 0, 1, 3, 4)]
+    assert [found.place_of(at) for at in range(5)] == [None, 0, 1, 2, 3]
+
+
 def test_a_typed_beginning_without_ids_stands_there_in_words(words: Pieces) -> None:
     given = {"tokens": None, "characters": 10, "reasoning_characters": 0}
     message = replace(REPLY, content="Typed here one", settings={"given": given})
@@ -101,7 +110,9 @@ def test_without_a_trace_the_ids_tell_the_pieces_or_nothing_does(words: Pieces) 
     assert of_reply(REPLY, (), words) is None
 
 
-@pytest.mark.parametrize("given", ["x", {"tokens": "two"}, {"tokens": -1}, {"tokens": 2.5}])
+@pytest.mark.parametrize(
+    "given", ["x", {"tokens": "two"}, {"tokens": -1}, {"tokens": 2.5}, {"tokens": 1, "traced": 9}]
+)
 def test_odd_stored_settings_make_no_crash(words: Pieces, given: Any) -> None:
     message = replace(REPLY, token_ids=(0, 1), settings={"given": given})
     found = of_reply(message, [trace(0, 0), trace(1, 1)], words)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ui.transcript.token_hover import TokenCard
     from ui.transcript.view import TranscriptView
 
-FRAME_MS: Final = 90
-"""The pause after each layout of a growing reply: with what it takes, about ten a second."""
+FRAME_MS: Final = 75
+"""The pause after each layout of a growing reply: with what it takes, at least ten a second."""
 HOVER_MS: Final = 220
 LEAVE_MS: Final = 260
 KEPT_TOKENS: Final = 40_000

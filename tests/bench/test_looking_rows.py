@@ -1,0 +1,38 @@
+"""The rows of the speed budget (design §8) that are about looking into a reply.
+
+As in `test_gui_rows.py`, what is compared are times on the processor.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.looking_rows import PANELS, opening, streaming
+
+
+def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Path) -> None:
+    found = min((opening(tmp_path / str(run)) for run in range(2)), key=lambda f: f["cpu_ms"])
+    print(found)
+    assert found["n_tokens"] == 4_000
+    assert found["cpu_ms"] < 200
+    assert found["longest_cpu_ms"] < 50
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_panels_follow_the_stream_without_a_stop(panel: str, tmp_path: Path) -> None:
+    found = streaming(tmp_path, 1_500, panel)
+    print(found)
+    assert found["generated"] == 1_500
+    assert found["repaints_per_s"] >= 10
+    assert found["longest_cpu_ms"] < 50
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("panel", PANELS)
+def test_32000_tokens_in_view_stream_without_a_stop(panel: str, tmp_path: Path) -> None:
+    found = streaming(tmp_path, 32_000, panel, token_ms=1)
+    print(found)
+    assert found["generated"] == 32_000
+    assert found["repaints_per_s"] >= 10
+    assert found["longest_cpu_ms"] < 50

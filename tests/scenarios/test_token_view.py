@@ -143,6 +143,11 @@ def test_pointing_shows_the_alternatives_and_one_of_them_branches(open_window):
     assert (message_id, place) == (person.app.desk.messages[1].id, 4)
     words = person.app.desk.words_of("scripted")
     assert words.piece(token_id) == b" Lyon"
+    person.wait(lambda: person.reply().id != message_id)
+    person.wait_ended()
+    assert person.reply().sibling_count == 2
+    person.wait(lambda: (spelled(person) or [])[:4] == ["It", "·is", "·ü", "·Lyon"])
+    assert person.app.window.chat.transcript.tokens.is_on
 
 
 def middle_of(view: Any, index: int, number: int) -> QPointF:

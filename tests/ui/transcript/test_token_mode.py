@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from made_traces import trace_of
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QMouseEvent
+from PySide6.QtGui import QAccessible, QGuiApplication, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -433,3 +433,17 @@ def test_what_is_far_away_is_let_go_of(view: TranscriptView) -> None:
     view.show_message("r0")  # and asked for again
     assert shown.count("r0") >= 2
     assert view.rows.item(0).tokens.tokens.tokens.are_tokens
+
+
+def test_a_screen_reader_hears_messages_whole_and_tokens_one_by_one(
+    view: TranscriptView, tokens: TokenMode
+) -> None:
+    listed = QAccessible.queryAccessibleInterface(view)
+    item = listed.child(1)
+    assert item.text(QAccessible.Text.Name) == f"Reply: {SOURCE}"
+    press(view, Qt.Key.Key_End, CONTROL)
+    press(view, Qt.Key.Key_Left)
+    assert view.accessibleDescription() == (
+        "·of. Token 9 of 10. ID 108 · 50.0 % · rank 1 · entropy 2.00 bit"
+    )
+    assert item.state().focused

@@ -16,6 +16,7 @@ from app.chat.loading import Loader
 from app.chat.questions import NO_WEIGHTS
 from app.chat.surroundings import Surroundings
 from app.chat.words import Words
+from app.engine.protocol import clean_text
 
 if TYPE_CHECKING:
     from app.gguf.vocabulary import FileVocabulary
@@ -54,6 +55,7 @@ class VocabularyFiles:
         special: bool = False,
     ) -> None:
         """The merges from a text to `ids`, which the engine gave for it."""
+        text = clean_text(text)
 
         def begin(vocabulary: FileVocabulary) -> None:
             loaded = self._loader.loaded

@@ -201,10 +201,10 @@ class _SentencePiece:
 
     def cost(self, left: str, right: str) -> float:
         token_id = self._ids.get(left + right)
-        return math.inf if token_id is None else -self.score(token_id)
-
-    def score(self, token_id: int) -> float:
-        return self._scores[token_id] if token_id < len(self._scores) else 0.0
+        if token_id is None:
+            return math.inf
+        score = self._scores[token_id] if token_id < len(self._scores) else 0.0
+        return math.inf if math.isnan(score) else -score
 
     def pieces(self, text: str, is_first: bool) -> list[str]:
         """The whole text is one word; some vocabularies put a space before it."""
@@ -317,7 +317,7 @@ def _by_token(ids: Sequence[int], merger: _Merger) -> Replay | None:
             at += len(run)
             continue
         token_id = ids[at]
-        if token_id >= len(vocabulary.tokens):
+        if not 0 <= token_id < len(vocabulary.tokens):
             return None
         text = vocabulary.tokens[token_id]
         if _is_reached(text, token_id, merger):
@@ -343,10 +343,11 @@ def _byte_run(ids: Sequence[int], at: int, vocabulary: FileVocabulary) -> bytes:
     """The bytes of one character that begins at `ids[at]` in byte tokens; empty for other ones."""
     found = b""
     for token_id in ids[at : at + 4]:
-        if token_id >= len(vocabulary.types) or vocabulary.types[token_id] != BYTE:
+        is_known = 0 <= token_id < len(vocabulary.tokens)
+        if not is_known or vocabulary.types[token_id] != BYTE:
             break
-        byte = int(vocabulary.tokens[token_id][3:5], 16)
-        if found and byte & 0xC0 != 0x80:
+        byte = _BYTE_OF_NAME.get(vocabulary.tokens[token_id])
+        if byte is None or (found and byte & 0xC0 != 0x80):
             break
         found += bytes((byte,))
     return found
@@ -390,6 +391,9 @@ def byte_name(byte: int) -> str:
     '<0x0A>'
     """
     return f"<0x{byte:02X}>"
+
+
+_BYTE_OF_NAME: Final = {byte_name(byte): byte for byte in range(256)}
 
 
 def _spelling() -> dict[int, str]:

@@ -17,7 +17,7 @@ from app.chat.surroundings import Surroundings
 from app.chat.vocabulary_file import VocabularyFiles
 from app.gguf import vocabulary as gguf_vocabulary
 from app.gguf.vocabulary import FileVocabulary
-from app.insight.merges import NO_FILE, Replay
+from app.insight.merges import NO_FILE, Replay, spelled
 
 SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
 
@@ -97,6 +97,18 @@ def test_a_text_is_replayed_to_the_ids_that_the_engine_gave(owner: Owner) -> Non
     assert isinstance(found, Replay)
     assert found.ids == [hello]
     assert (len(found.steps), found.rule) == (4, "smollm")
+
+
+def test_a_text_is_replayed_as_the_engine_had_it(owner: Owner) -> None:
+    """The engine replaces what is no character."""
+    owner.files.read(owner.answers.append, owner.failed)
+    owner.run()
+    ids = owner.answers.pop().ids
+    wanted = [ids["a"], *(ids[c] for c in spelled("\ufffd".encode()))]
+    owner.files.replay("a\ud800", wanted, owner.answers.append, owner.failed)
+    owner.run(2)
+    (found,) = owner.answers
+    assert found.ids == wanted
 
 
 def test_what_the_engine_takes_for_control_is_no_token_of_a_plain_text(

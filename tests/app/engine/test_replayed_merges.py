@@ -205,3 +205,10 @@ def test_sentencepiece_with_and_without_a_space_before_texts(
         for text in (*AWKWARD, "hello world<own> the capital<|im_end|>x"):
             for special in (False, True):
                 assert check(text, native, file, special=special) == "text"
+
+
+def test_sentencepiece_without_scores(tmp_path: Path, native_log: NativeLog) -> None:
+    vocabulary = with_changes(spm_vocabulary(), scores=())
+    with tiny(tmp_path / "unscored.gguf", vocabulary, native_log) as (native, file):
+        for text in AWKWARD:
+            assert check(text, native, file, special=False) == "text"

@@ -152,3 +152,38 @@ def test_bytes_are_spelled_without_loss(data: bytes) -> None:
     assert unspelled(text) == data
     assert len(text) == len(data)
     assert " " not in text
+
+
+ODD = ["<0xZZ>", "<0x41>", "<0x>", "", " ", "a", "b", "ab", "▁", "Ġ", "aĠ", "\ufffd", "<s>"]
+
+
+@st.composite
+def odd_vocabularies(draw: st.DrawFn) -> FileVocabulary:
+    tokens = tuple(draw(st.lists(st.sampled_from(ODD), max_size=12)))
+    n = len(tokens)
+    scores = st.sampled_from([0.0, -1.0, math.nan, math.inf, -math.inf])
+    return FileVocabulary(
+        model=draw(st.sampled_from(["gpt2", "llama"])),
+        pre=draw(st.sampled_from(["smollm", "llama-bpe", "?"])),
+        tokens=tokens,
+        types=bytes(draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))),
+        scores=array("f", draw(st.lists(scores, min_size=n, max_size=n) | st.just([]))),
+        merges=tuple(draw(st.lists(st.sampled_from(["a b", "ab", " ", "", "Ġ a", "a  b"])))),
+        add_space_prefix=draw(st.booleans()),
+    )
+
+
+@given(
+    text=st.text(alphabet="ab <s>é", max_size=12),
+    ids=st.lists(st.integers(-2, 14), max_size=8),
+    vocabulary=odd_vocabularies(),
+    special=st.booleans(),
+)
+def test_whatever_a_file_says_the_end_is_llama_cpp_s_or_there_is_none(
+    text: str, ids: list[int], vocabulary: FileVocabulary, special: bool
+) -> None:
+    try:
+        found = replay(text, ids, vocabulary, special=special)
+    except NotReplayed:
+        return
+    assert found.ids == ids

@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from app.chat.sampler_links import stages_of_reply
 from app.engine.protocol import Dist, Dry, MinP, Penalties, Stage, Temperature, TopK, TopP
+from ui.section.chain_room import ChainRoom
 from ui.section.evidence_view import EvidenceView
+from ui.section.rules_room import RulesRoom
 from ui.section.sampler_chain import SamplerChain
 from ui.section.sampling_panel import SamplingPanel
 from ui.section.stage_card import StageCard
@@ -53,6 +55,18 @@ def panel_of(person: Any) -> SamplingPanel:
     return panel
 
 
+def chain_of(person: Any) -> ChainRoom:
+    room = panel_of(person).enter("Chain")
+    assert isinstance(room, ChainRoom)
+    return room
+
+
+def rules_of(person: Any) -> RulesRoom:
+    room = panel_of(person).enter("Grammar, limits")
+    assert isinstance(room, RulesRoom)
+    return room
+
+
 def card(panel: QWidget, kind: type[Stage]) -> StageCard:
     chain = panel.findChild(SamplerChain, "sampler_chain")
     assert chain is not None
@@ -66,7 +80,7 @@ def type_into(field: QLineEdit, text: str) -> None:
     QTest.keyClick(field, Key.Key_Return)
 
 
-def shown(panel: SamplingPanel) -> list[Stage]:
+def shown(panel: ChainRoom) -> list[Stage]:
     """The stages that are on, as the cards say them by their fields, from above."""
     cards = sorted(panel.chain.cards, key=lambda each: each.geometry().top())
     stages = [each.link.stage for each in cards if each.switch.isChecked()]
@@ -77,7 +91,8 @@ def shown(panel: SamplingPanel) -> list[Stage]:
 
 
 def test_the_next_reply_is_drawn_with_what_is_shown(person: Any) -> None:
-    panel = panel_of(person)
+    type_into(rules_of(person).rules.least, "1")
+    panel = chain_of(person)
     type_into(card(panel, TopK).fields["k"], "7")
     QTest.mouseClick(card(panel, MinP).switch, LEFT)
     field = card(panel, Temperature).fields["t"]
@@ -89,7 +104,6 @@ def test_the_next_reply_is_drawn_with_what_is_shown(person: Any) -> None:
     QTest.keyClick(field, Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     {a.text(): a for a in panel.stages_menu().actions()}["DRY"].trigger()
     type_into(panel.findChild(QLineEdit, "seed_field"), "31")
-    type_into(panel.rules.least, "1")
     wanted = [Penalties(), Dry(), TopK(7), Temperature(0.4), TopP(), Dist()]
     person.wait(lambda: shown(panel) == wanted)
     person.send("Which city?")
@@ -108,7 +122,7 @@ def test_the_next_reply_is_drawn_with_what_is_shown(person: Any) -> None:
 
 
 def test_the_chosen_token_s_stages_stand_beside_the_chain(person: Any) -> None:
-    panel = panel_of(person)
+    panel = chain_of(person)
     person.send("Which city?")
     person.wait_ended()
     looking = person.window.section_acts.looking()
@@ -128,7 +142,7 @@ def test_the_chosen_token_s_stages_stand_beside_the_chain(person: Any) -> None:
 
 
 def test_a_grammar_is_asked_of_the_engine_and_kept(person: Any) -> None:
-    panel = panel_of(person)
+    panel = rules_of(person)
     button = panel.grammar.findChild(QWidget, "choice_grammar")
     assert button is not None
     QTest.mouseClick(button, LEFT)

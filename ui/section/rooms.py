@@ -1,0 +1,63 @@
+"""A panel of several rooms, one of which is on screen.
+
+A room is built when it is first entered, and only the one on screen follows anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from ui.section.panel import Panel, Tools
+from ui.section.segments import Segments
+
+Room = tuple[str, Callable[[], type[Panel]]]
+"""Its title, and what imports it."""
+
+
+class RoomsPanel(Panel):
+    """`spoken`: what one chooses between."""
+
+    def __init__(
+        self, tools: Tools, rooms: Sequence[Room], spoken: str, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(tools, parent)
+        self._kinds = tuple(rooms)
+        self._rooms: dict[int, Panel] = {}
+        self.rooms = Segments(tools.theme, [title for title, _ in rooms], spoken, self)
+        self._stack = QStackedWidget(self)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self.rooms)
+        self._column.addWidget(self._stack, 1)
+        self.rooms.currentChanged.connect(lambda _: self._enter())
+        tools.theme.changed.connect(self._fit)
+        self._fit()
+        self._enter()
+
+    def room(self) -> Panel:
+        """The one on screen."""
+        at = self.rooms.currentIndex()
+        if at not in self._rooms:
+            built = self._rooms[at] = self._kinds[at][1]()(self._tools, self)
+            self._stack.addWidget(built)
+        return self._rooms[at]
+
+    def enter(self, title: str) -> Panel:
+        """Go to a room by its title."""
+        self.rooms.setCurrentIndex([name for name, _ in self._kinds].index(title))
+        return self.room()
+
+    def set_active(self, is_active: bool) -> None:
+        super().set_active(is_active)
+        room = self.room()
+        for other in self._rooms.values():
+            other.set_active(is_active and other is room)
+
+    def _enter(self) -> None:
+        self._stack.setCurrentWidget(self.room())
+        self.set_active(self._is_active)
+
+    def _fit(self) -> None:
+        self._column.setSpacing(self._theme.px(8))

@@ -67,6 +67,8 @@ from app.chat.text_mode import TextMode
 from app.chat.tree import Tree
 from app.chat.vocabulary_door import VocabularyDoor
 from app.chat.vocabulary_file import VocabularyFiles
+from app.chat.what_if import WhatIfs
+from app.chat.what_if_door import WhatIfDoor
 from app.chat.words import Words
 from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
@@ -114,6 +116,7 @@ class Desk(
     BranchDoor,
     CacheDoor,
     PromptDoor,
+    WhatIfDoor,
     VocabularyDoor,
     SidebarDoor,
     SettingsDoor,
@@ -198,6 +201,7 @@ class Desk(
             lambda: self.attachments,
             self._text.prompt,
         )
+        self._what_ifs = WhatIfs(self._around, self._questions, self._reading)
         self._scoring = PromptScoring(self._questions, lambda: self._replies.growing.is_any)
         self._replies.growing.on_begun = self._scoring.give_way
         self._folders = Folders(self._around, self._shelf, self._end_replies)

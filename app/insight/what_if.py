@@ -44,10 +44,11 @@ _BANS: Final = frozenset(("end-token-ban", "banned-strings"))
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The token at `index` would have been `token_id`."""
+    """The token at `index` would have been `token_id`. `is_replayed`: by the engine's word."""
 
     index: int
     token_id: int
+    is_replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,14 @@ class Unsure:
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """`first`: the first token that is sure to change; None: none is. `unsure`: positions before it
-    (or in the whole reply) that may already change. `looked_at`: how many tokens were drawn again.
+    (or in the whole reply) that may already change. `looked_at`: how many tokens were drawn again;
+    `replayed`: how many of them by the engine.
     """
 
     first: Change | None
     unsure: tuple[Unsure, ...]
     looked_at: int
+    replayed: int = 0
 
     @property
     def is_exact(self) -> bool:

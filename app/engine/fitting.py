@@ -168,10 +168,11 @@ def _fit_begun(
     built = fit_prompt(bare, build, window, policy)
     room = window - len(begin_ids)
     if len(built.ids) > room:
-        if room < 1:
-            used = len(built.ids) + len(begin_ids)
-            raise PromptTooLong(_too_long(used, window), used, window)
-        built = fit_prompt(bare, build, room, policy)
+        try:
+            built = fit_prompt(bare, build, max(room, 0), policy)
+        except PromptTooLong as error:
+            used = error.used + len(begin_ids)
+            raise PromptTooLong(_begun_too_long(used, window), used, window) from error
     start = len(built.ids)
     part = PromptPart(start, start + len(begin_ids), "assistant")
     return replace(
@@ -346,6 +347,14 @@ def _too_long(used: int, window: int) -> str:
     return (
         f"The conversation has {used:,} tokens and the context holds {window:,}. Shorten it, let "
         "the oldest messages be left out, or load the weights with a longer context."
+    )
+
+
+def _begun_too_long(used: int, window: int) -> str:
+    return (
+        f"The conversation and what this reply begins with have {used:,} tokens and the context "
+        f"holds {window:,}. Branch nearer the reply's beginning, or load the weights with a longer "
+        "context."
     )
 
 

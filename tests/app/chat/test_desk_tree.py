@@ -483,6 +483,7 @@ def test_a_branch_that_is_not_on_the_path_can_be_pruned(room):
 def test_a_window_that_may_not_write_changes_nothing(make_room, data_dir):
     room = make_room(FOUR).start_ready()
     room.ask("One?")
+    room.until(lambda: room.stored()[1].content, "the ending is on disk")
     second = make_room(FOUR, read_only=True).start_ready()
     second.until(lambda: len(second.desk.messages) == 2)
     reply = second.desk.messages[1]

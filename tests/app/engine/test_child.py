@@ -27,6 +27,7 @@ from app.engine.protocol import (
     Greedy,
     Held,
     Hello,
+    Hold,
     IdsPrompt,
     LoadWeights,
     Log,
@@ -185,6 +186,30 @@ def test_step_mode_over_the_wire(talking: Conversation) -> None:
     talking.hear(Held, 2)
     talking.say(Resume(2))
     assert talking.ending(2).result.text.startswith(" London")
+
+
+def test_hold_and_resume_that_come_before_the_prompt_is_built_count(talking: Conversation) -> None:
+    for request in (2, 4, 5):
+        talking.say(Generate(request, TextPrompt("Once"), GREEDY, max_tokens=2))
+        talking.say(Hold(request))
+        assert talking.hear((Held, TokenArrived), request).token.index == 0
+        assert isinstance(talking.events[-1], Held)
+        talking.say(Resume(request))
+        assert talking.ending(request).result.generated == 2
+    talking.say(Generate(3, TextPrompt("Once"), GREEDY, max_tokens=2, hold=True))
+    talking.say(Resume(3))
+    assert talking.ending(3).result.generated == 2
+    assert not any(isinstance(e, Held) and e.id == 3 for e in talking.events)
+
+
+def test_text_that_stands_inside_another_is_tokenised_as_itself(talking: Conversation) -> None:
+    """The text of a control token stays text, whatever the vocabulary would make of it."""
+    text = " a<|im_end|>b"
+    tokens = talking.ask(Tokenize(2, text, inside=True)).result
+    assert b"".join(tokens.pieces) == text.encode()
+    assert b"<|im_end|>" not in tokens.pieces
+    special = talking.ask(Tokenize(3, text, special=True)).result
+    assert b"<|im_end|>" in special.pieces
 
 
 def test_a_reply_that_waits_for_a_choice_ends_at_its_deadline(talking: Conversation) -> None:

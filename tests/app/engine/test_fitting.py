@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -297,3 +298,38 @@ def test_the_meter_is_told_the_last_message_that_is_left_out() -> None:
     assert (counted(text, WINDOW).n_cut, counted(text, WINDOW).last_cut) == (1, "")
     short = counted(fit_prompt(chat(3), build, WINDOW, "drop_oldest"), WINDOW)
     assert (short.n_cut, short.n_whole, short.last_cut) == (0, 0, "")
+
+
+@pytest.mark.parametrize("policy", ["stop", "drop_oldest"])
+@pytest.mark.parametrize("prompt", [chat(30, 30, 30), chat(*[40] * 9), TextPrompt(words(400))])
+def test_a_beginning_that_fits_leaves_the_prompt_above_it_as_it_was(
+    policy: fitting.Policy, prompt: ChatPrompt | TextPrompt
+) -> None:
+    if policy == "stop" and len(build(prompt).ids) > WINDOW:
+        with pytest.raises(PromptTooLong):
+            fit_prompt(prompt, build, WINDOW, policy)
+        return
+    bare = fit_prompt(prompt, build, WINDOW, policy)
+    begin_ids = [1000 + i for i in range(WINDOW - len(bare.ids))]
+    begun = fit_prompt(msgspec.structs.replace(prompt, begin_ids=begin_ids), build, WINDOW, policy)
+    assert begun.ids == [*bare.ids, *begin_ids]
+    assert (begun.cut, begun.rendered, begun.n_begun) == (bare.cut, bare.rendered, len(begin_ids))
+    assert begun.parts[-1] == PromptPart(len(bare.ids), WINDOW, "assistant")
+
+
+def test_a_beginning_that_does_not_fit_behind_it_costs_more_turns() -> None:
+    prompt = chat(*[40] * 5)
+    bare = fit_prompt(prompt, build, WINDOW, "drop_oldest")
+    begin_ids = list(range(100))
+    longer = msgspec.structs.replace(prompt, begin_ids=begin_ids)
+    begun = fit_prompt(longer, build, WINDOW, "drop_oldest")
+    assert len(begun.ids) <= WINDOW
+    assert begun.ids[-100:] == begin_ids
+    assert len(begun.cut) > len(bare.cut)
+    endless = msgspec.structs.replace(prompt, begin_ids=[0] * WINDOW)
+    for one, policy in ((longer, "stop"), (endless, "drop_oldest"), (endless, "stop")):
+        with pytest.raises(PromptTooLong) as refused:
+            fit_prompt(one, build, WINDOW, policy)  # type: ignore[arg-type]
+        assert refused.value.limit == WINDOW
+        assert refused.value.used > WINDOW
+        assert f"holds {WINDOW}" in refused.value.sentence

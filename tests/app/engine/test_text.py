@@ -217,3 +217,30 @@ def test_text_goes_back_to_a_mark_any_number_of_times() -> None:
         text.feed(data[cut:])
         text.flush()
         assert (text.content, text.reasoning) == ("b stop c", "a🙂")
+
+
+@given(st.text(alphabet="ab<", max_size=12), st.text(alphabet="ab<", max_size=12))
+def test_what_was_said_before_stops_nothing_and_is_all_there(before: str, after: str) -> None:
+    """Against the definition: a stop string counts where it ends behind the beginning, and begins
+    behind the last one that ended in it."""
+    stop = "ab<"
+    text = ReplyText([stop], None)
+    shown = "".join(piece for _, piece in text.begin(before.encode()))
+    reading = text.feed(after.encode())
+    shown += "".join(piece for _, piece in reading.pieces)
+    if reading.stop is None:
+        shown += "".join(piece for _, piece in text.flush().pieces)
+    whole, free_from = before + after, before.rfind(stop) + len(stop) if stop in before else 0
+    at = whole.find(stop, free_from)
+    assert (reading.stop is not None) == (at >= 0)
+    assert shown == (whole if at < 0 else whole[:at])
+
+
+def test_a_beginning_may_end_inside_a_tag_or_a_character() -> None:
+    text = ReplyText([], ReasoningSplitter())
+    assert text.begin(b"<thi") == []
+    assert text.begin("nk>Größe".encode()[:-2]) == [("reasoning", "Grö")]
+    assert text.feed("ße</think>\n\nJa".encode()[1:]).pieces == [
+        ("reasoning", "ße"),
+        ("content", "Ja"),
+    ]

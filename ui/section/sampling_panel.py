@@ -1,4 +1,5 @@
-"""*Sampling*, in rooms: the chain and what it did, and what binds every draw."""
+"""*Sampling*, in three rooms: the chain and what it did, other values on the same token, and what
+binds every draw."""
 
 from __future__ import annotations
 
@@ -16,6 +17,12 @@ def _chain() -> type[Panel]:
     return ChainRoom
 
 
+def _what_if() -> type[Panel]:
+    from ui.section.what_if_room import WhatIfRoom
+
+    return WhatIfRoom
+
+
 def _rules() -> type[Panel]:
     from ui.section.rules_room import RulesRoom
 
@@ -24,6 +31,7 @@ def _rules() -> type[Panel]:
 
 ROOMS: Final[tuple[Room, ...]] = (
     ("Chain", _chain),
+    ("What if", _what_if),
     ("Grammar, limits", _rules),
 )
 

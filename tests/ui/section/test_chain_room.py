@@ -45,6 +45,7 @@ from ui.section.panel import Tools
 from ui.section.sampler_chain import SamplerChain
 from ui.section.select_card import SelectCard
 from ui.section.stage_card import StageCard
+from ui.tab_order import stops_in
 from ui.theme import Theme
 
 Key = Qt.Key
@@ -645,3 +646,12 @@ def test_nothing_is_wider_than_a_narrow_section(
         desk.put({"chain": as_stored((*stages, select())), "seed": 4_000_000_000})
         assert panel.body.minimumSizeHint().width() <= panel.area.viewport().width()
         assert panel.minimumSizeHint().width() <= panel.width()
+
+
+def test_every_control_has_its_names(panel: ChainRoom, desk: SamplingDesk) -> None:
+    stages = [LogitBias([TokenBias(text="a", bias=1.0)]), *(kind() for kind in USUAL_ORDER[1:])]
+    desk.put({"chain": as_stored((*stages, Mirostat()))})
+    for stop in stops_in(panel):
+        if stop.isVisibleTo(panel) and stop.window() is panel.window():
+            assert stop.objectName(), stop
+            assert stop.accessibleName() or stop.property("text"), stop.objectName()

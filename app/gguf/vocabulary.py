@@ -30,7 +30,7 @@ _DEADLINE_S: Final = 20.0
 class FileVocabulary:
     """`model`: which algorithm ("gpt2" is byte-level BPE, "llama" SentencePiece), `pre`: the rules
     by which words are cut first. `tokens`, `types` and `scores` are by ID (no scores in BPE),
-    `merges` ("h e") by rank."""
+    `merges` ("h e") by rank. `merges_spaces`: several spaces count as one (Unigram)."""
 
     model: str
     pre: str
@@ -39,6 +39,8 @@ class FileVocabulary:
     scores: array[float]
     merges: tuple[str, ...]
     add_space_prefix: bool
+    merges_spaces: bool = False
+    unknown_id: int | None = None
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -84,6 +86,7 @@ def read_vocabulary(path: Path | str) -> FileVocabulary:
     tokens = tuple(items("tokens", str))
     types, scores = items("token_type", int), items("scores", float)
     model = str(values.get(_PREFIX + "model", ""))
+    unknown = values.get(_PREFIX + "unknown_token_id")
     return FileVocabulary(
         model=model,
         pre=str(values.get(_PREFIX + "pre", "")),
@@ -92,6 +95,8 @@ def read_vocabulary(path: Path | str) -> FileVocabulary:
         scores=array("f", scores if len(scores) == len(tokens) else ()),
         merges=tuple(items("merges", str)),
         add_space_prefix=bool(values.get(_PREFIX + "add_space_prefix", model == "llama")),
+        merges_spaces=bool(values.get(_PREFIX + "remove_extra_whitespaces", False)),
+        unknown_id=unknown if isinstance(unknown, int) else None,
     )
 
 

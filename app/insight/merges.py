@@ -18,6 +18,9 @@ result is in the vocabulary, and the result with the best score goes first. It s
 characters and not bytes, spaces are written as ▁ and take part like letters. What is left over
 and not in the vocabulary is spelled in byte tokens: *byte fallback*.
 
+**Unigram** ("t5") merges nothing: it looks for the cut with the best sum of scores
+(`unigram.py`). A step here is one token of that cut, joined from its characters.
+
 Before all this, texts of user-defined tokens (and of control tokens, where they count as such)
 are taken out of the text whole.
 
@@ -33,12 +36,11 @@ from itertools import pairwise
 from typing import Final
 
 from app.gguf.vocabulary import BYTE, CONTROL, UNKNOWN, USER_DEFINED, FileVocabulary
+from app.insight.unigram import SPACE, best_cut, normalised
 from app.insight.word_split import TAKES_WHOLE_WORDS, split_words
 
 MAX_CHARACTERS: Final = 4000
 """Longer texts are tokenised but not replayed."""
-
-SPACE: Final = "▁"
 
 NO_FILE: Final = "The merges stand in the GGUF file, and these weights came from none."
 TOO_LONG: Final = f"Merges are replayed for texts of up to {MAX_CHARACTERS:,} characters."
@@ -79,8 +81,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Replay:
     """`words_from`: "rule" (the vocabulary's own, called `rule`), "text" (SentencePiece knows no
-    words) or "tokens" (the rule is not known here: each of llama.cpp's tokens is replayed by
-    itself)."""
+    words), "sum" (Unigram) or "tokens" (the rule is not known here: each of llama.cpp's tokens is
+    replayed by itself)."""
 
     start: tuple[Part, ...]
     steps: tuple[Step, ...]
@@ -118,20 +120,30 @@ def replay(
     merges: no merge crossed the border of a token, or it would not be there, so those inside
     came in the same order.
     """
-    merger = _MERGERS.get(vocabulary.model)
-    if merger is None:
+    if vocabulary.model not in KINDS:
         name = vocabulary.model or "no name"
         raise NotReplayed(
-            f"Replays are for BPE (gpt2) and SentencePiece (llama). This vocabulary is of another "
-            f"kind: {name}."
+            f"Replays are for BPE (gpt2), SentencePiece (llama) and Unigram (t5). This vocabulary "
+            f"is of another kind: {name}."
         )
     if len(text) > MAX_CHARACTERS:
         raise NotReplayed(TOO_LONG)
     pieces = partition(text, vocabulary, special=special, controls=controls)
-    for found in (_by_the_rules(pieces, merger(vocabulary)), _by_token(ids, merger(vocabulary))):
+    for found in _attempts(pieces, ids, vocabulary):
         if found is not None and found.ids == list(ids):
             return found
     raise NotReplayed(NOT_THE_SAME)
+
+
+def _attempts(
+    pieces: Sequence[str | int], ids: Sequence[int], vocabulary: FileVocabulary
+) -> Iterator[Replay | None]:
+    if vocabulary.model == UNIGRAM:
+        yield _by_the_best_sum(pieces, vocabulary)
+        return
+    merger = _MERGERS[vocabulary.model]
+    yield _by_the_rules(pieces, merger(vocabulary))
+    yield _by_token(ids, merger(vocabulary))
 
 
 # --- merging --------------------------------------------------------------------------------------
@@ -226,6 +238,8 @@ _MERGERS: Final[dict[str, type[_Bpe] | type[_SentencePiece]]] = {
     "gpt2": _Bpe,
     "llama": _SentencePiece,
 }
+UNIGRAM: Final = "t5"
+KINDS: Final = frozenset((*_MERGERS, UNIGRAM))
 
 
 # --- from a text to its steps ---------------------------------------------------------------------
@@ -306,6 +320,33 @@ def _by_the_rules(pieces: Sequence[str | int], merger: _Merger) -> Replay | None
         for word in words:
             script.add_word(word)
     return script.replay("rule" if vocabulary.model == "gpt2" else "text")
+
+
+def _by_the_best_sum(pieces: Sequence[str | int], vocabulary: FileVocabulary) -> Replay:
+    """A step for each token that has more than one character."""
+    start: list[Part] = []
+    steps: list[Step] = []
+    at = 0
+    for piece in pieces:
+        if isinstance(piece, int):
+            start.append(Part(vocabulary.tokens[piece].encode(), piece, 0, is_whole=True))
+            at += 1
+            continue
+        for text, token_id in best_cut(normalised(piece, vocabulary), vocabulary):
+            characters = [_spoken(character) for character in text]
+            known = vocabulary.unknown_id if token_id is None else token_id
+            score = None if token_id is None else vocabulary.scores[token_id]
+            is_alone = len(text) == 1
+            start += [Part(data, known if is_alone else None, 0) for data in characters]
+            if not is_alone:
+                joined = Part(b"".join(characters), known, 0)
+                steps.append(Step(at, len(text), (joined,), score=score))
+            at += 1
+    return Replay(tuple(start), tuple(steps), "sum", vocabulary.pre)
+
+
+def _spoken(character: str) -> bytes:
+    return b" " if character == SPACE else character.encode()
 
 
 def _by_token(ids: Sequence[int], merger: _Merger) -> Replay | None:

@@ -164,17 +164,21 @@ def _sentence(replay: Replay, step: Step | None, before: Sequence[Part], *, is_e
         words = f" in {n_words:,} words, in two tones" if n_words > 1 else ""
         return f"Before any merge: {len(replay.start):,} {what}{words}. Merges stay within a word."
     taken = [visible(part.data) for part in before[step.at : step.at + step.taken]]
-    if step.rank is None and step.score is None:
+    if step.taken == 1:
         spelled = hexadecimal(before[step.at].data)
         said = f"“{taken[0]}” is no token: spelled in bytes, {spelled} (byte fallback)"
     else:
-        why = (
-            f"rank {step.rank:,}" if step.rank is not None else f"score {signed(step.score or 0.0)}"
-        )
+        why = _why(step)
         new = step.into[0]
         name = "" if new.token_id is None else f", ID {new.token_id}"
-        said = f"“{taken[0]}” + “{taken[1]}” → “{visible(new.data)}” ({why}{name})"
+        said = f"{' + '.join(f'“{each}”' for each in taken)} → “{visible(new.data)}” ({why}{name})"
     return f"{said}. These are the tokens." if is_end else said
+
+
+def _why(step: Step) -> str:
+    if step.rank is not None:
+        return f"rank {step.rank:,}"
+    return "unknown" if step.score is None else f"score {signed(step.score)}"
 
 
 _COMPARED: Final = " The end was compared with llama.cpp's own tokens: the same IDs."
@@ -186,6 +190,11 @@ def _caption(replay: Replay) -> str:
         return (
             "Replayed from the scores in the file: of all neighbours that are a token together, "
             "those with the best score are joined first." + _COMPARED
+        )
+    if replay.words_from == "sum":
+        return (
+            "Unigram: of all ways to cut the text the one with the best sum of scores, which stand "
+            "in the file. Each step is one of its tokens." + _COMPARED
         )
     rule = replay.rule or "no name"
     if replay.words_from == "rule":

@@ -166,9 +166,9 @@ def test_pieces_as_texts_are_tokenised_and_spelled_again(
 
 @contextmanager
 def tiny(
-    path: Path, vocabulary: Written, log: NativeLog
+    path: Path, vocabulary: Written, log: NativeLog, metadata: dict[str, bool] | None = None
 ) -> Iterator[tuple[Vocabulary, FileVocabulary]]:
-    tiny_llama(path, vocabulary=vocabulary, shape=Shape(n_embd=64))
+    tiny_llama(path, vocabulary=vocabulary, shape=Shape(n_embd=64), metadata=metadata)
     weights = load_quietly(path, log, n_ctx=256, n_threads=1)
     try:
         yield weights.vocabulary, read_vocabulary(path)
@@ -212,3 +212,53 @@ def test_sentencepiece_without_scores(tmp_path: Path, native_log: NativeLog) -> 
     with tiny(tmp_path / "unscored.gguf", vocabulary, native_log) as (native, file):
         for text in AWKWARD:
             assert check(text, native, file, special=False) == "text"
+
+
+UNIGRAM_PIECES = {
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyzT▁.,", -8.0),
+    "\u2581the": -3.0,
+    "\u2581cap": -6.5,
+    "ital": -6.0,
+    "capital": -13.0,
+    "\u2581capital": -12.6,
+    "\u2581o": -5.0,
+    "of": -5.5,
+    "th": -7.0,
+    "he": -6.0,
+    "<own>": 0.0,
+}
+
+
+@pytest.mark.parametrize("keys", [{}, {"add_space_prefix": True}, {"remove_extra": True}])
+def test_unigram_ends_there_too(
+    keys: dict[str, bool], tmp_path: Path, native_log: NativeLog
+) -> None:
+    tokens = ["<pad>", "</s>", "<unk>", *UNIGRAM_PIECES]
+    types = [CONTROL, CONTROL, UNKNOWN, *[1] * len(UNIGRAM_PIECES)]
+    types[-1] = USER_DEFINED
+    vocabulary = Written(
+        model="t5",
+        tokens=tokens,
+        types=types,
+        scores=[0.0, 0.0, 0.0, *UNIGRAM_PIECES.values()],
+        eos_id=1,
+        unk_id=2,
+        add_space_prefix=keys.get("add_space_prefix"),
+    )
+    extra = {"tokenizer.ggml.remove_extra_whitespaces": True} if "remove_extra" in keys else {}
+    with tiny(tmp_path / "unigram.gguf", vocabulary, native_log, extra) as (native, file):
+
+        @given(
+            text=st.text(alphabet="abcdefhilopt T.,é中\n", max_size=20)
+            | st.lists(
+                st.sampled_from(["the", " ", "capital", " capital", "of", "<own>", "</s>", "🙂"])
+            ).map("".join),
+            special=st.booleans(),
+        )
+        @settings(max_examples=300, suppress_health_check=list(HealthCheck))
+        def ends_by_the_best_sum(text: str, special: bool) -> None:
+            ids = native.tokenize(text, special=special)
+            found = replay(text, ids, file, special=special, controls=controls_of(native))
+            assert (found.ids, found.words_from) == (ids, "sum")
+
+        ends_by_the_best_sum()

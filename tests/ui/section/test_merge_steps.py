@@ -97,6 +97,17 @@ def test_a_score_is_said_instead_of_a_rank(card: MergeSteps) -> None:
     assert card.sentence.text().startswith("Before any merge: 2 characters. ")
 
 
+def test_unigram_joins_a_token_at_a_time(card: MergeSteps) -> None:
+    letters = tuple(Part(bytes([byte]), None, 0) for byte in b"abcx")
+    known = Step(0, 3, (Part(b"abc", 3, 0),), score=-9.5)
+    card.show_replay(Replay(letters, (known,), "sum"))
+    assert card.sentence.text().startswith("“a” + “b” + “c” → “abc” (score −9.5, ID 3)")
+    assert card.caption.text().startswith("Unigram: ")
+    unknown = Step(2, 2, (Part(b"cx", 2, 0),))
+    card.show_replay(Replay(letters, (unknown,), "sum"))
+    assert card.sentence.text().startswith("“c” + “x” → “cx” (unknown, ID 2)")
+
+
 def test_the_caption_says_how_words_were_found(card: MergeSteps) -> None:
     card.show_replay(HELLO)
     assert "rule “smollm”" in card.caption.text()

@@ -22,7 +22,7 @@ from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState, Role
 from ui.transcript import TranscriptView
 from ui.transcript.item import CONTENT
-from ui.transcript.token_mode import KEPT_TOKENS, TokenMode
+from ui.transcript.token_mode import FRAME_MS, KEPT_TOKENS, TokenMode
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = [b"The", b" **capital**", b" is", b" Par", b"is", b".\n", b"A", b" city", b" of", b" light"]
@@ -387,7 +387,7 @@ def number_at(view: TranscriptView, qtbot) -> int:
 # --- growing ------------------------------------------------------------------------------------
 
 
-def test_a_reply_grows_in_the_view_at_most_ten_times_a_second(
+def test_a_reply_grows_in_the_view_about_ten_times_a_second(
     view: TranscriptView, qtbot, monkeypatch
 ) -> None:
     growing = replace(REPLY, content="", state=MessageState.STREAMING)
@@ -407,7 +407,7 @@ def test_a_reply_grows_in_the_view_at_most_ten_times_a_second(
     qtbot.waitUntil(lambda: view.rows.item(1).tokens.document.source == " word" * 300)
     assert len(reads) >= 3
     pauses = [later - earlier for earlier, later in pairwise(reads)]
-    assert min(pauses) > 0.08, pauses
+    assert min(pauses) > 0.9 * FRAME_MS / 1000, pauses
     ended = replace(growing, content=" word" * 300, state=MessageState.COMPLETE)
     view.change_message(ended)
     assert view.rows.item(1).content.document.source == " word" * 300

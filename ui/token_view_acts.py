@@ -54,6 +54,7 @@ class TokenViewActs(QObject):
         self._chat = chat
         self._section = section
         self._mode = chat.transcript.tokens
+        self._actions: Actions | None = None
         self._bar: TokenBar | None = None
         self._looking: Looking | None = None
         self._asked: dict[str, Message] = {}
@@ -82,6 +83,7 @@ class TokenViewActs(QObject):
                 group="View",
             )
         )
+        self._actions = actions
         for name, title, key, act in (
             ("most_uncertain", "Go to the most uncertain token", "Ctrl+U", self.go_to_uncertain),
             (
@@ -92,6 +94,13 @@ class TokenViewActs(QObject):
             ),
         ):
             actions.add(Action(name, title, key, act, is_on, group="View"))
+        self._hear()
+
+    def _hear(self) -> None:
+        """Keys that mean nothing without the view are not taken from text fields."""
+        for name in ("most_uncertain", "copy_tokens_picture"):
+            if self._actions is not None:
+                self._actions.hear(name, self._mode.is_on)
 
     # --- on and off -----------------------------------------------------------------------------
 
@@ -116,6 +125,7 @@ class TokenViewActs(QObject):
         if self._looking is not None:
             self._looking.set_awake(is_on, "tokens")
         self._mode.set_on(is_on)
+        self._hear()
         self._on_token_changed()
         self._chat.header.set_tokens_shown(is_on)
         self._chat.show_token_bar(self.bar() if is_on else None)

@@ -42,6 +42,7 @@ _STEPS: Final = {
 }
 _ENTERS: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _MOST_EMPTY: Final = 1_000
+MOST_LOOKS: Final = 20
 
 Spot = tuple[str, int]
 """A message's id, and the number of a token in it."""
@@ -71,6 +72,7 @@ class TokenMode(QObject):
         self._cursor: Spot | None = None
         self._hovered: Spot | None = None
         self._card: TokenCard | None = None
+        self._is_looking = self._looks_again = self._has_news = False
         self._hover_timer = self._single_shot(HOVER_MS, self._on_hovered)
         self._leave_timer = self._single_shot(LEAVE_MS, self._on_left)
         view.settled.connect(self._look_around)
@@ -145,10 +147,14 @@ class TokenMode(QObject):
         from ui.transcript.token_place import Place
 
         rows = self._view.rows
-        place = Place.of(self._view) if index == self._view.index_at(0) else None
+        is_first = index == self._view.index_at(0)
+        place = Place.of(self._view) if is_first and not self._is_looking else None
         if rows.has_item(index):
             rows.item(index).show_tokens(document)
-        if place is None:
+        if self._is_looking:
+            self._has_news = True
+            rows.measure(index)
+        elif place is None:
             self._view.remeasure(index)
         else:
             place.restore(self._view)
@@ -200,16 +206,35 @@ class TokenMode(QObject):
         return document
 
     def _look_around(self) -> None:
-        """Ask for what is in view, let go of what was."""
-        if not self.is_on:
+        """Ask for what is in view, let go of what was. What is known at once may bring more into
+        view, which is looked at in the same way, one after the other."""
+        if not self.is_on or self._is_looking:
+            self._looks_again = True
             return
+        self._is_looking = True
+        try:
+            for _ in range(MOST_LOOKS):
+                self._looks_again = False
+                self._look_once()
+                if not self._looks_again:
+                    break
+        finally:
+            self._is_looking = False
+
+    def _look_once(self) -> None:
+        from ui.transcript.token_place import Place
+
         shown = self.messages_in_view()
         lacking = [m for m in shown if self._known.get(m.id) != _state_of(m)]
         self._forget({m.id for m in shown})
         self._follow_card()
         self.moved.emit()
-        if lacking:
-            self.wanted.emit(lacking)
+        if not lacking:
+            return
+        place, self._has_news = Place.of(self._view), False
+        self.wanted.emit(lacking)
+        if self._has_news:
+            place.restore(self._view)
 
     def _forget(self, kept: set[str]) -> None:
         total = sum(len(d.tokens) for d in self._documents.values())

@@ -98,6 +98,26 @@ def test_what_is_in_view_is_asked_for_and_nothing_else(view: TranscriptView, qtb
     assert "r39" not in asked[-1]
 
 
+def test_many_that_are_known_at_once_are_shown_at_once(view: TranscriptView) -> None:
+    view.resize(700, 4000)
+    many = [replace(QUESTION, id=f"q{i}", content="Hi") for i in range(120)]
+    view.set_conversation(many)
+    view.tokens.wanted.connect(
+        lambda messages: [view.tokens.show(m, MessageTokens(before=[b"H", b"i"])) for m in messages]
+    )
+    settled: list[int] = []
+    view.settled.connect(lambda: settled.append(1))
+    view.tokens.set_on(True)
+    last = view.index_at(3990)
+    first = view.index_at(0)
+    assert first is not None
+    assert last is not None
+    assert last - first > 40
+    for index in range(first, last + 1):
+        assert view.rows.item(index).tokens.tokens.tokens.are_tokens, index
+    assert len(settled) < 10
+
+
 def test_reasoning_is_among_the_tokens_and_not_folded(view: TranscriptView) -> None:
     message = replace(REPLY, reasoning="Hm.", content="Paris")
     view.set_conversation([message])

@@ -50,7 +50,10 @@ class StepTable(AlternativesTable):
         self.doubleClicked.disconnect()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Space:
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if event.key() == Qt.Key.Key_Space or (
+            is_enter and not self.selectionModel().hasSelection()
+        ):
             self.taken.emit()
         else:
             super().keyPressEvent(event)
@@ -169,7 +172,8 @@ class StepBar(QWidget):
         self.show_words(words)
         self.table.scrollToTop()
         row = self.table.candidates.drawn_row
-        self.table.selectRow(0 if row is None else row)
+        if row is not None:  # else none is chosen, and Enter takes the drawn one
+            self.table.selectRow(row)
 
     def show_words(self, words: Pieces | None) -> None:
         """What the candidates' IDs stand for."""

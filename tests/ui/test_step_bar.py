@@ -168,13 +168,16 @@ def test_another_chat_hides_it_and_the_held_one_shows_it_again(
 
 
 def test_a_drawn_token_that_is_not_among_the_best_is_named(
-    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ) -> None:
     far = msgspec.structs.replace(TRACE[0], token_id=9, piece=b"\xff", rank=1234)
     hold(desk, bridge, far)
     bar = bar_of(window)
     assert bar.take_button.text() == "Take “⟨FF⟩”"
     assert "rank 1,234, not among these" in bar.caption.text()
+    qtbot.keyClick(bar.table, Qt.Key.Key_Return)
+    assert desk.called("step_take") == [()]
+    assert desk.called("step_choose") == []
 
 
 @pytest.mark.parametrize(("width", "height", "zoom"), [(1180, 780, 100), (900, 600, 200)])

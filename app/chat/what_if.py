@@ -195,12 +195,18 @@ def _command(question: Question, found: WhatIf, prompt_ids: Sequence[int]) -> Re
     )
 
 
+def can_ask_engine(question: Question, found: WhatIf) -> bool:
+    """Whether the engine could say more."""
+    return bool(_askable(question, found))
+
+
 def _askable(question: Question, found: WhatIf) -> list[Unsure]:
     """What the engine can be asked about at once."""
     return [
         each
         for each in found.unsure
-        if not any(e.stage in _TOLD_BY_NOBODY for e in question.traces[each.index].stages)
+        if not each.is_asked
+        and not any(e.stage in _TOLD_BY_NOBODY for e in question.traces[each.index].stages)
     ][:MAX_ASKED]
 
 
@@ -217,13 +223,14 @@ def _with_engine(question: Question, found: WhatIf, draws: Sequence[ReplayedDraw
         each.index: draw for each, draw in zip(_askable(question, found), draws, strict=False)
     }
     unsure: list[Unsure] = []
+    n_replayed = found.replayed + len(draws)
     for each in found.unsure:
         draw = answers.get(each.index)
         if draw is None:
             unsure.append(each)
         elif draw.token_id < 0:
-            unsure.append(Unsure(each.index, draw.reason))
+            unsure.append(Unsure(each.index, draw.reason, is_asked=True))
         elif draw.token_id != question.traces[each.index].token_id:
             change = Change(each.index, draw.token_id, is_replayed=True)
-            return WhatIf(change, tuple(unsure), found.looked_at, len(draws))
-    return WhatIf(found.first, tuple(unsure), found.looked_at, len(draws))
+            return WhatIf(change, tuple(unsure), found.looked_at, n_replayed)
+    return WhatIf(found.first, tuple(unsure), found.looked_at, n_replayed)

@@ -54,11 +54,12 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Unsure:
     """What does not follow from the record at `index`. `may_be`: the only tokens that it can be,
-    where that much is known."""
+    where that much is known. `is_asked`: the engine could not tell it either."""
 
     index: int
     reason: str
     may_be: frozenset[int] = frozenset()
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from app.chat.preset_words import differences
 from app.chat.resolved import merged
 from app.chat.sampler_links import stages_of_reply
 from app.chat.settings import Settings
-from app.chat.what_if import Question
+from app.chat.what_if import Question, can_ask_engine
 from app.insight.tokens_shown import visible
 from app.insight.what_if import Unsure, WhatIf
 from models.records import Message
@@ -206,8 +206,9 @@ class WhatIfCard(Card):
         elif message is None or not own:
             text = UNKNOWN
         else:
-            text = "; ".join(self._differences(message)) or SAME
-        self.difference.setText(text[:1].upper() + text[1:])
+            found = self._differences(message)
+            text = f"Other than this reply: {'; '.join(found)}." if found else SAME
+        self.difference.setText(text)
 
     def _differences(self, message: Message) -> list[str]:
         """In what the settings differ from those of the reply."""
@@ -280,9 +281,10 @@ class WhatIfCard(Card):
         self.sentence.setVisible(has and change is None)
         self.caption.setVisible(has)
         self.unsure.setVisible(has and bool(found and found.unsure))
-        self.engine_button.setVisible(has and bool(found and found.unsure and not found.replayed))
         if asked is None or found is None:
+            self.engine_button.setVisible(False)
             return
+        self.engine_button.setVisible(can_ask_engine(asked, found))
         if change is not None:
             was = asked.traces[change.index].token_id
             self.answer.setText(
@@ -336,7 +338,7 @@ def nothing_changes(found: WhatIf) -> str:
     if not found.unsure:
         return f"Nothing would change: each of the {found.looked_at:,} tokens would be the same."
     sure = found.looked_at - len(found.unsure)
-    return f"{sure:,} of {found.looked_at:,} tokens would be the same; none is sure to change."
+    return f"No token is sure to change, and {sure:,} of {found.looked_at:,} are sure to stay."
 
 
 def named(unsure: Sequence[Unsure], *, before: bool) -> str:

@@ -16,7 +16,7 @@ from app.chat.alarms import Alarms
 from app.chat.prompt_reading import PromptOf
 from app.chat.settings import Settings as ChatSettings, as_stored
 from app.chat.surroundings import Surroundings
-from app.chat.what_if import OTHER_PROMPT, Question, WhatIfs
+from app.chat.what_if import OTHER_PROMPT, Question, WhatIfs, can_ask_engine
 from app.engine.protocol import (
     Array,
     Dist,
@@ -179,7 +179,20 @@ def test_what_the_engine_cannot_tell_stays_unsure(asked: Asked) -> None:
     asked.engine(Question(reply(), TRACES, TOP3, 3), UNSURE)
     draws = [ReplayedDraw(1, -1, reason="no number"), ReplayedDraw(2, 7, 0.6, 3)]
     asked.answers[0][0](DrawsReplayed(draws))
-    assert asked.found == [WhatIf(Change(2, 3), (Unsure(0, "no number"),), 3, 2)]
+    assert asked.found == [WhatIf(Change(2, 3), (Unsure(0, "no number", is_asked=True),), 3, 2)]
+    assert not can_ask_engine(Question(reply(), TRACES, TOP3, 3), asked.found[0])
+
+
+def test_more_than_one_question_holds_are_asked_in_turns(asked: Asked) -> None:
+    asked.prompt = given([1])
+    long = tuple(msgspec.structs.replace(TRACES[0], index=at) for at in range(70))
+    question = Question(reply(), long, TOP3, 3)
+    asked.engine(question, WhatIf(None, tuple(Unsure(at, "a") for at in range(70)), 70))
+    assert len(asked.commands[0].asked) == 64
+    same = [ReplayedDraw(each.position, 7, 0.6, 3) for each in asked.commands[0].asked]
+    asked.answers[0][0](DrawsReplayed(same))
+    assert [each.index for each in asked.found[0].unsure] == list(range(64, 70))
+    assert can_ask_engine(question, asked.found[0])
 
 
 def test_a_branch_has_its_old_tokens_in_the_prompt(asked: Asked) -> None:

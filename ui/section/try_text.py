@@ -37,6 +37,7 @@ class TryText(Panel):
         super().__init__(tools, parent)
         self._asked = 0
         self._tokens: Tokens | None = None
+        self._answered_by = ""
         self.setObjectName("try_text")
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -113,14 +114,19 @@ class TryText(Panel):
         was_active = self._is_active
         super().set_active(is_active)
         if is_active and not was_active:
-            self._tools.desk.read_vocabulary()
             self._ask_again()
 
     def _ask_again(self) -> None:
         """Where there is no answer yet, or other weights could give another one."""
-        if self._is_active:
+        is_answered = self._tokens is not None and self._answered_by == self._weights()
+        if self._is_active and not is_answered:
             self._tools.desk.read_vocabulary()
             self._ask()
+
+    def _weights(self) -> str:
+        """What the loaded weights are known by."""
+        loaded = self._tools.desk.engine_state.loaded
+        return "" if loaded is None else loaded.fast_hash
 
     def _ask(self) -> None:
         self._timer.stop()
@@ -137,7 +143,7 @@ class TryText(Panel):
         )
 
     def _take(self, tokens: Tokens, text: str, special: bool) -> None:
-        self._tokens = tokens
+        self._tokens, self._answered_by = tokens, self._weights()
         self._count(text, tokens)
         self._draw()
         if not tokens.token_ids:
@@ -177,8 +183,7 @@ class TryText(Panel):
         self.copy_button.setEnabled(bool(n_tokens))
 
     def _words(self) -> Pieces | None:
-        loaded = self._tools.desk.engine_state.loaded
-        return None if loaded is None else self._tools.desk.words_of(loaded.fast_hash)
+        return self._tools.desk.words_of(self._weights())
 
     def _draw(self) -> None:
         tokens, words = self._tokens, self._words()

@@ -160,6 +160,20 @@ def test_without_weights_it_is_said_and_asked_again_when_there_are_some(
     assert len(engine.asked) == 2, "nobody looks"
 
 
+def test_it_is_not_asked_again_while_the_same_weights_work(
+    room: TryText, engine: Engine, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    """A step that somebody looks at stays while a reply begins and ends."""
+    for name, asked in (("w1", 2), ("w1", 2), ("w2", 3)):
+        desk.engine_state = EngineStateChanged("busy", name, loaded(fast_hash=name))
+        bridge.engine_state_changed.emit(desk.engine_state)
+        assert len(engine.asked) == asked
+        engine.asked[-1].then(ANSWER)
+    room.set_active(False)
+    room.set_active(True)
+    assert len(engine.asked) == 3
+
+
 def test_an_empty_text_says_what_to_do(room: TryText, engine: Engine, qtbot: QtBot) -> None:
     engine.asked[0].then(ANSWER)
     room.text.clear()

@@ -38,7 +38,8 @@ _KEEPS_BEST: Final = (TopK, TopP, MinP, TopNSigma, Temperature, DynamicTemperatu
 """None of them removes the best candidate or puts another one above it."""
 
 _SO: Final = ", so it has no effect."
-_NEUTRAL: Final = "All of the penalties are at their neutral values (repeat 1, the others 0)"
+NEUTRAL: Final = "All of the penalties are at their neutral values (repeat 1, the others 0)"
+"""So every window's chain begins, and nobody means anything by it."""
 
 
 def without_effect(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Found]:
@@ -72,7 +73,7 @@ def worth_saying(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Found]
     switched off, and nobody means anything by it."""
     neutral = any(_is_neutral(s) for s in sampling.filters if isinstance(s, Penalties))
     found = without_effect(sampling, n_vocab=n_vocab, n_ctx=n_ctx)
-    return [f for f in found if not (neutral and f == ("penalties", f"{_NEUTRAL}{_SO}"))]
+    return [f for f in found if not (neutral and f == ("penalties", f"{NEUTRAL}{_SO}"))]
 
 
 def _is_neutral(stage: Penalties) -> bool:
@@ -85,7 +86,7 @@ def _by_value(stage: Stage, n_vocab: int) -> str:
         case LogitBias() if not any(b.ban or b.bias for b in stage.biases):
             return "The logit bias adds nothing to any token"
         case Penalties() if _is_neutral(stage):
-            return _NEUTRAL
+            return NEUTRAL
         case Penalties(last_n=0):
             return "The penalties look at no tokens (window 0)"
         case Dry(multiplier=0):

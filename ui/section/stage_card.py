@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.sampler_links import Link
 from app.engine.bounds import BadSetting
+from app.engine.effects import NEUTRAL
 from app.engine.protocol import Dry, LogitBias, Stage
 from app.engine.stage_rules import check_stage
 from app.strict_reading import snake
@@ -43,7 +44,7 @@ from ui.theme import Theme
 
 FIELD_PX: Final = 64
 """What the first number has: six digits."""
-OTHER_PX: Final = 48
+OTHER_PX: Final = 42
 
 
 class Handle(IconButton):
@@ -197,7 +198,7 @@ class StageCard(QFrame):
         box = QWidget(self)
         row = QHBoxLayout(box)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
+        row.setSpacing(3)
         if with_label:
             row.addWidget(_label(box, "small", value.label, wraps=False))
         row.addWidget(field)
@@ -273,6 +274,7 @@ class StageCard(QFrame):
     def show_idle(self, reason: str) -> None:
         """Why the stage changes nothing where it stands; nothing: it may."""
         self.idle.setText(reason)
+        self._dress_idle()
         self.idle.setVisible(bool(reason))
         self.setAccessibleDescription(reason or self._words.sentence)
 
@@ -313,13 +315,20 @@ class StageCard(QFrame):
         if sheet != self.title.styleSheet():  # a new sheet is a new layout
             self.title.setStyleSheet(sheet)
 
+    def _dress_idle(self) -> None:
+        colors = self._theme.colors
+        color = colors.dim if self.idle.text().startswith(NEUTRAL) else colors.warning
+        sheet = f"color: {color}; font-size: {self._theme.font_small().pixelSize()}px;"
+        if sheet != self.idle.styleSheet():
+            self.idle.setStyleSheet(sheet)
+
     def _fit(self) -> None:
         px = self._theme.px
         small = self._theme.font_small().pixelSize()
         self.column.setContentsMargins(px(12), px(8), px(12), px(10))
         self.column.setSpacing(px(4))
         self.head.setSpacing(px(6))
-        self._flow.setSpacing(px(8))
+        self._flow.setSpacing(px(6))
         for at, field in enumerate(self.fields.values()):
             is_first = at == 0 and self.has_value_in_head
             field.setFixedWidth(px(FIELD_PX if is_first else OTHER_PX))
@@ -327,7 +336,7 @@ class StageCard(QFrame):
         if self.breakers is not None:
             self.breakers.setFixedHeight(px(76))
         self.refusal.setStyleSheet(f"font-size: {small}px;")
-        self.idle.setStyleSheet(f"color: {self._theme.colors.warning}; font-size: {small}px;")
+        self._dress_idle()
         self._dress()
 
 

@@ -18,13 +18,21 @@ from app.engine.candidates import CANDIDATE
 from app.engine.chain import Chain
 from app.engine.native import llama
 from app.engine.protocol import (
+    AdaptiveP,
     Dist,
+    Dry,
+    DynamicTemperature,
     FilterStage,
     Greedy,
+    LogitBias,
     MinP,
+    Mirostat,
+    MirostatV2,
     Penalties,
     Sampling,
+    SelectStage,
     Temperature,
+    TokenBias,
     TokenTrace,
     TopK,
     TopNSigma,
@@ -89,6 +97,9 @@ CHAINS: list[list[FilterStage]] = [
     [TopK(30), Xtc(0.7, 0.05), Temperature(1.1)],
     [Typical(0.6), TopK(10)],
     [Temperature(1.0)],
+    [LogitBias([TokenBias(28, bias=3.0), TokenBias(253, ban=True)]), TopK(20)],
+    [Dry(2.0, 1.75, 1), TopK(10), Temperature(0.8)],
+    [TopK(25), DynamicTemperature(1.0, 0.5)],
 ]
 
 
@@ -124,9 +135,41 @@ def test_each_card_shows_what_llama_cpps_own_stage_left(
         n_marks += check_draw(told, token, view)
         llama.llama_sampler_accept(native, token.token_id)
     llama.llama_sampler_free(native)
-    assert n_told > 100 or isinstance(filters[0], Penalties)
-    has_marks = not any(isinstance(s, Penalties | Typical) for s in filters)
+    weighs = any(isinstance(s, Penalties | LogitBias | Dry) for s in filters)
+    assert n_told > 100 or weighs
+    has_marks = not weighs and not any(isinstance(s, Typical | DynamicTemperature) for s in filters)
     assert n_marks > 10 if has_marks and len(filters) > 1 else n_marks < N_TOKENS
+
+
+SELECTING: list[SelectStage] = [Mirostat(3.0, 0.2, 50), MirostatV2(3.0, 0.2), AdaptiveP(0.3, 0.9)]
+
+
+@pytest.mark.parametrize("select", SELECTING, ids=lambda s: type(s).__name__)
+def test_the_last_card_shows_what_another_selecting_stage_left(
+    select: SelectStage,
+    session: NativeSession,
+    starter: Weights,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run(session, starter, Sampling([TopK(30)], select, seed=5), monkeypatch)
+    native = native_chain(run.sampling, starter, run.prompt)
+    n_numbers = 0
+    for scores, token in zip(run.rows, run.tokens, strict=False):
+        told, array = run.told(token), Array(scores)
+        left_by(native, 0, array)
+        view = left_by(native, 1, array)
+        row, draw = told.stages[1], told.draw
+        assert row.left == len(view)
+        best = np.argsort(-scores, kind="stable")[:64].tolist()
+        assert {k.token_id for k in row.kept} >= set(view["id"].tolist()) & set(best)
+        assert draw is not None
+        assert draw.parts == ()
+        assert draw.reason
+        n_numbers += draw.uniform is not None
+        assert (draw.uniform is None) == (len(view) == 1)
+        llama.llama_sampler_accept(native, token.token_id)
+    llama.llama_sampler_free(native)
+    assert n_numbers > 3
 
 
 def check_draw(told: Evidence, token: TokenTrace, view: np.ndarray) -> int:

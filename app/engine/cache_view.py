@@ -206,7 +206,8 @@ class CacheView:
                 raise Refused("unsupported", ONE_STATE if is_state else WINDOW_PAST)
         for slot in slots:
             for parked in list(self._space.parking):
-                if common_length(parked.ids, slot.cells.ids) > keep:
+                holds_more = common_length(parked.ids, slot.cells.ids) > keep
+                if holds_more and parked.conversation == conversation:
                     self._space.parking.drop(parked)
             if not slot.cells.cut(keep):
                 raise Refused("unsupported", ONE_STATE)

@@ -77,7 +77,7 @@ def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Col
         return _by_slot(cells, title_of)
     if mode is BY_TURN:
         return _in_order(cells, lambda one: one.turn or "other", [*TURNS, "other"], _turn_entry)
-    return _in_order(cells, lambda one: one.origin, list(WORDS), _origin_entry)
+    return _in_order(cells, lambda one: one.origin, ["text", *WORDS], _origin_entry)
 
 
 def _origin_entry(name: str, n_cells: int) -> Entry:

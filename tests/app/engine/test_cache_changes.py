@@ -38,9 +38,7 @@ BOTH = pytest.mark.parametrize("file", ["starter", "gemma"])
 
 
 @pytest.fixture
-def opened(
-    file: str, request: pytest.FixtureRequest, native_log: NativeLog
-) -> NativeSession:
+def opened(file: str, request: pytest.FixtureRequest, native_log: NativeLog) -> NativeSession:
     return NativeSession(request.getfixturevalue(file), native_log)
 
 
@@ -167,6 +165,18 @@ def test_keeping_a_prefix_lets_copies_go_that_hold_more(opened: NativeSession) -
     assert change(opened, "keep_prefix", "a", keep=20) is True
     assert told(opened).parked == []
     assert turn(opened, ids[:80]).reused == 20
+
+
+@BOTH
+def test_keeping_a_prefix_takes_nothing_from_other_chats(opened: NativeSession) -> None:
+    ids = numbers(1, 60)
+    turn(opened, [*ids, *numbers(2, 50)], "b")
+    turn(opened, [*ids, *numbers(3, 50)], "a")
+    assert [copy.conversation for copy in told(opened).parked] == ["b"]
+    assert change(opened, "keep_prefix", "a", keep=20) is True
+    assert [copy.conversation for copy in told(opened).parked] == ["b"]
+    again = turn(opened, [*ids, *numbers(3, 50)], "a")
+    assert (again.reused, again.reuse_source) == (60, "parked"), "b's copy begins in the same way"
 
 
 @BOTH

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from app.chat.events import HeldEnded, StepModeChanged, TokenHeld
+from app.chat.text_document import PLACE
 from models.records import Message
 from ui.actions import Action, Actions, always
 from ui.chat_column import ChatColumn
@@ -99,11 +100,19 @@ class StepActs(QObject):
     def _show(self, held: TokenHeld) -> None:
         message = self._message(held.message_id)
         bar, was_hidden = self.bar(), self.bar().isHidden()
-        text = "" if message is None else message.content or message.reasoning
-        bar.show_token(held.token, text, self._words(message))
+        bar.show_token(held.token, self._text_of(message), self._words(message))
         bar.show()
         if was_hidden and not self._is_writing():
             bar.table.setFocus()
+
+    def _text_of(self, message: Message | None) -> str:
+        """What stands before the token; of a continuation, the document up to there."""
+        if message is None:
+            return ""
+        place = message.settings.get(PLACE)
+        if isinstance(place, list):
+            return self._desk.text_mode.text[: place[0] + len(message.content)]
+        return message.content or message.reasoning
 
     def _message(self, message_id: str) -> Message | None:
         return next((m for m in reversed(self._desk.messages) if m.id == message_id), None)

@@ -31,6 +31,8 @@ from ui.theme import Theme
 MOST_ROWS = 7
 FEWEST_ROWS = 2
 SHARE_OF_HEIGHT = 0.45
+LONGEST_PIECE = 24
+"""Characters of a piece that a button has room for; some tokens are lines of a hundred signs."""
 END_LENGTH = 200
 """Characters of the text's end that are looked at; so many fit on no line."""
 
@@ -182,6 +184,8 @@ class StepBar(QWidget):
             return
         self.table.candidates.show(token, words)
         piece = visible(token.piece)
+        if len(piece) > LONGEST_PIECE:
+            piece = piece[:LONGEST_PIECE] + "…"
         self.take_button.setText(f"Take “{piece}”")
         share = percent(min(token.logprob, 0.0))
         place = f"rank {token.rank:,}" + (

@@ -123,3 +123,18 @@ def test_a_held_reply_waits_while_another_chat_is_looked_at(person: Any) -> None
     reply = person.wait_ended()
     assert reply.state is MessageState.STOPPED
     assert not bar.isVisible()
+
+
+def test_a_document_is_continued_token_by_token(person: Any) -> None:
+    desk = person.app.desk
+    person.click("new_text_button")
+    person.click("step_button")
+    assert desk.continue_text("Look up. Look down.", 8)
+    bar = person.wait(lambda: person.window.findChild(StepBar, "step_bar"))
+    person.wait(lambda: bar.isVisible() and bar.text.text() == "Look·up.")
+    person.qtbot.keyClick(bar.table, Qt.Key.Key_Space)
+    person.wait(lambda: bar.text.text() == "Look·up.The·")
+    person.click("step_stop_button")
+    person.wait(lambda: not desk.is_generating)
+    assert desk.text_mode.text == "Look up.The  Look down."
+    assert not bar.isVisible()

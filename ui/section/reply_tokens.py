@@ -71,7 +71,11 @@ class TokenTable(QTableView):
 
 
 class ReplyTokens(Panel):
+    """`vocabulary_wanted`: to look an ID up."""
+
     title = "This reply"
+
+    vocabulary_wanted = Signal(int)
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
@@ -203,6 +207,11 @@ class ReplyTokens(Panel):
             menu.addAction(
                 f"Copy “{name}”", lambda: QGuiApplication.clipboard().setText(text)
             ).setObjectName("copy_token")
+            if self._looking.words is not None:
+                menu.addAction(
+                    f"Show “{name}” in the vocabulary",
+                    lambda: self.vocabulary_wanted.emit(token.token_id),
+                ).setObjectName("show_in_vocabulary")
         if self.copy_button.isEnabled():
             menu.addAction("Copy the table as CSV", self.copy_csv).setObjectName("copy_table")
             menu.addAction("Go to the most uncertain token", self._looking.go_to_most_uncertain)

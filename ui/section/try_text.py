@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QModelIndex, Qt, QTimer
+from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPlainTextEdit, QSplitter, QVBoxLayout, QWidget
 
@@ -27,11 +27,16 @@ REST_MS: Final = 150
 MAX_CHIPS: Final = 2000
 EXAMPLE: Final = "The capital of France is"
 EMPTY: Final = "Write or paste a text above, and see the tokens that it becomes."
+CHOOSE: Final = "Choose a token to read what it is; Enter looks it up in the vocabulary."
 READING: Final = "Reading the merges from the file…"
 
 
 class TryText(Panel):
+    """`vocabulary_wanted`: to look an ID up, by Enter or a double click on its chip."""
+
     title = "Try a text"
+
+    vocabulary_wanted = Signal(int)
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
@@ -49,6 +54,7 @@ class TryText(Panel):
         self.special.toggled.connect(lambda _: self._ask())
         self.copy_button.clicked.connect(self.copy_ids)
         self.chips.selectionModel().currentChanged.connect(self._on_chip)
+        self.chips.activated.connect(self._on_activated)
         tools.bridge.engine_state_changed.connect(lambda _: self._ask_again())
         tools.bridge.vocabulary_read.connect(lambda _: self._draw())
         self._theme.changed.connect(self._fit)
@@ -200,11 +206,19 @@ class TryText(Panel):
         if left > 0:
             found.append(Chip("…", f"{left:,} more", "Only so many are drawn; all are counted"))
         self.chips.show_chips(found)
-        self.detail.setText("Choose a token to read what it is." if found else EMPTY)
+        self.detail.setText(
+            "Choose a token to read what it is; Enter looks it up in the vocabulary."
+            if found
+            else EMPTY
+        )
 
     def _on_chip(self, current: QModelIndex, _previous: QModelIndex) -> None:
         if current.isValid():
             self.detail.setText(self.chips.chips.chip(current.row()).hint)
+
+    def _on_activated(self, index: QModelIndex) -> None:
+        if self._tokens is not None and index.row() < len(self._tokens.token_ids[:MAX_CHIPS]):
+            self.vocabulary_wanted.emit(self._tokens.token_ids[index.row()])
 
     def copy_ids(self) -> None:
         """As a list that programs read."""

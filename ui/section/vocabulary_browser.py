@@ -52,6 +52,7 @@ class VocabularyBrowser(Panel):
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
         self._pieces: Pieces | None = None
+        self._wanted: int | None = None
         self._is_done = True
         self._found: Iterator[int | None] = iter(())
         self.setObjectName("vocabulary_browser")
@@ -171,6 +172,8 @@ class VocabularyBrowser(Panel):
             self._search()
         self._say()
         self._spell()
+        if pieces is not None and self._wanted is not None:
+            self.go_to(self._wanted)
 
     def _take_file(self, file: FileVocabulary, pieces: Pieces) -> None:
         if pieces is self._pieces:
@@ -182,6 +185,20 @@ class VocabularyBrowser(Panel):
                 f"{kind}{merges}. Pieces and types as llama.cpp tells them, {source} as the file "
                 "has them."
             )
+
+    def go_to(self, token_id: int) -> None:
+        """Show this token among all; later, if they are not read yet."""
+        self._wanted = token_id
+        if self._pieces is None:
+            return
+        self.search.clear()
+        self._search()
+        row, self._wanted = self.model.row_of(token_id), None
+        if row is not None:
+            index = self.model.index(row, 0)
+            self.table.setCurrentIndex(index)
+            self.table.scrollTo(index, QAbstractItemView.ScrollHint.PositionAtCenter)
+            self.table.setFocus()
 
     # --- searching ------------------------------------------------------------------------------
 

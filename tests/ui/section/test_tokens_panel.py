@@ -16,10 +16,11 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk, conversation
+from recording_desk import FakeBridge, FakeDesk, conversation, loaded
 
 from app.chat.events import (
     ConversationOpened,
+    EngineStateChanged,
     MessageAdded,
     TokenRecorded,
     TokensTakenBack,
@@ -33,6 +34,7 @@ from ui.section.panel import Tools
 from ui.section.reply_tokens import LOW_PX, ReplyTokens
 from ui.section.token_model import TOKEN, TYPE
 from ui.section.tokens_panel import ROOMS, TokensPanel
+from ui.section.vocabulary_browser import VocabularyBrowser
 
 Ask = Callable[..., tuple[Message, ...]]
 PIECES = (b"Par", b"is", b" is", b".")
@@ -191,6 +193,25 @@ def test_the_text_of_one_token_is_copied(
     looking.select(2)
     choose(room, "copy_token")
     assert clipboard() == " is"
+
+
+def test_a_token_is_looked_up_in_the_vocabulary(
+    panel: TokensPanel,
+    read: Callable[..., ReplyTokens],
+    looking: Looking,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+) -> None:
+    room = read()
+    looking.select(2)
+    words = made_pieces([b"x"] * 104)
+    desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
+    desk.engine_state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
+    bridge.vocabulary_read.emit(VocabularyRead("w1"))
+    choose(room, "show_in_vocabulary")
+    browser = panel.room()
+    assert isinstance(browser, VocabularyBrowser)
+    assert browser.table.currentIndex().row() == looking.traces[2].token_id == 102
 
 
 def test_types_come_with_the_words(

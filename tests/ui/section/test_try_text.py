@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from made_words import BYTE, CONTROL, made_pieces
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
@@ -182,6 +184,15 @@ def test_an_empty_text_says_what_to_do(room: TryText, engine: Engine, qtbot: QtB
     assert room.tokens_card.figure.text() == "0 tokens · 0 characters · 0 bytes"
     assert texts(room) == []
     assert room.steps.sentence.text() == ""
+
+
+def test_enter_on_a_chip_looks_its_id_up(room: TryText, engine: Engine, qtbot: QtBot) -> None:
+    engine.asked[0].then(ANSWER)
+    room.chips.setFocus()
+    room.chips.setCurrentIndex(room.chips.chips.index(2))
+    with qtbot.waitSignal(room.vocabulary_wanted) as wanted:
+        QTest.keyClick(room.chips, Qt.Key.Key_Return)
+    assert wanted.args == [2]
 
 
 def test_ids_are_copied_as_a_list(room: TryText, engine: Engine) -> None:

@@ -206,6 +206,20 @@ def test_262144_tokens_are_shown_and_scrolled_at_once(
     assert time.thread_time() - begun < SHOWN_S
 
 
+def test_a_token_is_gone_to_also_before_the_vocabulary_is_read(
+    room: VocabularyBrowser, vocabularies: Vocabularies
+) -> None:
+    room.go_to(900)
+    vocabularies.load("w1", made_pieces([b"e%d" % at for at in range(1000)]))
+    assert room.table.currentIndex().row() == 900
+    assert room.table.rowAt(room.table.viewport().height() // 2) in range(898, 903)
+    room.search.setText("e77")
+    room._search()
+    room.go_to(3)
+    assert (room.search.text(), room.table.currentIndex().row()) == ("", 3)
+    assert room.model.rowCount() == 1000
+
+
 @pytest.mark.parametrize("text", ["2 3 5", "[2, 3, 5]", "2,3,5"])
 def test_ids_become_text(text: str, room: VocabularyBrowser, vocabularies: Vocabularies) -> None:
     vocabularies.load("w1", made_pieces(TEXTS, ATTRIBUTES))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
@@ -87,3 +89,46 @@ def test_the_prompt_of_a_reply_from_an_earlier_day(open_window: Any) -> None:
     again.wait(lambda: sentence(again).startswith("What the engine was given"))
     assert panel._of.text == prompt
     assert again.find(QPushButton, "prompt_surprise").isEnabled()
+
+
+@pytest.mark.weights
+def test_surprise_is_had_between_two_turns_and_costs_the_chat_nothing(
+    open_window: Any, starter_gguf: Path
+) -> None:
+    person = open_window(None, "--gguf", str(starter_gguf))
+    desk = person.app.desk
+    for name, value in {"n_threads": 1, "seed": 7, "temperature": 0.0, "max_tokens": 12}.items():
+        desk.set_setting(name, value)
+    person.wait_ready()
+    panel = open_panel(person)
+    person.send("What is the capital of France?")
+    first = person.wait_ended()
+    person.wait(lambda: panel._of.is_given)
+    assert panel._of.text == first.rendered_prompt
+    assert panel._of.tokens is not None
+    assert len(panel._of.tokens) == first.counts.prompt_tokens
+    note = person.find(QLabel, "prompt_note")
+    person.click("prompt_surprise")
+    person.wait(lambda: "Replayed now" in note.text())
+    surprise = panel._surprise
+    assert surprise is not None
+    assert surprise.n_known == len(panel._of.tokens) - 1
+    # “assistant” after the opening of a turn surprises nobody, the question does.
+    text = panel._of.text.encode()
+    question = next(p for p in panel._of.tokens.parts if p.origin == "user")
+    template = panel._of.tokens.parts[-1]
+    assert text.endswith(b"<|im_start|>assistant\n")
+    asked = surprise.mean(question.start, question.end)
+    opening = surprise.mean(template.start + 2, template.end)
+    assert asked is not None
+    assert opening is not None
+    assert opening < 1 < asked
+
+    person.send("And of Italy?")
+    second = person.wait_ended()
+    # All of the first turn but the reply's last token, which was never decoded.
+    assert second.counts.reused >= first.counts.prompt_tokens + first.counts.generated - 1
+    person.wait(lambda: panel._of.is_given and panel._of.text == second.rendered_prompt)
+    person.click("prompt_difference")
+    person.wait(lambda: note.text().startswith("Same beginning"))
+    assert f"Recorded as reused: {second.counts.reused}." in note.text()

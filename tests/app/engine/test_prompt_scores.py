@@ -156,15 +156,17 @@ def in_the_same_steps(weights: Weights, ids: list[int], step: int) -> list[tuple
 
 
 @pytest.mark.weights
+@pytest.mark.parametrize("name", ["starter", "gemma"])
 def test_in_the_same_steps_it_is_the_softmax_of_the_native_logits(
-    session: NativeSession, starter: Weights
+    name: str, request: pytest.FixtureRequest, native_log: NativeLog
 ) -> None:
-    ids = starter.vocabulary.tokenize(
+    weights: Weights = request.getfixturevalue(name)
+    ids = weights.vocabulary.tokenize(
         "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
         special=True,
     )
-    chunks = scored(session, ids)
+    chunks = scored(NativeSession(weights, native_log), ids)
     _, logprobs, ranks = joined(chunks)
-    expected = in_the_same_steps(starter, ids, len(chunks[0].token_ids))
+    expected = in_the_same_steps(weights, ids, len(chunks[0].token_ids))
     assert logprobs == pytest.approx([logprob for logprob, _ in expected], abs=1e-5)
     assert list(ranks) == [rank for _, rank in expected]

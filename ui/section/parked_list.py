@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.engine.protocol import ParkedCopy
 from ui.elided import ElidedLabel
@@ -23,7 +23,7 @@ class _ParkedRow(QWidget):
         self.number = copy.number
         self.title = ElidedLabel("", self)
         self.title.setObjectName("parked_title")
-        self.size_label = ElidedLabel("", self)
+        self.size_label = QLabel(self)
         self.size_label.setObjectName("parked_size")
         self.size_label.setProperty("kind", "small")
         self.button = IconButton(theme, "x", "", parent=self)
@@ -39,8 +39,7 @@ class _ParkedRow(QWidget):
 
     def show_copy(self, copy: ParkedCopy, title: str) -> None:
         self.title.set_text(title)
-        self.size_label.set_text(f"{tokens_text(copy.n_tokens)} · {bytes_text(copy.size_bytes)}")
-        self.size_label.setMinimumWidth(self.size_label.sizeHint().width())
+        self.size_label.setText(f"{tokens_text(copy.n_tokens)} · {bytes_text(copy.size_bytes)}")
         words = f"Drop the parked copy of “{title}”: it is read again when it goes on"
         self.button.setAccessibleName(words)
         self.button.setToolTip(words)
@@ -50,7 +49,6 @@ class _ParkedRow(QWidget):
         self._row.setSpacing(self._theme.px(8))
         for label in (self.title, self.size_label):
             label.setFont(self._theme.font_small())
-        self.size_label.setMinimumWidth(self.size_label.sizeHint().width())
 
 
 class ParkedList(QWidget):

@@ -455,8 +455,11 @@ def test_how_much_would_be_left_out_now(stage: Stage) -> None:
 def test_nothing_needs_to_be_moved_sideways(
     stage: Stage, theme: Theme, zoom: int, width: int, qtbot: QtBot
 ) -> None:
+    stage.answer(one_chat(parked=COPIES))
+    theme.set_zoom(300)
     theme.set_zoom(zoom)
     stage.panel.resize(theme.px(width), 900)
+    stage.panel._ask()
     stage.answer(one_chat(parked=COPIES))
     area = stage.panel.area
     inside = area.widget()

@@ -46,10 +46,12 @@ def context_words(of: PromptOf) -> str:
 
 def share_words(share: float) -> str:
     """
-    >>> share_words(0.123), share_words(0.0004), share_words(1)
-    ('12 %', '< 1 %', '100 %')
+    >>> share_words(0.123), share_words(0.0004), share_words(0.997), share_words(1)
+    ('12 %', '< 1 %', '> 99 %', '100 %')
     """
-    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+    if 0 < share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
 def count_words(count: OriginCount) -> str:

@@ -136,7 +136,8 @@ class CacheMapView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         colors = self._theme.colors
-        width = self._theme.px(1.5)
+        is_small = self.grid.pitch < self._theme.px(ROUND_FROM_PX)
+        width = self._theme.px(1 if is_small else 1.5)
         if self._marked is not None:
             painter.setPen(QPen(QColor(colors.ink), width))
             painter.drawPath(self._outline(*self._marked))

@@ -236,10 +236,6 @@ class ChainRoom(Panel):
         self._stages = stages_of_reply(message.settings) if message is not None else ()
         self._shown_token = None
         self._shown_seed = message.seed if message is not None else None
-        links = tuple(Link(stage) for stage in self._stages)
-        if links:
-            self.reply_chain.show_links(links, {})
-            self.reply_chain.show_seed(message.seed if message else None, "", None)
         self._show_chain()
         self._show_which()
 
@@ -264,6 +260,9 @@ class ChainRoom(Panel):
         self._is_own = bool(self._stages) and on != self._stages
         self.which.setVisible(self._is_own)
         is_reply = self._is_own and self.which.value() == REPLY
+        if is_reply:  # its cards are made when somebody looks at them
+            self.reply_chain.show_links([Link(stage) for stage in self._stages], {})
+            self.reply_chain.show_seed(self._shown_seed, "", None)
         self.chain.setVisible(not is_reply)
         self._acts.setVisible(not is_reply)
         self.reply_chain.setVisible(is_reply)
@@ -279,10 +278,8 @@ class ChainRoom(Panel):
             told = evidence(token, self._stages, self._n_vocab())
         seed = message.seed if message is not None else None
         is_reply = self._is_own and self.which.value() == REPLY
-        chain = self.reply_chain if self._is_own else self.chain
-        other = self.chain if self._is_own else self.reply_chain
-        chain.show_evidence(told, looking.words, seed)
-        other.show_evidence(None, None)
+        self.chain.show_evidence(None if self._is_own else told, looking.words, seed)
+        self.reply_chain.show_evidence(told if is_reply else None, looking.words, seed)
         shows = told is not None and (is_reply or not self._is_own)
         self.before.show_rows(told if shows else None, looking.words)
         self.caption.setVisible(shows and not (told is not None and told.sentence))

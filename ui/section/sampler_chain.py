@@ -96,7 +96,8 @@ class SamplerChain(QWidget):
             if self._column.indexOf(card) != at:
                 self._column.removeWidget(card)
                 self._column.insertWidget(at, card)
-            card.show()
+            if card.isHidden():
+                card.show()
         self.cards_changed.emit()
 
     def _new_card(self, link: Link) -> StageCard:

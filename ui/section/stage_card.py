@@ -361,5 +361,6 @@ def _label(parent: QWidget, kind: str, text: str = "", *, wraps: bool = True) ->
     label.setProperty("kind", kind)
     label.setWordWrap(wraps)
     label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setVisible(bool(text) or kind != "error")
+    if kind == "error":
+        label.hide()
     return label

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.insight.tokens_shown import visible
+from ui.section.chain_room import ChainRoom
+
 pytestmark = pytest.mark.weights
 
 
@@ -30,6 +33,44 @@ def test_the_included_weights_answer_and_remember(open_window):
     assert second.counts.reused >= reply.counts.prompt_tokens, (
         "the next turn reads only what is new"
     )
+
+
+def test_each_token_s_sampling_is_shown_as_it_was(open_window):
+    """Every token of a reply: what its stages left becomes fewer and fewer, and where the mark of
+    the draw is shown it stands on the token that was drawn."""
+    person = open_window()
+    person.wait(lambda: person.app.desk.engine_state.state != "loading")
+    desk = person.app.desk
+    for name, value in {"n_threads": 1, "seed": 7, "temperature": 1.2, "max_tokens": 16}.items():
+        desk.set_setting(name, value)
+    desk.set_setting("section_panel", "Sampling")
+    person.window.section_acts.show(True)
+    person.send("What is the capital of France, and what is it known for?")
+    person.qtbot.waitUntil(
+        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+    )
+    looking = person.window.section_acts.looking()
+    person.wait(lambda: len(looking.traces) > 5 and looking.words is not None)
+    room = person.find(ChainRoom, "chain_room")
+    marks = 0
+    for at, token in enumerate(looking.traces):
+        looking.select(at)
+        views = [card.evidence for card in room.chain.cards]
+        assert all(view.isVisible() for view in views)
+        left = [int(view.left.text().split(" ")[0].replace(",", "")) for view in views]
+        assert left == sorted(left, reverse=True)
+        assert left[:2] == [49_152, 40]
+        for view in views:
+            (drawn,) = [bar for bar in view.bars.bars if bar.is_drawn] or [view.bars.bars[0]]
+            assert sum(bar.share for bar in view.bars.bars) <= 1 + 1e-3
+            assert drawn.share > 0
+        mark = views[-1].mark
+        if mark.isVisible():
+            (hit,) = [s for s in mark.segments if s.start <= mark.uniform < s.end]
+            assert hit.is_drawn
+            assert hit.name == visible(token.piece)
+            marks += 1
+    assert marks == len(looking.traces)
 
 
 def test_a_file_that_is_no_weights_costs_nothing(open_window, tmp_path):

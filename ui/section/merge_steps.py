@@ -125,6 +125,7 @@ class MergeSteps(Card):
     def _fit(self) -> None:
         self._row.setSpacing(self._theme.px(4))
         self.parts.setMinimumHeight(self._theme.px(60))
+        self.slider.setMinimumHeight(self._theme.px(20))
 
 
 def _chips(parts: Sequence[Part], made: range, first: int) -> list[Chip]:

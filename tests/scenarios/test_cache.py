@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QTabBar, QWidget
@@ -143,3 +144,38 @@ def test_a_chat_that_is_too_long_has_a_line_where_it_is_cut(open_window: Open) -
     panel.policy_card.choice.activated.emit(1)
     person.wait(lambda: not line.isVisible())
     assert person.app.desk.settings.context_policy == "stop"
+
+
+@pytest.mark.weights
+def test_with_the_included_weights_it_tells_a_true_story(open_window: Open) -> None:
+    """The sentence of the tour, as a text: five tokens read, the rest written."""
+    person = open_window()
+    desk = person.app.desk
+    for name, value in {"n_threads": 1, "max_tokens": 12, "temperature": 0.0}.items():
+        desk.set_setting(name, value)
+    person.qtbot.waitUntil(lambda: desk.engine_state.state == "ready", timeout=90_000)
+    desk.new_text()
+    sentence = "The capital of France is"
+    desk.save_text(sentence, len(sentence))
+    assert desk.continue_text(sentence, len(sentence))
+    person.qtbot.waitUntil(
+        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+    )
+    panel, counts = open_cache(person), person.reply().counts
+    # The last token that was written is in no cell: nothing has been read after it.
+    used = counts.prompt_tokens + counts.generated - 1
+    person.wait(lambda: n_cells(panel) == used == 5 + 12 - 1)
+    legend = [swatch.text() for swatch in panel._swatches]
+    assert legend[:2] == ["text 5", "reply 11"]
+    rows = ("reused", "evaluated", "written")
+    assert [text(person, f"cache_{row}") for row in rows] == ["0", "5", "12"]
+    assert text(person, "cache_formula_0") == "22.5 KiB"
+    (slot,) = panel._told.slots
+    header = 8 + 16 + 12 * used + 24 * 30
+    assert slot.state_bytes == used * 30 * (192 + 192) * 2 + header
+    assert f"{header:,} of header" in text(person, "cache_copy_caption")
+    person.click("measure_button")
+    person.qtbot.waitUntil(lambda: not panel.step_card.is_measuring, timeout=90_000)
+    assert text(person, "cache_step_with").endswith(" ms")
+    assert text(person, "cache_step_caption").startswith("Measured now for the token after 16")
+    person.wait(lambda: n_cells(panel) == used)

@@ -36,7 +36,10 @@ from ui.tab_order import put_in_order, stops_in
 
 NEXT: Final = "next"
 REPLY: Final = "reply"
-CHOOSE: Final = "Choose a token of the reply, and each stage shows what it did to it."
+CHOOSE: Final = (
+    "Choose a token of the reply, in the Tokens panel or in the transcript (Ctrl T shows them "
+    "there): then each stage shows what it did to it."
+)
 OTHER: Final = "This reply was made with another chain than the next one will be."
 UNKNOWN: Final = "What this reply was drawn with was not stored with it."
 CAPTION: Final = (
@@ -74,6 +77,11 @@ class ChainRoom(Panel):
         self.which.show_value(NEXT)
         self.note = _small(self)
         self.note.setObjectName("sampling_note")
+        self.uncertain_button = self._button(
+            "Take the most uncertain one",
+            "choose_uncertain_button",
+            self._looking.go_to_most_uncertain,
+        )
         self.before = BeforeStages(theme, self)
         self.chain = SamplerChain(theme, desk.tokenize, parent=self)
         self.reply_chain = SamplerChain(theme, desk.tokenize, is_editable=False, parent=self)
@@ -108,6 +116,7 @@ class ChainRoom(Panel):
         self.area.fill(
             self.which,
             self.note,
+            self.uncertain_button,
             self.before,
             self.chain,
             self.reply_chain,
@@ -298,6 +307,7 @@ class ChainRoom(Panel):
             text = "" if self._looking.token is not None else CHOOSE
         self.note.setText(text)
         self.note.setVisible(bool(text))
+        self.uncertain_button.setVisible(text == CHOOSE)
 
     def _n_vocab(self) -> int:
         """The reply's vocabulary; what a stage removed is counted from it."""
@@ -320,6 +330,7 @@ class ChainRoom(Panel):
 
     def _order_tabs(self) -> None:
         stops = [*stops_in(self.presets), *stops_in(self._acts), *stops_in(self.which)]
+        stops += [self.uncertain_button]
         for card in self.chain.cards:
             stops += card.stops()
         # A list that opens is a window of its own.
@@ -332,7 +343,13 @@ class ChainRoom(Panel):
         self.rows.setSpacing(px(8))
         self._flow.setSpacing(px(6))
         small = self._theme.font_small().pixelSize()
-        for button in (self.add_button, self.neutral_button, self.reset_button, self.use_button):
+        for button in (
+            self.add_button,
+            self.neutral_button,
+            self.reset_button,
+            self.use_button,
+            self.uncertain_button,
+        ):
             button.setStyleSheet(
                 f"QPushButton {{ padding: {px(4)}px {px(10)}px; font-size: {small}px; }}"
             )

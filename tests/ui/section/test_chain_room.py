@@ -590,6 +590,9 @@ def test_empty_states_say_what_to_do(
     show_reply(panel, token())
     panel._looking.select(None)
     assert panel.note.text() == CHOOSE
+    QTest.mouseClick(panel.uncertain_button, LEFT)
+    assert panel._looking.index == 0
+    assert panel.uncertain_button.isHidden()
     show_reply(panel, token(), settings={})
     assert panel.note.text() == UNKNOWN
 

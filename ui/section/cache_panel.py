@@ -389,24 +389,37 @@ class CachePanel(Panel):
         if cell < 0:
             where, whose = POINT, ""
         else:
-            stretch, token_id = cells.at(cell), cells.token_id(cell)
-            pieces = self._desk.words_of(self._hash())
-            piece = pieces.piece(token_id) if pieces is not None and token_id is not None else None
-            titles = (
-                []
-                if stretch is None
-                else [
-                    self._desk.chat_title(cells.told.slots[i].conversation) for i in stretch.holders
-                ]
+            where, whose = words.cell_lines(
+                cells,
+                cell,
+                self.map.grid.per_square,
+                self._piece(cells.token_id(cell)),
+                self._message_at(cell),
+                self._others_at(cell),
             )
-            where, whose = words.cell_lines(cells, cell, self.map.grid.per_square, piece, titles)
         self.where.set_text(where)
         self.whose.set_text(whose)
         self.map.setAccessibleDescription(f"{where}. {whose}" if whose else where)
 
-    def _hash(self) -> str | None:
+    def _piece(self, token_id: int | None) -> bytes | None:
+        """What an ID stands for, once the vocabulary is read."""
         loaded = self._desk.engine_state.loaded
-        return loaded.fast_hash or None if loaded is not None else None
+        pieces = self._desk.words_of(loaded.fast_hash or None) if loaded is not None else None
+        return None if pieces is None or token_id is None else pieces.piece(token_id)
+
+    def _message_at(self, cell: int) -> str:
+        """The text of the message that a cell's token belongs to, where the open chat has it."""
+        stretch = self._cells.at(cell) if self._cells is not None else None
+        wanted = stretch.message_id if stretch is not None else None
+        return next((m.content for m in self._desk.messages if m.id == wanted), "")
+
+    def _others_at(self, cell: int) -> list[str]:
+        """The titles of other chats that hold it."""
+        stretch = self._cells.at(cell) if self._cells is not None else None
+        if stretch is None or self._told is None:
+            return []
+        chats = [self._told.slots[holder].conversation for holder in stretch.holders]
+        return [self._desk.chat_title(chat) for chat in chats if chat != self._conversation]
 
     def _on_chosen(self, cell: int) -> None:
         """Look at the token, or at the message, where the open chat has it."""

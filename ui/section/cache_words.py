@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from app.engine.protocol import CacheMap, CacheShape, LastTurn, StepMeasured
@@ -62,9 +63,15 @@ def grid_text(grid: Grid, n_ctx: int) -> str:
 
 
 def cell_lines(
-    cells: CellMap, cell: int, per_square: int, piece: bytes | None, titles: list[str]
+    cells: CellMap,
+    cell: int,
+    per_square: int,
+    piece: bytes | None,
+    message: str = "",
+    titles: Sequence[str] = (),
 ) -> tuple[str, str]:
-    """Which cell it is and what it holds; then whose it is. `titles`: of the chats that have it."""
+    """Which cell it is and what it holds; then whose it is. `message`: the text that its message
+    begins with; `titles`: of other chats that hold it."""
     which = f"cell {cell:,}"
     if per_square > 1:
         which = f"cells {cell:,}–{cell + per_square - 1:,}, of the first"
@@ -77,12 +84,14 @@ def cell_lines(
         parts.append(visible(piece))
     if token_id is not None:
         parts.append(f"ID {token_id}")
-    whose = [origin_words(stretch.origin)]
+    origin = origin_words(stretch.origin)
+    words = short_title(" ".join(message.split()))
+    whose = [f"{origin}: “{words}”" if words else origin]
     if stretch.turn:
         whose.append(f"{stretch.turn} in the last turn")
     if len(stretch.holders) > 1:
         whose.append(f"shared by {len(stretch.holders)} sequences")
-    whose += [f"“{title}”" for title in dict.fromkeys(titles)]
+    whose += [f"chat “{title}”" for title in dict.fromkeys(titles)]
     return " · ".join(parts), " · ".join(whose)
 
 

@@ -226,12 +226,32 @@ def test_what_a_cell_holds_is_said(stage: Stage, looking: Looking) -> None:
     stage.answer(one_chat())
     stage.panel.map.pointed.emit(20)
     assert stage.text("cache_where") == "cell 20 · position 20 · <1020> · ID 1020"
-    assert stage.text("cache_whose") == "you · evaluated in the last turn · “Capital of France”"
+    assert stage.text("cache_whose") == "you: “Which city?” · evaluated in the last turn"
     assert stage.panel.map.accessibleDescription().startswith("cell 20 · position 20")
     stage.panel.map.pointed.emit(200)
     assert stage.text("cache_where") == "cell 200 · free"
     stage.panel.map.pointed.emit(-1)
     assert stage.text("cache_where") == POINT
+
+
+def test_who_shares_a_cell_is_said(stage: Stage) -> None:
+    parts = [CellPart(0, 50, "user", "m1")]
+    stage.answer(
+        told(
+            slot(0, [(1, 0, 50)], parts, "c1"),
+            slot(1, [(1, 0, 30)], parts, "c2"),
+            slot(2, [(3, 0, 10)], parts, "c3"),
+            n_used=60,
+        )
+    )
+    stage.panel.map.pointed.emit(3)
+    assert stage.text("cache_whose") == (
+        "you: “Which city?” · shared by 2 sequences · chat “Poem about rain”"
+    )
+    stage.panel.map.pointed.emit(40)
+    assert stage.text("cache_whose") == "you: “Which city?”"
+    stage.panel.map.pointed.emit(55)
+    assert stage.text("cache_whose").endswith("· chat “SQL”")
 
 
 def test_an_empty_cache_and_no_weights_say_what_to_do(stage: Stage) -> None:

@@ -6,7 +6,7 @@ messages from the loaded vocabulary. They are asked for when they come into view
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -94,6 +94,16 @@ class TokenViewActs(QObject):
             ),
         ):
             actions.add(Action(name, title, key, act, is_on, group="View"))
+        steps: tuple[tuple[str, str, str, Callable[[], object]], ...] = (
+            ("token_next", "Next token", "Right", partial(self._mode.step, 1)),
+            ("token_previous", "Previous token", "Left", partial(self._mode.step, -1)),
+            ("token_below", "Token in the line below", "Down", partial(self._mode.step, 0, 1)),
+            ("token_above", "Token in the line above", "Up", partial(self._mode.step, 0, -1)),
+            ("token_choose", "Choose the token for all panels", "Return", self._mode.choose),
+        )
+        for step, title, key, run in steps:
+            place = "In the token view"
+            actions.add(Action(step, title, key, run, is_on, "View", place=place, binds=False))
         self._hear()
 
     def _hear(self) -> None:

@@ -102,6 +102,22 @@ def test_key_and_button_switch_it_and_the_setting_remembers(
     assert window.action_registry.collisions == []
 
 
+def test_what_arrows_do_can_be_found_by_name_too(
+    window: MainWindow, bridge: FakeBridge, mode: TokenMode, desk: FakeDesk
+) -> None:
+    registry = window.action_registry
+    registry.run("token_next")
+    assert not mode.is_on
+    shown_trace(window, bridge)
+    for name in ("token_next", "token_next", "token_below", "token_choose"):
+        registry.run(name)
+    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    assert window.section_acts.looking().index is not None
+    assert {registry[name].place for name in ("token_next", "token_choose")} == {
+        "In the token view"
+    }
+
+
 def test_what_was_on_is_on_again(
     open_window: Callable[..., MainWindow], answering: FakeDesk
 ) -> None:

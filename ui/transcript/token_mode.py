@@ -32,7 +32,6 @@ HOVER_MS: Final = 220
 LEAVE_MS: Final = 260
 KEPT_TOKENS: Final = 40_000
 """Beyond so many, what is known of messages that are not in view is let go of."""
-READING: Final = "Reading what was recorded…"
 
 _STEPS: Final = {
     Qt.Key.Key_Left: (-1, 0),
@@ -337,10 +336,10 @@ class TokenMode(QObject):
             self.hide_card()
             return True
         if key in _ENTERS and self._cursor is not None:
-            self._choose(self._cursor)
+            self.choose()
             return True
         if key in _STEPS:
-            return self._step(*_STEPS[key])
+            return self.step(*_STEPS[key])
         if key in (Qt.Key.Key_Home, Qt.Key.Key_End):
             return self._to_end_of_message(is_last=key == Qt.Key.Key_End)
         return False
@@ -372,7 +371,13 @@ class TokenMode(QObject):
         document = self._documents[self._chosen[0]]
         return self._chosen[0], len(document.tokens.before) + self._chosen[1]
 
-    def _step(self, by: int, lines: int) -> bool:
+    def choose(self) -> None:
+        """The token that the keyboard is on is the one that all panels look at."""
+        if self._cursor is not None:
+            self._choose(self._cursor)
+
+    def step(self, by: int, lines: int = 0) -> bool:
+        """So many tokens on, or lines; from the first one in view where there is none yet."""
         here = self._here()
         index = self._view.rows.index_of(here[0]) if here is not None else None
         if here is None or index is None:

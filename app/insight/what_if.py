@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.engine.protocol import (
@@ -53,8 +53,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """What does not follow from the record at `index`. `may_be`: the only tokens that it can be,
-    where that much is known. `is_asked`: the engine could not tell it either."""
+    """What does not follow from the record at `index`, a place in the trace. `may_be`: the only
+    tokens that it can be, where that much is known. `is_asked`: the engine could not tell either.
+    """
 
     index: int
     reason: str
@@ -116,7 +117,7 @@ def what_if(
             known = Known(before, settings.prompt is not None, _numbers(token), settings.ids_of)
             found = redrawn(token, settings, known)
             if isinstance(found, Unsure):
-                unsure.append(found)
+                unsure.append(replace(found, index=index))
             elif found != token.token_id:
                 return WhatIf(Change(index, found), tuple(unsure), index + 1)
         before.append(token.token_id)
@@ -127,19 +128,18 @@ def what_if(
 
 def redrawn(token: TokenTrace, settings: Settings, known: Known) -> int | Unsure:
     """The token that the same number draws with these settings."""
-    index = token.index
     may_be: frozenset[int] = frozenset()
     try:
         pool = _before_stages(token, settings.n_vocab)
         for path in paths(pool, settings.filters, known):
             may_be |= drawn(path[-1], settings.select, token.uniform)
     except CannotTell as reason:
-        return Unsure(index, reason.sentence)
+        return Unsure(token.index, reason.sentence)
     if len(may_be) > 1:
-        return Unsure(index, TOO_CLOSE, may_be)
+        return Unsure(token.index, TOO_CLOSE, may_be)
     (found,) = may_be
     if settings.is_bound and found != token.token_id:
-        return Unsure(index, GRAMMAR_UNASKED, may_be)
+        return Unsure(token.index, GRAMMAR_UNASKED, may_be)
     return found
 
 

@@ -101,6 +101,14 @@ def test_candidates_beyond_the_recorded_ones_are_named() -> None:
     ]
 
 
+def test_positions_are_places_in_the_trace() -> None:
+    """What stood before a trace is counted in its tokens' own index, and not here."""
+    later = [msgspec.structs.replace(each, index=each.index + 40) for each in traces()]
+    found = what_if(later, Settings([Temperature(1.5)], Dist(), 50_000))
+    assert [each.index for each in found.unsure] == [0, 1, 2, 3]
+    assert what_if(later, settings(TopK(3), Temperature(2.0))).first == Change(1, 3)
+
+
 def test_the_edge_of_two_candidates_is_not_told_but_their_names_are() -> None:
     found = what_if([token(0, SHARES, 0.6, 7)], settings(TopK(3)))
     assert found.unsure[0].may_be == {7, 3}

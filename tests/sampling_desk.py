@@ -54,8 +54,8 @@ class SamplingDesk(FakeDesk):
         self.own = dict(values)
         self.bridge.levels_changed.emit(LevelsChanged("chat"))
 
-    def set_sampling_links(self, links: Sequence[Link]) -> str:
-        self.calls.append(("set_sampling_links", tuple(links)))
+    def set_sampling_links(self, links: Sequence[Link], undo: str = "") -> str:
+        self.calls.append(("set_sampling_links", tuple(links), undo))
         try:
             self.put(values_of_links(links, self.own, self.resolved_settings))
         except SettingRefused as refused:

@@ -7,7 +7,7 @@ the one request that they are for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from app.chat.events import LevelsChanged, Noticed
@@ -104,6 +104,28 @@ class Levels:
             self._put_chat(values, fields)
         self._around.emit(LevelsChanged(level))
         self._on_changed()
+
+    def put_with_undo(
+        self, values: Mapping[str, Any], names: Collection[str], sentence: str
+    ) -> None:
+        """Set all values of the open chat. What it set of `names` can be had back: `sentence` says
+        what was done."""
+        shelf, chat = self._shelf, self._shelf.open
+        before = {name: value for name, value in chat.settings.items() if name in names}
+        self.put("chat", values)
+        if shelf.open.settings == chat.settings:
+            return
+
+        def bring_back() -> None:
+            now = shelf.conversation(chat.id)
+            if now is None:
+                return
+            others = {name: value for name, value in now.settings.items() if name not in names}
+            shelf.change(chat.id, settings={**others, **before})
+            self._around.emit(LevelsChanged("chat"))
+            self._on_changed()
+
+        shelf.offer_undo(f"settings {chat.id}", sentence, bring_back)
 
     def _put_chat(self, values: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         self._shelf.ensure_stored()

@@ -15,6 +15,7 @@ from app.chat.sampler_links import OFF, Link, Links, links_of, values_of_links
 from app.chat.settings import SettingRefused
 from app.engine.protocol import CheckGrammar, GrammarChecked, clean_text
 
+RESET: Final = "The chat's own sampling chain is gone: what stands above it counts."
 _OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))
 
 
@@ -29,23 +30,26 @@ class SamplingDoor:
         in it."""
         return links_of(self._levels.resolved(), self._levels.own("chat"))
 
-    def set_sampling_links(self, links: Sequence[Link]) -> str:
-        """Make this the chain of the open chat; returns why it cannot be, or nothing."""
+    def set_sampling_links(self, links: Sequence[Link], undo: str = "") -> str:
+        """Make this the chain of the open chat; returns why it cannot be, or nothing. `undo`: what
+        is said of it, with a way back."""
         own = self._levels.own("chat")
         try:
             values = values_of_links(links, own, self._levels.if_chat_set)
         except SettingRefused as refused:
             return str(refused)
-        if values != own:
+        if values != own and undo:
+            self._levels.put_with_undo(values, _OF_THE_CHAIN, undo)
+        elif values != own:
             self._levels.put("chat", values)
         return ""
 
     def reset_sampling_links(self) -> None:
-        """Let the levels below the chat say the chain."""
+        """Let the levels below the chat say the chain, with a way back."""
         own = self._levels.own("chat")
         values = {name: value for name, value in own.items() if name not in _OF_THE_CHAIN}
         if values != own:
-            self._levels.put("chat", values)
+            self._levels.put_with_undo(values, _OF_THE_CHAIN, RESET)
 
     def sets_own_chain(self) -> bool:
         """Whether the open chat says anything of its chain itself."""

@@ -141,6 +141,7 @@ class ChainRoom(Panel):
         ):
             signal.connect(lambda _event: self._follow())
         self.chain.links_changed.connect(self._on_links)
+        self.chain.removed.connect(self._on_links)
         self.chain.seed_changed.connect(partial(self._set, "seed"))
         self.chain.card_moved.connect(self._keep_in_view)
         self.chain.cards_changed.connect(self._order_tabs)
@@ -192,9 +193,9 @@ class ChainRoom(Panel):
         on = [at for at, link in enumerate(links) if link.is_on]
         return {on[position]: reason for position, reason in found.items() if position < len(on)}
 
-    def _on_links(self, links: Links) -> None:
+    def _on_links(self, links: Links, undo: str = "") -> None:
         with self._one_change():
-            refusal = self._desk.set_sampling_links(links)
+            refusal = self._desk.set_sampling_links(links, undo)
         if refusal:
             self.note.setText(refusal)
             self.note.show()
@@ -236,7 +237,8 @@ class ChainRoom(Panel):
     def _on_use(self) -> None:
         """The reply's chain becomes the chat's."""
         self.which.show_value(NEXT)
-        self._on_links(tuple(Link(stage) for stage in self._stages))
+        links = tuple(Link(stage) for stage in self._stages)
+        self._on_links(links, "The chat has the chain of this reply now.")
 
     # --- what happened --------------------------------------------------------------------------
 

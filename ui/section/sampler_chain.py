@@ -24,11 +24,13 @@ from ui.theme import Theme
 
 
 class SamplerChain(QWidget):
-    """`links_changed`: the chain as the user wants it. `card_moved`: it shall be seen.
+    """`links_changed`: the chain as the user wants it; `removed`: one without a stage, and a
+    sentence that says so. `card_moved`: it shall be seen.
     `cards_changed`: there are others, or in another order. `dragged_over`: the height at which a
     card is being dragged."""
 
     links_changed = Signal(object)
+    removed = Signal(object, str)
     seed_changed = Signal(object)
     card_moved = Signal(object)
     cards_changed = Signal()
@@ -155,7 +157,9 @@ class SamplerChain(QWidget):
         self._want(switched(self._links, self.cards.index(card), is_on=is_on))
 
     def _on_remove(self, card: StageCard) -> None:
-        self._want(removed(self._links, self.cards.index(card)))
+        self.removed.emit(
+            removed(self._links, self.cards.index(card)), f"{card.title.text()} is taken out."
+        )
 
     def _on_move(self, card: StageCard, by: int) -> None:
         at = self.cards.index(card)

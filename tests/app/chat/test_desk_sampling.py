@@ -47,6 +47,36 @@ def test_resetting_leaves_what_is_no_stage(room: Any) -> None:
     assert room.desk.level_values("chat") == {"seed": 5}
 
 
+def test_what_is_taken_out_or_reset_can_be_had_back(room: Any) -> None:
+    changed = with_stage(room.desk.sampling_links(), 1, TopK(3))
+    room.desk.set_sampling_links(switched(changed, 2, is_on=False))
+    shown = room.desk.sampling_links()
+    room.desk.set_sampling_links((*shown[:3], *shown[4:]), "Min-p is taken out.")
+    notice = room.of(Noticed)[-1]
+    assert notice.sentence == "Min-p is taken out."
+    room.desk.set_at_level("chat", "seed", 5)
+    room.desk.undo(notice.undo)
+    assert room.desk.sampling_links() == shown
+    assert room.desk.level_values("chat")["seed"] == 5
+    room.desk.reset_sampling_links()
+    assert not room.desk.sets_own_chain()
+    room.desk.undo(room.of(Noticed)[-1].undo)
+    assert room.desk.sampling_links() == shown
+
+
+def test_having_it_back_reaches_the_chat_that_it_was_in(room: Any) -> None:
+    room.ask("Where?")
+    first = room.desk.conversation.id
+    links = room.desk.sampling_links()
+    room.desk.set_sampling_links((*links[:1], *links[2:]), "Top-k is taken out.")
+    room.desk.new_conversation()
+    room.desk.undo(room.of(Noticed)[-1].undo)
+    assert room.desk.sampling_links() == links
+    room.desk.open_conversation(first)
+    room.until(lambda: room.desk.conversation.id == first)
+    assert room.desk.sampling_links() == links
+
+
 def test_a_chain_that_cannot_be_is_refused_in_words(room: Any) -> None:
     links = room.desk.sampling_links()
     too_many = (*(replace(links[1], stage=TopK(k)) for k in range(1, 40)), links[-1])

@@ -212,6 +212,7 @@ def test_the_menu_of_a_card_does_it_too(panel: ChainRoom, desk: SamplingDesk) ->
     assert [type(s) for s in desk.asked()][2:4] == [MinP, TopP]
     card(panel, MinP).menu().actions()[2].trigger()
     assert MinP not in map(type, desk.asked())
+    assert desk.called("set_sampling_links")[-1][1] == "Min-p is taken out."
 
 
 # --- on and off -----------------------------------------------------------------------------------

@@ -20,6 +20,14 @@ DEV_STAMP := $(VENV)/installed-dev
 # be taken, and the one built with them must not be kept.
 PIP_CACHE := $(if $(strip $(CMAKE_ARGS)),--no-cache-dir,)
 
+# GCC before 11.5, 12.4, 13.3 and 14 tells the optimiser that ldtilecfg reads 8 of its 64 bytes
+# (GCC's PR 114098). llama.cpp's tile code, taken on Intel's newer servers, then crashes in the
+# first step; without it those machines use AVX-512. The fault is looked for in the header itself.
+CXX_USED = $(if $(filter default undefined,$(origin CXX)),c++,$(CXX))
+NO_AMX = $(shell $(CXX_USED) -march=native -include immintrin.h -E -x c++ /dev/null 2>/dev/null | \
+  grep -q 'ldtilecfg.*const void \*\*' && echo '-mno-amx-tile -mno-amx-int8 -mno-amx-bf16')
+COMPILE_FLAGS = CFLAGS="$$CFLAGS $(NO_AMX)" CXXFLAGS="$$CXXFLAGS $(NO_AMX)"
+
 .PHONY: help run test check lock bench soak engine clean
 
 help:
@@ -84,7 +92,7 @@ ifneq ($(strip $(LLAMA_WHEEL)),)
 endif
 	@$(PIP) show --quiet llama-cpp-python >/dev/null 2>&1 || \
 	  echo 'Installing. Unless pip has it in its cache, llama-cpp-python is compiled now: about twelve minutes on two cores, once.'
-	@$(PIP) install $(PIP_CACHE) --require-hashes -r requirements/app.txt || { \
+	@$(COMPILE_FLAGS) $(PIP) install $(PIP_CACHE) --require-hashes -r requirements/app.txt || { \
 	  echo 'The installation did not finish. If llama-cpp-python could not be compiled, look under "What a fresh machine needs" in README.md. Then run make again: it goes on from here.'; \
 	  exit 1; }
 	@$(PIP) install --no-deps --require-hashes -r requirements/data.txt
@@ -101,7 +109,7 @@ engine:
 	@if [ ! -f $(APP_STAMP) ]; then $(MAKE) $(APP_STAMP); else \
 	  awk '/^[A-Za-z]/ { wanted = ($$1 ~ /^llama-cpp-python==/) } wanted' requirements/app.txt \
 	    > $(VENV)/engine.txt && \
-	  $(PIP) install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python \
+	  $(COMPILE_FLAGS) $(PIP) install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python \
 	    --require-hashes -r $(VENV)/engine.txt; fi
 
 # A lock that names an index or an address would bind the project to one; grep sees to it.

@@ -89,6 +89,7 @@ class ChatColumn(QWidget):
         self.header.set_tight(is_short)
         if self._token_bar is not None:
             self._token_bar.set_sides(side, right)
+            self._show_token_bar()
         if self._step_bar is not None:
             self._step_bar.set_place(side, right, self.height())
         self.composer.setContentsMargins(side, px(4 if is_short else 8), right, px(4))
@@ -147,9 +148,14 @@ class ChatColumn(QWidget):
         self.body.setCurrentWidget(shown)
         if had_focus and self._text_page is not None and not self._is_in_focus(shown):
             shown.setFocus(Qt.FocusReason.OtherFocusReason)
+        self._show_token_bar()
+
+    def _show_token_bar(self) -> None:
+        """Where height is short, the tokens need it more."""
         if self._token_bar is not None:
             is_seen = self.body.currentWidget() is self.transcript
-            self._token_bar.setVisible(self._is_token_bar_wanted and is_seen)
+            is_short = self.height() < self._theme.px(STATUS_FROM_PX)
+            self._token_bar.setVisible(self._is_token_bar_wanted and is_seen and not is_short)
 
     @staticmethod
     def _is_in_focus(widget: QWidget) -> bool:

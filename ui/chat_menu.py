@@ -15,6 +15,9 @@ from ui.hovering import let_go_after
 from ui.icon_button import IconButton
 
 ENTRIES: Final = (
+    "new_text",
+    "temporary_chat",
+    "",
     "find",
     "rename_chat",
     "branch_map",

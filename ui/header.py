@@ -28,7 +28,7 @@ TOKENS_KEY = "Ctrl+T"
 STEP_KEY = "Ctrl+J"
 COMPACT_BELOW_PX = 300
 """With less room than this beside the buttons, those with words show their icons."""
-LEAST_PX = 24
+LEAST_PX = 90
 """With less than this for title and weights the last of them goes."""
 PROGRESS_STEPS = 1000
 LOADING = frozenset({"starting", "loading"})
@@ -201,17 +201,21 @@ class Header(QWidget):
         self._share_room()
 
     def _share_room(self) -> None:
-        """In a narrow window title and weights share what the buttons leave, two to three."""
-        buttons = [each for each in self.findChildren(IconButton) if not each.isHidden()]
-        margins = self._row.contentsMargins()
-        taken = sum(each.width() + self._row.spacing() for each in buttons)
-        room = self.width() - margins.left() - margins.right() - taken
+        """In a narrow window title and weights share what the buttons leave, two to three. What is
+        in the menu too leaves first."""
+        leaving = (self.step_button, self.temporary_button, self.text_button)
+        buttons = self.findChildren(IconButton)
+        shown = [each for each in buttons if each in leaving or not each.isHidden()]
+        margins, spacing, px = self._row.contentsMargins(), self._row.spacing(), self._theme.px
+        room = self.width() - margins.left() - margins.right()
+        room -= sum(each.width() + spacing for each in shown)
         for chip in self.findChildren(ToggleChip):
-            wide = chip.wide_width() + self._row.spacing()
-            chip.set_compact(room - wide < self._theme.px(COMPACT_BELOW_PX))
-            room -= chip.width() + self._row.spacing()
-        # Step mode is in the menu, too.
-        self.step_button.setVisible(room >= self._theme.px(LEAST_PX))
+            chip.set_compact(room - chip.wide_width() - spacing < px(COMPACT_BELOW_PX))
+            room -= chip.width() + spacing
+        for button in leaving:
+            is_kept = room >= px(LEAST_PX)
+            button.setVisible(is_kept)
+            room += 0 if is_kept else button.width() + spacing
         self.weights_button.setMaximumWidth(max(1, room * 3 // 5))
 
     # --- state --------------------------------------------------------------------------

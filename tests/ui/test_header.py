@@ -131,3 +131,20 @@ def test_the_button_to_show_the_list_is_there_only_without_the_list(header: Head
     assert not header.sidebar_button.isVisible()
     header.set_sidebar_hidden(True)
     assert header.sidebar_button.isVisible()
+
+
+def test_what_is_in_the_menu_too_leaves_a_narrow_header_and_comes_back(header: Header) -> None:
+    leaving = (header.step_button, header.temporary_button, header.text_button)
+    header.set_title("A chat about the weather of Lyon in late autumn")
+    assert all(button.isVisible() for button in leaving)
+    gone_before = 0
+    for width in range(900, 260, -20):
+        header.resize(width, 60)
+        shown = [button.isVisible() for button in leaving]
+        gone = shown.count(False)
+        assert shown == [False] * gone + [True] * (3 - gone)
+        assert gone >= gone_before
+        gone_before = gone
+    assert gone_before == 3
+    header.resize(900, 60)
+    assert all(button.isVisible() for button in leaving)

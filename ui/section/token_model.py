@@ -11,6 +11,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
@@ -47,6 +48,8 @@ _FIELDS: Final = {
     TIME: "ms",
 }
 
+_SIGNS: Final = frozenset("·⍽↵␍⇥⟨⟩")
+"""With what pieces are made visible: without one a filter means the text itself."""
 _WHOLE_MS: Final = 100
 """From here on tenths of a millisecond say nothing."""
 
@@ -105,7 +108,7 @@ class TokenModel(QAbstractTableModel):
             self.show(self._traces)
             return
         self._known = now
-        more = [at for at in range(known, now) if self._passes(self._traces[at])]
+        more = [at for at in range(known, now) if self._shows(at)]
         if not more:
             return
         if self._sorted_by == (NUMBER, False):
@@ -192,18 +195,24 @@ class TokenModel(QAbstractTableModel):
 
     # --- order ----------------------------------------------------------------------------------
 
-    def _passes(self, token: TokenTrace) -> bool:
+    def _shows(self, at: int) -> bool:
         if not self._filter:
             return True
+        token = self._traces[at]
+        return self._passes(token.token_id, token.piece)
+
+    def _passes(self, token_id: int, piece: bytes) -> bool:
         wanted = self._filter.casefold()
-        if str(token.token_id) == wanted.strip():
+        if str(token_id) == wanted.strip():
             return True
-        text = token.piece.decode("utf-8", "replace").casefold()
-        return wanted in text or wanted in visible(token.piece).casefold()
+        if wanted in piece.decode("utf-8", "replace").casefold():
+            return True
+        return not _SIGNS.isdisjoint(wanted) and wanted in visible(piece).casefold()
 
     def _order(self) -> None:
         if self._filter:
-            rows = [at for at in range(self._known) if self._passes(self._traces[at])]
+            known = zip(self._ids(), self._pieces(), strict=True)
+            rows = [at for at, each in enumerate(known) if self._passes(*each)]
         else:
             rows = list(range(self._known))
         column, is_down = self._sorted_by
@@ -216,11 +225,27 @@ class TokenModel(QAbstractTableModel):
         self._rows = rows
         self._keys = [keys[at] for at in rows]
 
+    def _ids(self) -> Sequence[int]:
+        if isinstance(self._traces, TraceTable):
+            return self._traces.column("token_id")
+        return [token.token_id for token in self._traces]
+
+    def _pieces(self) -> list[bytes]:
+        traces = self._traces
+        if not isinstance(traces, TraceTable):
+            return [token.piece for token in traces]
+        ends = traces.column("piece_end")
+        return [bytes(traces.pieces[first:end]) for first, end in pairwise((0, *ends))]
+
     def _all_keys(self) -> Sequence[Any]:
         """What the tokens are sorted by, by their place in the trace."""
-        field = _FIELDS.get(self._sorted_by[0])
-        if field is not None and isinstance(self._traces, TraceTable):
-            return _ordered(self._traces.column(field))
+        column = self._sorted_by[0]
+        if column in (TOKEN, BYTES):
+            return self._pieces()
+        if column == TYPE:
+            return [self._type(token_id) for token_id in self._ids()]
+        if isinstance(self._traces, TraceTable):
+            return _ordered(self._traces.column(_FIELDS[column]))
         return self._keys_of(range(self._known))
 
     def _keys_of(self, places: Iterable[int]) -> list[Any]:

@@ -32,9 +32,7 @@ BOTH = pytest.mark.parametrize("file", ["starter", "gemma"])
 
 
 @pytest.fixture
-def opened(
-    file: str, request: pytest.FixtureRequest, native_log: NativeLog
-) -> NativeSession:
+def opened(file: str, request: pytest.FixtureRequest, native_log: NativeLog) -> NativeSession:
     return NativeSession(request.getfixturevalue(file), native_log)
 
 

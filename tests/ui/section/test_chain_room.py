@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
@@ -571,6 +572,60 @@ def test_the_reply_s_chain_and_seed_can_be_used_again(
     assert panel.chain.isVisible()
     assert panel.which.isHidden()
     assert card(panel, TopK).evidence.isVisible()
+
+
+def test_what_forbade_tokens_first_has_cards_of_its_own(
+    panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
+) -> None:
+    as_made(desk)
+    plain = token()
+    forbidden = [StageEffect("end-token-ban", 999, 0.5), StageEffect("grammar", 40, 0.5)]
+    moved_on = bytes([SURVIVED, SURVIVED, 4, 4, 1])
+    removed_by = Array("u1", [5], moved_on)
+    show_reply(
+        panel,
+        msgspec.structs.replace(plain, stages=[*forbidden, *plain.stages], removed_by=removed_by),
+    )
+    assert panel.before.isVisible()
+    views = panel.before.cards
+    assert views["end-token-ban"].removed_button.text() == "−1 removed"
+    assert views["grammar"].left.text() == "40 left"
+    views["grammar"].removed_button.click()
+    table = views["grammar"].table
+    assert table is not None
+    rows = table.model()
+    assert [rows.data(rows.index(0, at)) for at in (0, 2)] == ["·Lyon", "Grammar"]
+    assert card(panel, TopP).evidence.removed_button.text() == "−2 removed"
+    show_reply(panel, plain)
+    assert panel.before.isHidden()
+
+
+@pytest.mark.parametrize(
+    ("uniform", "left", "words"),
+    [
+        (0.9, 4, "It drew 0.9000, above its chance of 0.5: nothing happens this time."),
+        (0.2, 3, "It drew 0.2000, not above its chance of 0.5: it acts."),
+        (0.2, 4, "It drew 0.2000, not above its chance of 0.5, but fewer than two tokens reach"),
+    ],
+)
+def test_xtc_says_whether_it_acted(
+    panel: ChainRoom,
+    desk: SamplingDesk,
+    show_reply: Reply,
+    uniform: float,
+    left: int,
+    words: str,
+) -> None:
+    made = (TopK(4), Xtc(), Dist())
+    desk.put({"chain": as_stored(made)})
+    effects = [
+        StageEffect("top-k", 4, 0.5),
+        StageEffect("xtc", left, 0.5, uniform),
+        StageEffect("dist", left, 0.5),
+    ]
+    trace = msgspec.structs.replace(token(), stages=effects, removed_by=Array("u1", [0], b""))
+    show_reply(panel, trace, settings=sampling_of(*made))
+    assert card(panel, Xtc).evidence.note.text().startswith(words)
 
 
 def test_a_stage_that_is_off_gets_no_evidence(

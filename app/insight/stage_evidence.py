@@ -38,10 +38,14 @@ from app.engine.protocol import (
     Xtc,
 )
 from app.engine.stage_rules import stage_name
-from app.insight.waterfall import Candidate, Step, Waterfall, waterfall
+from app.insight.waterfall import LEAST_SHARE, Candidate, Step, Waterfall, waterfall
 
 BEFORE_STAGES: Final = frozenset(("end-token-ban", "banned-strings", "grammar"))
 NOT_RECORDED: Final = "What the stages did was not recorded with this token."
+GONE: Final = (
+    "The chosen token is not left here, and more are left than were recorded, so their shares "
+    "cannot be told."
+)
 OTHER_STAGES: Final = "What was recorded does not fit the stages that this reply was made with."
 _SLACK: Final = 1e-4
 """Shares follow from logarithms in float32."""
@@ -126,7 +130,10 @@ def evidence(token: TokenTrace, stages: Sequence[Stage], n_vocab: int) -> Eviden
             step if at < first else replace(step, shares=None) for at, step in enumerate(fall.steps)
         ),
     )
-    rows = tuple(_row(at, position, fall, token) for at, position in enumerate(positions))
+    rows = tuple(
+        _row(at, position, fall, token, is_weighed=at >= first)
+        for at, position in enumerate(positions)
+    )
     return Evidence(rows, _draw(token, stages, fall, rows[-1]))
 
 
@@ -165,7 +172,10 @@ def _positions(effects: Iterable[StageEffect], stages: Sequence[Stage]) -> list[
     return positions if next(following, None) is None else None
 
 
-def _row(at: int, position: int | None, fall: Waterfall, token: TokenTrace) -> StageEvidence:
+def _row(
+    at: int, position: int | None, fall: Waterfall, token: TokenTrace, *, is_weighed: bool
+) -> StageEvidence:
+    """`is_weighed`: a stage up to here has changed scores."""
     step = fall.steps[at]
     kept = [
         Kept(candidate.token_id, None if step.shares is None else step.shares[n], is_drawn)
@@ -173,7 +183,9 @@ def _row(at: int, position: int | None, fall: Waterfall, token: TokenTrace) -> S
         if candidate.removed_by is None or candidate.removed_by > at
         for is_drawn in [candidate.is_drawn]
     ]
-    if not any(candidate.is_drawn for candidate in fall.candidates):
+    is_recorded = any(candidate.is_drawn for candidate in fall.candidates)
+    # One that was chosen by hand may have been removed; its share is 0 then.
+    if not is_recorded and (step.probability > 0 or not token.chosen):
         kept.append(Kept(token.token_id, step.probability, is_drawn=True))
     if step.shares is not None:
         kept.sort(key=lambda each: -(each.share or 0.0))
@@ -188,15 +200,21 @@ def _row(at: int, position: int | None, fall: Waterfall, token: TokenTrace) -> S
         tuple(c for c in fall.candidates if c.removed_by == at),
         step.probability,
         step.uniform,
-        _why_not_told(fall.steps[: at + 1]),
+        _why_not_told(
+            fall.steps[: at + 1],
+            is_gone=token.chosen and step.probability < LEAST_SHARE and not is_weighed,
+        ),
     )
 
 
-def _why_not_told(steps: Sequence[Step]) -> str:
-    first = next((step.stage for step in steps if step.shares is None), None)
-    if first is None:
+def _why_not_told(steps: Sequence[Step], *, is_gone: bool) -> str:
+    """`is_gone`: the token itself, which was chosen, is not left."""
+    if steps[-1].shares is not None:
         return ""
-    if steps[-1].shares is None and len(steps) > 1 and steps[-2].shares is None:
+    if is_gone:
+        return GONE
+    first = next(step.stage for step in steps if step.shares is None)
+    if len(steps) > 1 and steps[-2].shares is None:
         return f"After {first} the other shares cannot be told."
     return (
         f"After {first} the shares cannot be told: it changes scores, and of its changes only "

@@ -7,6 +7,12 @@ only remove change no weight; a temperature t takes the root, p^(1/t).
 
     share(c) = share(drawn) · (p(c) ÷ p(drawn))^(1/t)
 
+A token that was chosen by hand may have been removed, or be too improbable for float32 to tell its
+share. Then the ratio says nothing, but where all candidates that are left are recorded, their
+shares are their weights over the sum of these:
+
+    share(c) = p(c)^(1/t) ÷ Σ p(kept)^(1/t)
+
 Where a stage changes scores by itself (penalties, logit bias, DRY) or by a temperature that is
 not recorded (dynamic temperature, mirostat), the shares after it cannot be told so, and are None.
 """
@@ -19,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.engine.pieces import unpack
-from app.engine.protocol import SURVIVED, TokenTrace
+from app.engine.protocol import SURVIVED, StageEffect, TokenTrace
 
 _ONLY_REMOVE: Final = frozenset(
     (
@@ -28,6 +34,8 @@ _ONLY_REMOVE: Final = frozenset(
     )
 )
 _TOLERANCE: Final = 1e-4
+LEAST_SHARE: Final = 1e-30
+"""With less of its own, the drawn token's share says nothing about another one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +112,10 @@ def _steps(
             temperature *= temperatures[at]
         elif effect.stage not in _ONLY_REMOVE:
             changed = abs(effect.probability - share) > _TOLERANCE * max(share, 1e-9)
-            is_told = is_told and effect.left == before and not changed
+            is_told = is_told and effect.left == before and not changed and share >= LEAST_SHARE
         shares = None
         if is_told:
-            shares = tuple(
-                _share(candidate, at, logprob, token, effect.probability, temperature)
-                for candidate, logprob in zip(candidates, logprobs, strict=True)
-            )
+            shares = _shares(at, effect, token, candidates, logprobs, temperature)
         steps.append(
             Step(
                 effect.stage,
@@ -125,16 +130,34 @@ def _steps(
     return steps
 
 
-def _share(
-    candidate: Candidate,
-    stage: int,
-    logprob: float,
+def _shares(
+    at: int,
+    effect: StageEffect,
     token: TokenTrace,
-    drawn_share: float,
+    candidates: Sequence[Candidate],
+    logprobs: Sequence[float],
     temperature: float,
-) -> float:
-    if candidate.removed_by is not None and candidate.removed_by <= stage:
-        return 0.0
-    if candidate.is_drawn:
-        return drawn_share
-    return drawn_share * math.exp((logprob - token.logprob) / temperature)
+) -> tuple[float, ...] | None:
+    """Of each candidate after the stage at `at`; None where that does not follow."""
+    is_left = [each.removed_by is None or each.removed_by > at for each in candidates]
+    kept = [lp for lp, is_kept in zip(logprobs, is_left, strict=True) if is_kept]
+    if not kept:
+        return (0.0,) * len(candidates)
+    if effect.probability >= LEAST_SHARE:
+        known, share = token.logprob, effect.probability
+    elif effect.left == len(kept):
+        known = max(kept)
+        share = 1.0 / math.fsum(math.exp((lp - known) / temperature) for lp in kept)
+    else:
+        return None
+    return tuple(
+        _share(logprob - known, share, temperature) if is_kept else 0.0
+        for logprob, is_kept in zip(logprobs, is_left, strict=True)
+    )
+
+
+def _share(nats: float, known: float, temperature: float) -> float:
+    """The share of a candidate whose log-probability is so far above that of the one whose share
+    is known. Rounding may put it above 1."""
+    exponent = min(nats / temperature, -math.log(known))
+    return min(known * math.exp(exponent), 1.0)

@@ -53,7 +53,12 @@ class Run:
     """A reply, its trace, and the scores that each of its tokens was drawn from."""
 
     def __init__(
-        self, session: NativeSession, weights: Weights, sampling: Sampling, spy: pytest.MonkeyPatch
+        self,
+        session: NativeSession,
+        weights: Weights,
+        sampling: Sampling,
+        spy: pytest.MonkeyPatch,
+        **fields: Any,
     ) -> None:
         self.sampling = sampling
         self.rows: list[np.ndarray] = []
@@ -66,7 +71,12 @@ class Run:
         spy.setattr(Chain, "draw", watched)
         self.prompt = weights.vocabulary.tokenize(PROMPT, add_bos=weights.vocabulary.add_bos)
         request_id = session.add(
-            self.prompt, sampling, max_tokens=N_TOKENS, alternatives=64, record_stages=True
+            self.prompt,
+            sampling,
+            max_tokens=N_TOKENS,
+            alternatives=64,
+            record_stages=True,
+            **fields,
         )
         session.run()
         self.tokens: list[TokenTrace] = [each.token for each in session.tokens(request_id)]
@@ -183,6 +193,50 @@ def check_draw(told: Evidence, token: TokenTrace, view: np.ndarray) -> int:
     (mine,) = [part for part in told.draw.parts if part.start <= token.uniform < part.end]
     assert mine.token_id == token.token_id
     return 1
+
+
+@pytest.mark.parametrize("rank", [12, 55, 3_000])
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [TopK(40), TopP(0.9), MinP(0.05), Temperature(0.8)],
+        [Temperature(0.02), TopK(20)],
+        [TopP(0.99), TopK(12)],
+    ],
+    ids=lambda f: "-".join(type(s).__name__ for s in f),
+)
+def test_of_a_token_chosen_by_hand_the_cards_show_what_was_left_beside_it(
+    filters: list[FilterStage],
+    rank: int,
+    session: NativeSession,
+    starter: Weights,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Branches mostly begin with what the stages would not have left."""
+    sampling = Sampling(filters, Dist(), seed=11)
+    drawn = Run(session, starter, sampling, monkeypatch)
+    chosen_id = int(np.argsort(-drawn.rows[0], kind="stable")[rank])
+    run = Run(session, starter, sampling, monkeypatch, forced_ids=[chosen_id])
+    token, array = run.tokens[0], Array(run.rows[0])
+    assert (token.token_id, token.chosen) == (chosen_id, True)
+    native = native_chain(sampling, starter, run.prompt)
+    told = run.told(token)
+    best = np.argsort(-run.rows[0], kind="stable")[:64].tolist()
+    n_told = 0
+    for position, row in enumerate(told.stages):
+        view = left_by(native, position, array)
+        weights = np.exp(view["logit"].astype(np.float64) - view["logit"].max())
+        shares = dict(zip(view["id"].tolist(), weights / weights.sum(), strict=True))
+        assert {k.token_id for k in row.kept} - {chosen_id} == set(shares) & set(best) - {chosen_id}
+        for kept in row.kept:
+            if kept.share is not None:
+                assert kept.share == pytest.approx(shares.get(kept.token_id, 0.0), rel=2e-3)
+                n_told += 1
+        is_told = all(kept.share is not None for kept in row.kept if not kept.is_drawn)
+        assert bool(row.reason) != is_told
+        assert is_told or len(view) > len(row.kept)
+    llama.llama_sampler_free(native)
+    assert n_told >= 2
 
 
 def test_greedy_draws_no_number(

@@ -117,6 +117,42 @@ def test_penalties_that_changed_nothing_hide_nothing() -> None:
     assert all(step.shares is not None for step in waterfall(chain.trace(), N).steps)
 
 
+# --- a token that was chosen by hand, and that the stages would not have left -------------------
+
+
+@pytest.mark.parametrize("temperature", [0.8, 0.02])
+@pytest.mark.parametrize("drawn", [50, 63])
+def test_behind_a_removed_token_the_others_have_their_shares(
+    drawn: int, temperature: float
+) -> None:
+    chain = Chain(4, drawn).top_k(30).top_p(0.9)
+    chain.then("temperature", chain.scores / temperature).then("dist", chain.scores)
+    assert [effect.probability for effect in chain.stages] == [0.0] * 4
+    for step, truth in zip(
+        waterfall(chain.trace(), N, {2: temperature}).steps, chain.truth, strict=True
+    ):
+        assert step.shares == pytest.approx(truth[chain.order], rel=1e-4, abs=1e-9)
+
+
+def test_a_token_too_cold_to_be_drawn_hides_nothing() -> None:
+    chain = Chain(5, 20).top_k(40)
+    chain.then("temperature", chain.scores / 0.01).then("dist", chain.scores)
+    assert chain.stages[1].probability < 1e-60
+    steps = waterfall(chain.trace(), N, {1: 0.01}).steps
+    for step, truth in zip(steps, chain.truth, strict=True):
+        assert step.shares == pytest.approx(truth[chain.order], rel=1e-3, abs=1e-9)
+
+
+def test_shares_are_not_made_up_where_more_are_left_than_are_recorded() -> None:
+    chain = Chain(6, 1)
+    chain.keep("xtc", chain.scores < chain.scores[chain.order[2]])
+    chain.then("temperature", chain.scores / 0.5).top_k(20)
+    chain.then("penalties", chain.scores)
+    steps = waterfall(chain.trace(), N, {1: 0.5}).steps
+    assert [step.shares is None for step in steps] == [True, True, False, True]
+    assert steps[2].shares == pytest.approx(chain.truth[2][chain.order], rel=1e-4, abs=1e-9)
+
+
 def test_a_trace_without_stages_is_only_candidates() -> None:
     trace = Chain(3, 1).trace()
     assert waterfall(trace, N).steps == ()

@@ -81,7 +81,8 @@ def waterfall(
     candidates = tuple(
         Candidate(
             token_id,
-            math.exp(logprob),
+            # Of a stored trace the others are rounded, the drawn one is not.
+            math.exp(min(token.logprob if token_id == token.token_id else logprob, 0.0)),
             _end(removed_by, at),
             token_id == token.token_id,
         )

@@ -98,7 +98,7 @@ class AlternativesModel(QAbstractTableModel):
             return "drawn"
         if candidate.removed_by is not None and candidate.removed_by < len(self._stages):
             return self._stages[candidate.removed_by]
-        return "none: left at the draw" if self._stages else ""
+        return "none" if self._stages else ""
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self._candidates)

@@ -95,7 +95,7 @@ def _in_order(
     entry_of: Callable[[str, int], Entry],
 ) -> Coloring:
     counts = cells.counts(name_of)
-    names = [name for name in order if name in counts]
+    names = [name for name in dict.fromkeys(order) if name in counts]
     names += [name for name in counts if name not in order]
     at = {name: number for number, name in enumerate(names)}
     return Coloring(

@@ -215,7 +215,8 @@ class EvidenceView(QWidget):
         px = self._theme.px
         self._column.setSpacing(px(4))
         self.removed_button.setStyleSheet(
-            f"QPushButton {{ padding: {px(1)}px {px(4)}px; color: {self._theme.colors.dim};"
+            f"QPushButton {{ padding: {px(1)}px 0 {px(1)}px {px(4)}px;"
+            f" color: {self._theme.colors.dim};"
             f" font-size: {self._theme.font_small().pixelSize()}px; }}"
         )
         if self._table is not None and self._removed_model is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
@@ -26,7 +28,7 @@ from ui.section.alternatives import Alternatives
 from ui.section.card import Card, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.speed_plot import SpeedPlot
-from ui.section.token_model import CHOSEN, DRAFTED, ID, TokenModel
+from ui.section.token_model import CHOSEN, DRAFTED, ID, TOKEN, TokenModel
 
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
@@ -62,6 +64,35 @@ class TokenTable(QTableView):
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setStretchLastSection(True)
+        header.sectionResized.connect(self._on_resized)
+        self._widths: tuple[int, ...] = ()
+        self._is_sharing = self._is_users = False
+
+    def set_widths(self, widths: Sequence[int]) -> None:
+        """Of the columns, in pixels; that of the pieces is the least that they have."""
+        if tuple(widths) != self._widths:
+            self._widths, self._is_users = tuple(widths), False
+            self._share_room()
+
+    def _share_room(self) -> None:
+        """As many columns as there is room for are seen whole: pieces have what these leave."""
+        if self._is_users or not self._widths:
+            return
+        room, whole = self.viewport().width(), list(accumulate(self._widths))
+        left = room - max((width for width in whole if width <= room), default=room)
+        self._is_sharing = True
+        for column, width in enumerate(self._widths):
+            is_grown = column == TOKEN and room < whole[-1]
+            self.setColumnWidth(column, width + left if is_grown else width)
+        self._is_sharing = False
+
+    def _on_resized(self, column: int, _before: int, _now: int) -> None:
+        if not self._is_sharing and column < len(self._widths) - 1:
+            self._is_users = True  # by hand; the last one stretches by itself
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_room()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
@@ -171,15 +202,14 @@ class ReplyTokens(Panel):
             DRAFTED: icon("lightning", colors.dim),
         }
         tighten(self.table, self._theme)
-        for column, width in enumerate(_WIDTHS):
-            self.table.setColumnWidth(column, px(width))
-        self._fit_ids()
+        self._fit_columns()
 
-    def _fit_ids(self) -> None:
+    def _fit_columns(self) -> None:
         """IDs of a large vocabulary have a digit more."""
-        words = self._looking.words
+        px, words, widths = self._theme.px, self._looking.words, list(_WIDTHS)
         if words is not None and len(words) > _LARGE:
-            self.table.setColumnWidth(ID, self._theme.px(_LARGE_ID_PX))
+            widths[ID] = _LARGE_ID_PX
+        self.table.set_widths([px(width) for width in widths])
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Where it is low the table comes first, until the user says otherwise."""
@@ -252,7 +282,7 @@ class ReplyTokens(Panel):
 
     def _refresh_words(self) -> None:
         self.model.set_words(self._looking.words)
-        self._fit_ids()
+        self._fit_columns()
         self.alternatives.candidates.show(self._looking.token, self._looking.words)
 
     def _say(self) -> None:

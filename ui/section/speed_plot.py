@@ -144,9 +144,12 @@ class SpeedPlot(QWidget):
             axis.setTextPen(QColor(colors.dim))
             axis.setTickFont(font)
             axis.setStyle(tickLength=-theme.px(3), tickTextOffset=theme.px(3), maxTickLevel=0)
+            axis.setSIPrefixEnableRanges(())  # without it a line of under 1 s is told in ms
             axis.enableAutoSIPrefix(False)
             size = f"{font.pixelSize()}px"
             axis.setLabel(_LABELS[side], color=colors.dim, **{"font-size": size})
+        # Half of the top tick's figure stands above the box.
+        self._view.ci.layout.setContentsMargins(0, theme.px(6), 0, 0)
         self.axes["left"].setWidth(theme.px(46))
         self.axes["bottom"].setHeight(theme.px(32))
         pen = QPen(QColor(colors.accent), theme.px(1.5))

@@ -239,11 +239,16 @@ class TimeLine(QWidget):
         painter.drawText(label, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, name)
         painter.setPen(QColor(colors.dim))
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        taken = painter.fontMetrics().horizontalAdvance(name) + px(8)
-        figure = painter.fontMetrics().elidedText(
+        metrics = painter.fontMetrics()
+        taken = metrics.horizontalAdvance(name) + px(8)
+        figure = metrics.elidedText(
             self.figures.get(lane, ""), Qt.TextElideMode.ElideRight, round(self.width() - taken)
         )
         painter.drawText(label, right, figure)
+        height = self.height_words() if lane == "decode" else ""
+        free = self.width() - taken - metrics.horizontalAdvance(figure) - px(8)
+        if metrics.horizontalAdvance(height) <= free:
+            painter.drawText(label.adjusted(taken, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, height)
         painter.fillRect(room, QColor(colors.side))
         painter.save()
         painter.setClipRect(room)
@@ -254,7 +259,6 @@ class TimeLine(QWidget):
             self._paint_bars(painter, room)
             self._paint_shared(painter, room)
             self._paint_mark(painter, room)
-            self._paint_height(painter, room)
         painter.restore()
 
     def _paint_stretch(self, painter: QPainter, number: int, stretch: Stretch) -> None:
@@ -359,20 +363,9 @@ class TimeLine(QWidget):
         top = self._bar(room, self.selected).top() if self._full_ms > 0 else room.bottom()
         painter.drawLine(QPointF(x, room.top()), QPointF(x, top))
 
-    def _paint_height(self, painter: QPainter, room: QRectF) -> None:
-        """What a bar of full height stands for, at the top left."""
-        if self._full_ms <= 0:
-            return
-        words, px = time_text(self._full_ms), self._theme.px
-        metrics = QFontMetricsF(painter.font())
-        full = self._room_of_bars(room)
-        back = QRectF(0, full.top(), metrics.horizontalAdvance(words) + px(8), metrics.height())
-        veil = QColor(self._theme.colors.side)
-        veil.setAlphaF(0.85)
-        painter.fillRect(back, veil)
-        painter.setPen(QColor(self._theme.colors.dim))
-        painter.drawText(back, Qt.AlignmentFlag.AlignCenter, words)
-        painter.drawLine(full.topLeft(), QPointF(px(4), full.top()))
+    def height_words(self) -> str:
+        """What a bar of full height stands for."""
+        return f"full bar {time_text(self._full_ms)}" if self._full_ms > 0 else ""
 
     def _paint_axis(self, painter: QPainter) -> None:
         colors, px = self._theme.colors, self._theme.px

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
+from app.insight.trace_columns import pack, unpack
 from app.insight.waterfall import waterfall
 
 N = 500
@@ -159,3 +160,11 @@ def test_a_trace_without_stages_is_only_candidates() -> None:
     bare = TokenTrace(0, 5, b"x", -1.0, 1, 1.0, *[Array("i4", [0], b"")] * 2, [], 1.0)
     assert waterfall(bare, N).candidates == ()
     assert struct.calcsize("<i") == 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_a_stored_trace_the_drawn_token_is_told_exactly(seed: int) -> None:
+    """The same token stands in three places of the window: with one and the same probability."""
+    (read,) = unpack(pack([Chain(seed, 0).top_k(40).trace()]))
+    (drawn,) = [each for each in waterfall(read, N).candidates if each.is_drawn]
+    assert drawn.probability == math.exp(read.logprob)

@@ -44,6 +44,19 @@ def test_axes_say_units_and_begin_at_zero(theme: Theme, qtbot: QtBot) -> None:
     assert y_low <= 0 < 50 <= y_high
 
 
+def test_a_reply_of_under_a_second_is_told_in_seconds_too(theme: Theme, qtbot: QtBot) -> None:
+    plot = SpeedPlot(theme)
+    qtbot.addWidget(plot)
+    plot.show_speeds([(0.05, 40.0), (0.14, 50.0)])
+    with qtbot.waitSignal(plot.drawn, timeout=20_000):
+        plot.show()
+    axis = plot.axes["bottom"]
+    for zoom in (200, 100):  # it is fitted again
+        theme.set_zoom(zoom)
+        shown = axis.tickStrings([0.1], axis.autoSIPrefixScale * axis.scale, 0.05)
+        assert float(shown[0]) == 0.1
+
+
 def test_it_has_the_theme_s_colours_and_size(theme: Theme, qtbot: QtBot) -> None:
     plot = shown(theme, qtbot)
     height = plot.height()

@@ -182,6 +182,11 @@ def test_a_click_looks_at_a_token_and_the_token_is_marked(
     assert panel.line.selected == 0
 
 
+def test_it_says_what_a_full_bar_stands_for(show: Callable[..., TimePanel]) -> None:
+    assert show(timeline=LINE).line.height_words() == "full bar 26.0 ms"
+    assert show(tokens=()).line.height_words() == ""
+
+
 def test_the_hover_card_has_the_figures(show: Callable[..., TimePanel]) -> None:
     panel = show(timeline=LINE)
     assert panel._words_of(Hit(token=1)) == [

@@ -32,7 +32,7 @@ from models.records import Message, MessageState
 from ui.section.looking import NO_REPLY, Looking
 from ui.section.panel import Tools
 from ui.section.reply_tokens import LOW_PX, ReplyTokens
-from ui.section.token_model import TOKEN, TYPE
+from ui.section.token_model import TIME, TOKEN, TYPE
 from ui.section.tokens_panel import ROOMS, TokensPanel
 from ui.section.vocabulary_browser import VocabularyBrowser
 
@@ -130,6 +130,17 @@ def test_table_and_looking_choose_the_same_token(
     assert looking.index == 0
     looking.select(None)
     assert not room.table.selectionModel().hasSelection()
+
+
+def test_columns_are_seen_whole_or_not_at_all(read: Callable[..., ReplyTokens]) -> None:
+    table = read().table
+    header, room = table.horizontalHeader(), table.viewport().width()
+    ends = [header.sectionPosition(at) + header.sectionSize(at) for at in range(header.count())]
+    assert ends[TIME] == room, "the first ones fill it"
+    assert ends[-1] > room, "and the others are behind"
+    table.setColumnWidth(TOKEN, 40)
+    table.resize(table.width() + 30, table.height())
+    assert table.columnWidth(TOKEN) == 40, "what somebody has chosen stays"
 
 
 def test_a_filter_keeps_the_choice_and_shows_what_fits(

@@ -65,7 +65,7 @@ def test_the_cells_follow_a_conversation_and_hands(open_window: Open) -> None:
     reply = person.wait_ended()
     used = reply.counts.prompt_tokens + reply.counts.generated
     person.wait(lambda: n_cells(panel) == used)
-    assert text(person, "cache_cells") == f"{used} of 4,096 cells"
+    assert text(person, "cache_cells") == f"KV cache: {used} of 4,096 cells"
     legend = [swatch.text() for swatch in panel._swatches]
     assert f"reply {reply.counts.generated}" in legend
     assert text(person, "cache_written") == str(reply.counts.generated)

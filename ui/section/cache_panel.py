@@ -304,7 +304,6 @@ class CachePanel(Panel):
                 "written; asked of the engine now."
             )
         self._show_marked()
-        self._on_pointed(self.map.cell)
 
     def _colors(self) -> Sequence[QColor]:
         return self._coloring.colors(self._theme.colors)
@@ -370,6 +369,7 @@ class CachePanel(Panel):
 
     def _show_marked(self) -> None:
         self.map.mark(self._marked())
+        self._on_pointed(self.map.cell)
         self._show_keep()
 
     def _marked(self) -> tuple[int, int] | None:
@@ -386,6 +386,9 @@ class CachePanel(Panel):
         cells = self._cells
         if cells is None or not cells.n_used:
             return
+        marked = self._marked()
+        if cell < 0 and marked is not None and marked[0] == marked[1]:
+            cell = marked[0]  # nothing is pointed at: that of the chosen token
         if cell < 0:
             where, whose = POINT, ""
         else:

@@ -48,7 +48,7 @@ def of_text(part: float, whole: float) -> str:
 
 
 def cells_text(told: CacheMap) -> str:
-    return f"{told.n_used:,} of {told.n_ctx:,} cells"
+    return f"KV cache: {told.n_used:,} of {told.n_ctx:,} cells"
 
 
 def grid_text(grid: Grid, n_ctx: int) -> str:

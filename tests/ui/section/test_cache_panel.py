@@ -140,7 +140,7 @@ def _reply() -> Message:
 def test_cells_bytes_and_where_they_come_from(stage: Stage) -> None:
     assert stage.n_asked == 1
     stage.answer(one_chat())
-    assert stage.text("cache_cells") == "70 of 4,096 cells"
+    assert stage.text("cache_cells") == "KV cache: 70 of 4,096 cells"
     assert stage.text("cache_bytes") == "1.5 of 90.0 MiB"
     assert stage.legend() == ["template 6", "system 8", "you 16", "reply 40", "free 4,026"]
     assert stage.text("cache_where") == POINT
@@ -206,6 +206,31 @@ def test_coloured_by_slot_a_shared_beginning_stands_once(stage: Stage) -> None:
     assert stage.legend() == ["of no turn 75", "free 4,021"]
     stage.click("cache_by_message")
     assert stage.legend() == ["you 65", "not told apart 10", "free 4,021"]
+
+
+def test_the_legend_names_each_origin_once(stage: Stage) -> None:
+    parts = [CellPart(0, 5, "text"), CellPart(5, 44, "assistant", "m2")]
+    stage.answer(told(slot(0, [(1, 0, 44)], parts, "c1"), n_used=44))
+    assert stage.legend() == ["text 5", "reply 39", "free 4,052"]
+
+
+def test_the_cell_of_the_chosen_token_is_said(
+    stage: Stage, looking: Looking, bridge: FakeBridge
+) -> None:
+    parts = [CellPart(0, 5, "text"), CellPart(5, 44, "assistant", "m2")]
+    stage.answer(told(slot(0, [(1, 0, 44)], parts, "c1"), n_used=44))
+    looking.set_awake(True)
+    bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 3)))
+    assert stage.text("cache_where") == POINT
+    looking.select(1)
+    assert stage.text("cache_where") == "cell 6 · position 6 · ID 1006"
+    assert stage.text("cache_whose") == "reply: “Paris”"
+    stage.panel.map.pointed.emit(0)
+    assert stage.text("cache_where").startswith("cell 0 ")
+    stage.panel.map.pointed.emit(-1)
+    assert stage.text("cache_where").startswith("cell 6 ")
+    looking.select(None)
+    assert stage.text("cache_where") == POINT
 
 
 def test_coloured_by_the_last_turn(stage: Stage) -> None:

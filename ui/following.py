@@ -221,7 +221,8 @@ class Following(QObject):
         self._chat.status.set_waiting(is_waiting)
 
     def _on_context_counted(self, event: ContextCounted) -> None:
-        self._chat.status.set_context(event.used, event.size, event.n_cut)
+        is_text = self._chat.transcript.rows.is_bare
+        self._chat.status.set_context(event.used, event.size, event.n_cut, is_text=is_text)
         if event.last_cut is not None:
             self._show_cut(event.last_cut)
 
@@ -245,6 +246,8 @@ class Following(QObject):
     def _on_engine_state_changed(self, event: EngineStateChanged) -> None:
         if event.loaded is not None:
             self._last_path = event.loaded.path
+        else:
+            self._show_cut("")  # nobody knows how large the next window will be
         if event.state not in ("stopped", "crashed"):
             self._chat.toasts.dismiss(NO_WEIGHTS_SENTENCE)  # what it asks for is being done
         self._chat.header.set_engine_state(event)

@@ -109,13 +109,14 @@ class StatusLine(QWidget):
 
     # --- what is known ------------------------------------------------------------------
 
-    def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
-        """`n_cut` messages would be left out of the next prompt."""
+    def set_context(self, used: int, size: int, n_cut: int = 0, *, is_text: bool = False) -> None:
+        """`n_cut` messages, or of a text its beginning, would be left out of the next prompt."""
         is_known = size > 0
         self._texts["context"] = f"{used:,} / {size:,}" if is_known else ""
         self.meter.setRange(0, max(1, size))
         self.meter.setValue(min(used, max(1, size)) if is_known else 0)
-        cut = f"; {_counted(n_cut, 'older message')} left out" if n_cut else ""
+        what = "its beginning is" if is_text else _counted(n_cut, "older message")
+        cut = f"; {what} left out" if n_cut else ""
         self.meter.setToolTip(f"{used:,} of {size:,} tokens of the context window are used{cut}")
         self._show()
 

@@ -162,7 +162,6 @@ class Desk(
         )
         self._replies = Replies(self._around, self._shelf, self._loader)
         self._tree = Tree(self._around, self._shelf, self._replies)
-        self._room = Room(self._around, self._shelf, self._loader, self._replies, self.set_setting)
         self._attachments = Attachments(
             self._around, self._shelf, self._loader, self._on_attachments_changed
         )
@@ -175,9 +174,17 @@ class Desk(
             self._replies.is_busy,
         )
         self._shelf.queued_text = self._queue.kept_text
-        self._replies.growing.on_ended = self._queue.on_reply_ended
+        self._replies.growing.on_ended = self._on_reply_ended
         self._levels = Levels(
             self._around, self._shelf, self._loader, self.set_setting, self._on_levels_changed
+        )
+        self._room = Room(
+            self._around,
+            self._shelf,
+            self._loader,
+            self._replies,
+            self.set_setting,
+            self._levels.change_where_it_counts,
         )
         self._presets = Presets(self._around, self._shelf, self._levels)
         self._again = Again(self._around, self._shelf, self._loader, self._replies)
@@ -490,6 +497,10 @@ class Desk(
         self._replies.begin_waiting()
         self._attachments.count_missing()
         self._meter.count_soon()
+
+    def _on_reply_ended(self, message: Message) -> None:
+        self._queue.on_reply_ended(message)
+        self._meter.count_soon()  # the next prompt has this reply in it
 
     def _draft_text(self) -> str:
         return with_attachments(self._shelf.draft, self.attachments)

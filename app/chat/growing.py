@@ -298,7 +298,8 @@ class Growing:
         self._around.alarms.cancel(f"save {reply.message.id}")
         self._show_text(reply)
         if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
-            loaded, policy = self._loader.loaded, self._around.settings.policy
+            loaded = self._loader.loaded
+            policy = reply.message.settings.get("context_policy", self._around.settings.policy)
             room = {"room": room_of(ending, loaded, policy)}
             reply.message = dataclasses.replace(
                 reply.message, settings=reply.message.settings | room
@@ -308,12 +309,13 @@ class Growing:
         self._replies.pop(reply.message.id, None)
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
         self._traces.keep(message.id, reply.traces)
-        if reply.n_generated and self._shelf.is_on_path(message.id):
+        is_on_path = self._shelf.is_on_path(message.id)
+        if reply.n_generated and is_on_path:
             self._show_figures(reply)
         if not self._shelf.update(message) and reply.is_beside:
             self._around.emit(MessageChanged(message))
         counts = message.counts
-        if counts.context_used and counts.context_size:
+        if is_on_path and counts.context_used and counts.context_size:
             self._around.emit(ContextCounted(counts.context_used, counts.context_size))
         self._around.alarms.set("memory", GIVE_BACK_AFTER_S, give_back)
         if not self._is_busy(message.conversation_id):

@@ -80,6 +80,11 @@ class Levels:
         else:
             self.put(level, {**self.own(level), name: value})
 
+    def change_where_it_counts(self, name: str, value: Any) -> None:
+        """Set a value at the level whose value the open chat has now: set below, it would change
+        nothing."""
+        self.change(self.resolved().level_of(name), name, value)
+
     def reset(self, level: str, name: str) -> None:
         """Let the level below speak; at the app's level, the default."""
         if level == APP:

@@ -22,7 +22,8 @@ LARGEST_SENTENCE: Final = (
 
 
 class Room:
-    """Makes room, then has the message answered. `set_setting` is the desk's."""
+    """Makes room, then has the message answered. `set_setting` changes the app's level;
+    `set_where_it_counts` the one whose value counts now."""
 
     def __init__(
         self,
@@ -31,18 +32,20 @@ class Room:
         loader: Loader,
         replies: Replies,
         set_setting: Callable[[str, Any], None],
+        set_where_it_counts: Callable[[str, Any], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
         self._replies = replies
         self._set_setting = set_setting
+        self._set_where_it_counts = set_where_it_counts
         self._waiting = ""
         self._size = 0
 
     def trim(self, message_id: str) -> None:
         """From now on the oldest turns are left out of prompts that are too long."""
-        self._set_setting("context_policy", "drop_oldest")
+        self._set_where_it_counts("context_policy", "drop_oldest")
         self._replies.retry(message_id)
 
     def enlarge(self, message_id: str) -> None:

@@ -40,6 +40,10 @@ class SettingsDoor(SamplingDoor):
         """Set a value at a level. One that does not fit is refused in words."""
         self._levels.change(level, name, value)
 
+    def set_where_it_counts(self, name: str, value: Any) -> None:
+        """Set a value at the level whose value counts in the open chat."""
+        self._levels.change_where_it_counts(name, value)
+
     def reset_at_level(self, level: str, name: str) -> None:
         """Let the level below speak; at the app's, the default."""
         self._levels.reset(level, name)

@@ -129,13 +129,14 @@ def left_out(messages: Sequence[Sized], overhead: int, window: int) -> list[Turn
     held = base  # tokens of all that is there, before the turn that is asked
     for number, turn in enumerate(turns):
         is_last = number == len(turns) - 1
-        asked = turn.n_tokens if is_last else turn.opening
-        if held + asked > limit:
-            while first < number and held + asked > target:
-                if not turns[first].stays:
-                    gone.append(turns[first])
-                    held -= turns[first].n_tokens
-                first += 1
+        # What answers the last turn already was asked for by its opening, as in every other one.
+        for asked in (turn.opening, turn.n_tokens) if is_last else (turn.opening,):
+            if held + asked > limit:
+                while first < number and held + asked > target:
+                    if not turns[first].stays:
+                        gone.append(turns[first])
+                        held -= turns[first].n_tokens
+                    first += 1
         held += turn.n_tokens
     return gone
 

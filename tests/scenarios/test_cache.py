@@ -88,10 +88,12 @@ def test_the_cells_follow_a_conversation_and_hands(open_window: Open) -> None:
     person.send("And of Italy?")
     assert person.wait_ended().counts.reused == reply.counts.prompt_tokens + 3
 
+    person.wait(person.find(QAbstractButton, "measure_button").isEnabled)
     person.click("measure_button")
     person.wait(lambda: text(person, "cache_step_with") == "12.5 ms")
     assert text(person, "cache_step_without") == "640 ms"
 
+    person.wait(person.find(QAbstractButton, "cache_park_button").isEnabled)
     person.click("cache_park_button")
     person.wait(lambda: n_cells(panel) == 0 and panel._told.parked)
     person.wait(lambda: person.window.findChild(QAbstractButton, "drop_parked_button"))

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.engine.protocol import CacheSlot, Loaded, StepMeasured
 from app.insight.cache_sizes import formula
+from models.records import ConversationKind
 from ui.combo import Combo
 from ui.section import cache_words as words
 from ui.section.figure_card import FigureCard
@@ -174,7 +175,7 @@ class PolicyCard(FigureCard):
     def __init__(self, theme: Theme, desk: Desk, parent: QWidget) -> None:
         super().__init__(theme, "When the window is full", parent)
         self._desk = desk
-        self._n_cut = 0
+        self._used = self._size = self._n_cut = 0
         self.choice = Combo(theme, self)
         self.choice.setObjectName("cache_policy")
         self.choice.setAccessibleName("When the window is full")
@@ -186,9 +187,10 @@ class PolicyCard(FigureCard):
         theme.changed.connect(lambda: self.choice.setFont(theme.font_small()))
         self.choice.setFont(theme.font_small())
 
-    def set_cut(self, n_cut: int) -> None:
-        """So many messages would be left out of the next prompt."""
-        self._n_cut = n_cut
+    def set_count(self, used: int, size: int, n_cut: int) -> None:
+        """The next prompt would have so many of `size` tokens, without `n_cut` messages (of a text:
+        without its beginning)."""
+        self._used, self._size, self._n_cut = used, size, n_cut
 
     def show_policy(self) -> None:
         resolved = self._desk.resolved_settings()
@@ -196,23 +198,10 @@ class PolicyCard(FigureCard):
         self.choice.setCurrentIndex(max(self.choice.findData(policy), 0))
         level = resolved.level_of("context_policy")
         where = {"weights": "Set for these weights. ", "chat": "Set for this chat. "}.get(level, "")
-        if policy == "stop":
-            text = "A message that does not fit any more is not answered, and that is said."
-        elif self._n_cut:
-            messages = "message" if self._n_cut == 1 else "messages"
-            text = (
-                f"Now {self._n_cut:,} older {messages} would be left out of the next prompt: the "
-                "line in the chat is where. Nothing is deleted."
-            )
-        else:
-            text = "Everything fits now. Later the oldest turns are left out; nothing is deleted."
-        self.caption.setText(where + text)
+        is_text = self._desk.conversation.kind is ConversationKind.TEXT
+        counted = (self._used, self._size, self._n_cut)
+        self.caption.setText(where + words.policy_text(policy, *counted, is_text=is_text))
 
     def _on_chosen(self, at: int) -> None:
         """Where it counts now, there it is changed."""
-        value = self.choice.itemData(at)
-        level = self._desk.resolved_settings().level_of("context_policy")
-        if level in ("weights", "chat"):
-            self._desk.set_at_level(level, "context_policy", value)
-        else:
-            self._desk.set_setting("context_policy", value)
+        self._desk.set_where_it_counts("context_policy", self.choice.itemData(at))

@@ -203,6 +203,7 @@ class CachePanel(Panel):
         for signal in (bridge.message_added, bridge.conversation_opened):
             signal.connect(lambda _event: self.done.hide())  # what was done is no news any more
         bridge.context_counted.connect(self._on_counted)
+        bridge.conversation_opened.connect(lambda _event: self._on_other_chat())
         for signal in (bridge.settings_changed, bridge.levels_changed):
             signal.connect(lambda _event: self._show_policy())
 
@@ -511,8 +512,13 @@ class CachePanel(Panel):
 
     def _on_counted(self, event: ContextCounted) -> None:
         if event.last_cut is not None:  # somebody has looked
-            self.policy_card.set_cut(event.n_cut)
+            self.policy_card.set_count(event.used, event.size, event.n_cut)
             self._show_policy()
+
+    def _on_other_chat(self) -> None:
+        """What was counted of the one before says nothing of this one."""
+        self.policy_card.set_count(0, 0, 0)
+        self._show_policy()
 
     def _show_policy(self) -> None:
         if self._is_active:

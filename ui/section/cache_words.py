@@ -158,3 +158,31 @@ def short_title(title: str) -> str:
 
 def tokens_text(n_tokens: int) -> str:
     return f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}"
+
+
+def policy_text(policy: str, used: int, size: int, n_cut: int, *, is_text: bool = False) -> str:
+    """What a context policy would do with the next prompt, of `used` tokens once `n_cut` messages
+    are left out (of a text, its beginning).
+
+    >>> policy_text("stop", 5000, 4096, 0)
+    'The next prompt would have 5,000 tokens and the window holds 4,096: it would not be answered.'
+    """
+    too_long = f"The next prompt would have {used:,} tokens and the window holds {size:,}"
+    if policy == "stop":
+        if used > size:
+            return f"{too_long}: it would not be {'continued' if is_text else 'answered'}."
+        if is_text:
+            return "A text that does not fit any more is not continued, and that is said."
+        return "A message that does not fit any more is not answered, and that is said."
+    if used > size:
+        return f"{too_long}, even without all that can be left out: it would not be answered."
+    if is_text and n_cut:
+        return "Now the beginning of the text would be left out. Nothing is deleted."
+    if n_cut:
+        messages = "message" if n_cut == 1 else "messages"
+        return (
+            f"Now {n_cut:,} older {messages} would be left out of the next prompt: the line in the "
+            "chat is where. Nothing is deleted."
+        )
+    later = "the beginning of the text is" if is_text else "the oldest turns are"
+    return f"Everything fits now. Later {later} left out; nothing is deleted."

@@ -158,3 +158,15 @@ def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
     assert reply.settings["cut"]["n_messages"] == before.n_cut
     # The end of a reply says how full the window is, and nothing of the next prompt.
     assert [c.last_cut for c in room.of(events.ContextCounted)][-1] is None
+
+
+def test_a_reply_that_ends_in_another_chat_says_nothing_of_this_one(make_room):
+    room = make_room({"load": {"ms": 5}, "replies": [{"text": "blue sky " * 30}]}).start_ready()
+    room.desk.send("What colour is the sky?")
+    room.until(room.growing, "a reply")
+    elsewhere = room.desk.conversation.id
+    room.desk.new_conversation()
+    room.events.clear()
+    room.until(lambda: not room.desk._replies.is_busy(elsewhere), "its end")
+    room.until(lambda: room.of(events.ContextCounted), "a count of this chat")
+    assert {c.used for c in room.of(events.ContextCounted)} == {0}

@@ -119,3 +119,23 @@ def test_a_larger_window_that_cannot_be_had_leaves_the_message_as_it_is(make_roo
     assert [m.id for m in room.desk.messages][-1] == reply.id
     room.desk.new_conversation()
     room.ask("Hello")
+
+
+@pytest.mark.parametrize("level", ["weights", "chat"])
+def test_where_the_chat_or_the_weights_say_stop_that_is_what_is_changed(room: Any, level: str):
+    """The app's own policy leaves out the oldest already, which helps nobody here."""
+    room.desk.send("one two three four five six seven")
+    room.until(room.ended_reply)
+    room.desk.set_at_level(level, "context_policy", "stop")
+    for _ in range(3):
+        room.desk.send("one two three four five six seven")
+        last = room.until(room.ended_reply)
+    assert last.state is MessageState.FAILED
+    assert last.error.startswith("This chat has ")
+    assert last.settings["room"]["can_trim"] is True
+
+    room.desk.make_room(last.id, "trim")
+    answered = room.until(lambda: (r := room.ended_reply()) and r.id != last.id and r)
+    assert answered.state is MessageState.COMPLETE
+    assert answered.settings["cut"]["n_messages"] > 0
+    assert room.desk.resolved_settings().settings.context_policy == "drop_oldest"

@@ -333,3 +333,31 @@ def test_a_beginning_that_does_not_fit_behind_it_costs_more_turns() -> None:
         assert refused.value.limit == WINDOW
         assert refused.value.used > WINDOW
         assert f"holds {WINDOW}" in refused.value.sentence
+
+
+def test_a_turn_that_was_answered_is_cut_as_when_it_was_asked_and_as_for_a_short_next_one():
+    """Without the next question, the meter counts the path alone: it must see the same cut."""
+    rng = random.Random(5)
+    n_kept = n_further = 0
+    for _ in range(2000):
+        window = rng.randrange(60, 200)
+        turns = [(rng.randrange(3, 25), rng.randrange(3, 60)) for _ in range(rng.randrange(2, 12))]
+        chat = [
+            Sized(role, size)
+            for turn in turns
+            for role, size in zip(("user", "assistant"), turn, strict=True)
+        ]
+        asked = [turn.indices for turn in left_out(chat[:-1], 5, window)]
+        answered = [turn.indices for turn in left_out(chat, 5, window)]
+        following = [turn.indices for turn in left_out([*chat, Sized("user", 0)], 5, window)]
+        assert answered[: len(asked)] == asked
+        held = 5 + sum(m.n_tokens for m in chat) - sum(chat[i].n_tokens for t in asked for i in t)
+        if held <= window - window // 16:
+            assert answered == following == asked
+            n_kept += bool(asked)
+        else:
+            # The turn itself cannot go as long as it is the last one.
+            assert answered == [turn for turn in following if turn[0] != len(chat) - 2]
+            n_further += 1
+    assert n_kept > 100
+    assert n_further > 100

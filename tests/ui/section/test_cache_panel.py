@@ -469,16 +469,16 @@ def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
     policy = stage.panel.policy_card.choice
     assert policy.currentText() == "Leave out the oldest"
     policy.activated.emit(1)
-    assert stage.desk.called("set_setting") == [("context_policy", "stop")]
-    assert policy.currentText() == "Stop and say so"
+    assert stage.desk.called("set_where_it_counts") == [("context_policy", "stop")]
     chat = Resolved(
         dataclasses.replace(Settings(), context_policy="stop"), {"context_policy": "chat"}
     )
     stage.desk.resolved_settings = lambda: chat  # type: ignore[attr-defined]
     stage.bridge.levels_changed.emit(LevelsChanged("chat"))
     assert stage.text("cache_policy_caption").startswith("Set for this chat. ")
+    assert policy.currentText() == "Stop and say so"
     policy.activated.emit(0)
-    assert stage.desk.called("set_at_level") == [("chat", "context_policy", "drop_oldest")]
+    assert stage.desk.called("set_where_it_counts")[1:] == [("context_policy", "drop_oldest")]
 
 
 def test_how_much_would_be_left_out_now(stage: Stage) -> None:

@@ -1,0 +1,163 @@
+"""The line where a chat is cut, in the whole window: under both policies, as somebody types, and
+after everything else that moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QTabBar, QWidget
+
+from models.records import Message
+from ui.section.section import Section
+
+QUESTION = "A question of a few words, is it not?"
+Open = Callable[..., Any]
+
+
+def open_cache(person: Any) -> None:
+    person.window.action_registry.run("toggle_section")
+    section = person.wait(lambda: person.window.findChild(Section, "section"))
+    person.wait(section.isVisible)
+    tabs = person.find(QTabBar, "section_tabs")
+    tabs.setCurrentIndex(next(i for i in range(tabs.count()) if tabs.tabText(i) == "Cache"))
+
+
+def filled(open_window: Open, n_turns: int, reply: str = "Ten words or so.") -> Any:
+    script = {"load": {"ms": 5, "loaded": {"n_ctx": 256}}, "replies": [{"text": reply}]}
+    person = open_window(script)
+    person.wait_ready()
+    open_cache(person)
+    for _ in range(n_turns):
+        person.send(QUESTION)
+        person.wait_ended()
+    return person
+
+
+def too_long(open_window: Open) -> Any:
+    """A chat of which something is left out."""
+    person = filled(open_window, 7)
+    person.type("And one more?")
+    person.wait(lambda: cut_of(person))
+    return person
+
+
+def cut_of(person: Any) -> str:
+    """The message that the line stands below; empty without a line."""
+    line = person.window.findChild(QWidget, "cut_line")
+    return "" if line is None else str(line._message_id)
+
+
+def last_left_out(reply: Message) -> str:
+    """The last message that was really left out of a reply's prompt."""
+    return str(reply.settings.get("cut", {}).get("last_message_id", ""))
+
+
+def policy_words(person: Any) -> str:
+    return str(person.find(QLabel, "cache_policy_caption").text())
+
+
+def test_it_goes_further_down_as_somebody_types_and_there_the_prompt_is_cut(
+    open_window: Open,
+) -> None:
+    person = too_long(open_window)
+    ids = [message.id for message in person.app.desk.messages]
+    first = ids.index(cut_of(person))
+    words = " and another word" * 8
+    person.type(words)
+    person.wait(lambda: ids.index(cut_of(person)) > first)
+    below = cut_of(person)
+    person.press(Qt.Key.Key_Return)
+    person.wait(lambda: len(person.app.desk.messages) > len(ids))
+    assert last_left_out(person.wait_ended()) == below
+
+
+def test_it_goes_back_up_when_what_was_typed_is_taken_out(open_window: Open) -> None:
+    person = too_long(open_window)
+    ids = [message.id for message in person.app.desk.messages]
+    first = cut_of(person)
+    person.type(" and another word" * 8)
+    person.wait(lambda: ids.index(cut_of(person)) > ids.index(first))
+    person.press(Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    person.press(Qt.Key.Key_Delete)
+    person.wait(lambda: cut_of(person) == first)
+
+
+def test_after_each_reply_it_is_where_the_next_message_will_be_cut(open_window: Open) -> None:
+    """Nobody has to type for it: the reply made the chat longer."""
+    person = filled(open_window, 3, reply="A reply is longer than its question. " * 3)
+    n_moved, counts = 0, list[str]()
+    person.app.bridge.context_counted.connect(
+        lambda event: None if event.last_cut is None else counts.append(event.last_cut)
+    )
+    for _ in range(6):
+        person.send(QUESTION)
+        before = last_left_out(person.wait_ended())
+        n_counts = len(counts)
+        person.wait(lambda n=n_counts: len(counts) > n)
+        below = cut_of(person)
+        n_moved += below != before
+        person.send("x")
+        assert last_left_out(person.wait_ended()) == below
+    assert n_moved
+
+
+def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happen(
+    open_window: Open,
+) -> None:
+    person = too_long(open_window)
+    desk = person.app.desk
+    assert "the line in the chat is where" in policy_words(person)
+    desk.set_setting("context_policy", "stop")
+    person.wait(lambda: not cut_of(person))
+    person.wait(lambda: "the window holds 256: it would not be answered." in policy_words(person))
+    desk.set_setting("context_policy", "drop_oldest")
+    person.wait(lambda: cut_of(person))
+    # At the chat's level too, and back.
+    desk.set_at_level("chat", "context_policy", "stop")
+    person.wait(lambda: not cut_of(person))
+    assert policy_words(person).startswith("Set for this chat. ")
+    desk.reset_at_level("chat", "context_policy")
+    person.wait(lambda: cut_of(person))
+
+
+def test_what_fits_in_no_way_is_not_said_to_fit(open_window: Open) -> None:
+    person = too_long(open_window)
+    person.app.desk.save_draft("one more word " * 300)
+    person.wait(lambda: "even without all that can be left out" in policy_words(person))
+    assert not cut_of(person)
+
+
+def test_other_weights_and_a_larger_window_move_it(open_window: Open) -> None:
+    person = too_long(open_window)
+    desk = person.app.desk
+    path = desk.engine_state.loaded.path
+    desk.unload_weights()
+    person.wait(lambda: desk.engine_state.loaded is None)
+    person.wait(lambda: not cut_of(person))  # nobody knows how much will fit
+    desk.load_weights(path)
+    person.wait_ready()
+    person.wait(lambda: cut_of(person))
+
+
+def test_it_belongs_to_its_chat(open_window: Open) -> None:
+    person = too_long(open_window)
+    chat, below = person.app.desk.conversation.id, cut_of(person)
+    person.app.desk.new_conversation()
+    assert not cut_of(person)
+    assert "Everything fits now" in policy_words(person)
+    person.app.desk.open_conversation(chat)
+    person.wait(lambda: cut_of(person) == below)
+
+
+def test_of_a_text_its_beginning_is_left_out_and_no_message(open_window: Open) -> None:
+    person = filled(open_window, 0)
+    desk = person.app.desk
+    desk.new_text()
+    text = "a word " * 300
+    desk.save_text(text, len(text))
+    person.wait(lambda: "the beginning of the text would be left out" in policy_words(person))
+    assert not cut_of(person)
+    tip = person.window.chat.status.meter.toolTip()
+    assert tip.endswith("; its beginning is left out")

@@ -138,15 +138,19 @@ class CacheMapView(QWidget):
         colors = self._theme.colors
         is_small = self.grid.pitch < self._theme.px(ROUND_FROM_PX)
         width = self._theme.px(1 if is_small else 1.5)
+        # A line around squares at the rim stays inside, or half of it would be cut off.
+        inside = self.rect().toRectF().adjusted(width / 2, width / 2, -width / 2, -width / 2)
         if self._marked is not None:
+            room = QPainterPath()
+            room.addRect(inside)
             painter.setPen(QPen(QColor(colors.ink), width))
-            painter.drawPath(self._outline(*self._marked))
+            painter.drawPath(self._outline(*self._marked).intersected(room))
         for square, is_shown in (
             (self._hovered, self._hovered >= 0),
             (self._current, self.hasFocus() and self._current >= 0),
         ):
             if is_shown:  # on a ground of its own: it may stand on any colour
-                ring = self._rect(square).adjusted(-width, -width, width, width)
+                ring = self._rect(square).adjusted(-width, -width, width, width) & inside
                 for color, thick in ((colors.card, 2 * width), (colors.ink, width)):
                     painter.setPen(QPen(QColor(color), thick))
                     painter.drawRect(ring)

@@ -194,3 +194,37 @@ def test_a_full_window_of_32768_cells_is_shown_within_five_milliseconds(
         view.repaint()
         took.append(time.thread_time() - began)
     assert min(took) < 0.005
+
+
+@pytest.mark.parametrize("zoom", [100, 200, 300])
+def test_lines_around_squares_at_the_rim_are_whole(
+    view: CacheMapView, theme: Theme, zoom: int
+) -> None:
+    """The ring of the first square, and the outline of what is looked at in the first row, have
+    ink on all four sides."""
+    theme.set_zoom(zoom)
+    view.resize(theme.px(360), view.height())
+    ink = QColor(theme.colors.ink)
+
+    def ink_of(image: QImage, x: int, y: int) -> float:
+        """How much of it is in a pixel, from 0 to 1, where the ground is the card."""
+        ground = QColor(theme.colors.card).lightnessF()
+        return (ground - image.pixelColor(x, y).lightnessF()) / (ground - ink.lightnessF())
+
+    def sides(image: QImage, left: int, top: int, right: int, bottom: int) -> list[float]:
+        """The darkest pixel on the way out of the middle, on each side."""
+        x, y, reach = (left + right) // 2, (top + bottom) // 2, theme.px(4)
+        return [
+            max(ink_of(image, x, max(at, 0)) for at in range(top - reach, top + reach)),
+            max(ink_of(image, x, at) for at in range(bottom - reach, bottom + reach)),
+            max(ink_of(image, max(at, 0), y) for at in range(left - reach, left + reach)),
+            max(ink_of(image, at, y) for at in range(right - reach, right + reach)),
+        ]
+
+    view.show_cells(CellMap(told(n_ctx=4096)), key, colors)
+    pitch = view.grid.pitch
+    view._hover(0)
+    assert min(sides(painted(view), 0, 0, pitch, pitch)) > 0.9
+    view._hover(-1)
+    view.mark((0, view.grid.columns - 1))
+    assert min(sides(painted(view), 0, 0, view.grid.columns * pitch, pitch)) > 0.9

@@ -34,9 +34,10 @@ def refusal(
         return Failed(generate.id, "bad_setting", sentence, "forced_ids")
     if not ids:
         return Failed(generate.id, "bad_setting", EMPTY_PROMPT, "prompt")
-    if not 0 <= min(ids) <= max(ids) < n_vocab:
-        sentence = f"The prompt has token IDs outside 0 to {n_vocab - 1:,}."
-        return Failed(generate.id, "bad_setting", sentence, "prompt")
+    try:
+        check_ids(ids, n_vocab)
+    except BadSetting as error:
+        return Failed(generate.id, "bad_setting", error.sentence, error.field)
     if len(ids) > n_ctx:
         return Failed(
             generate.id,
@@ -46,6 +47,16 @@ def refusal(
             f"{len(ids)}/{n_ctx}",
         )
     return None
+
+
+def check_ids(ids: list[int], n_vocab: int) -> None:
+    """Raise BadSetting where a prompt has what is no token of the vocabulary."""
+    if ids and not 0 <= min(ids) <= max(ids) < n_vocab:
+        raise BadSetting(
+            "prompt",
+            f"The prompt has token IDs outside 0 to {n_vocab - 1:,}. "
+            "Give those of the loaded weights.",
+        )
 
 
 def check_request(generate: Generate, vocabulary: Vocabulary | None = None) -> None:

@@ -30,6 +30,7 @@ from app.engine.cache_messages import (
 )
 from app.engine.cells import Cells, common_length
 from app.engine.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
+from app.engine.grammar import GrammarTooSlow
 from app.engine.protocol import (
     Array,
     Done,
@@ -90,12 +91,15 @@ class CacheView:
         space: CellSpace,
         emit: Callable[[Event], None],
         clock: Callable[[], float] = time.perf_counter,
+        is_open: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`is_open`: whether any request waits or is written."""
         self._weights = weights
         self._slots = slots
         self._space = space
         self._emit = emit
         self._clock = clock
+        self._is_open = is_open
         self._turns: OrderedDict[str, LastTurn] = OrderedDict()
         self._is_measuring = False
 
@@ -119,6 +123,8 @@ class CacheView:
             return Failed(command.id, refused.kind, refused.sentence)
         except BadSetting as refused:
             return Failed(command.id, "bad_setting", refused.sentence, refused.field)
+        except GrammarTooSlow as refused:
+            return Failed(command.id, "bad_setting", refused.sentence, "grammar")
         except MeasureStopped:
             return Stopped(command.id, Done())
 
@@ -235,8 +241,7 @@ class CacheView:
         is_in_the_way: Callable[[], bool],
     ) -> StepMeasured:
         """Raises Refused, MeasureRefused or MeasureStopped."""
-        if any(not slot.is_idle for slot in self._slots):
-            raise Refused("busy", BUSY_ANYWHERE)
+        self._refuse_beside_replies()
         ids = self._ids_of(command.conversation)
         if len(ids) < 2:
             raise Refused("bad_setting", TOO_SHORT)
@@ -254,9 +259,8 @@ class CacheView:
         is_stopped: Callable[[], bool],
         is_in_the_way: Callable[[], bool],
     ) -> DrawsReplayed:
-        """As `_measure`; raises BadSetting too."""
-        if any(not slot.is_idle for slot in self._slots):
-            raise Refused("busy", BUSY_ANYWHERE)
+        """As `_measure`; raises BadSetting and GrammarTooSlow too."""
+        self._refuse_beside_replies()
 
         def progress(done: int, total: int) -> None:
             self._emit(Progress(command.id, "replay", done, total))
@@ -264,6 +268,11 @@ class CacheView:
         go_on = _go_on(is_stopped, is_in_the_way, REPLAY_LEFT_OFF)
         with self._beside():
             return DrawReplay(self._weights, command, go_on, progress).answer()
+
+    def _refuse_beside_replies(self) -> None:
+        """Nobody who waits for a reply waits for this as well."""
+        if self._is_open():
+            raise Refused("busy", BUSY_ANYWHERE)
 
     @contextmanager
     def _beside(self) -> Iterator[None]:

@@ -93,12 +93,13 @@ class ReplayedChain(Chain):
         selected, _ = self._apply(candidates, None)
         left = candidates.view
         weights = np.exp(left["logit"] - left["logit"].max())
-        total = float(weights.sum(dtype=np.float64))
+        together = np.cumsum(weights, dtype=np.float64)
+        total = float(together[-1])
         if isinstance(self._select, Greedy):
             place = int(np.flatnonzero(left["id"] == selected)[0])
         else:
             assert asked.uniform is not None
-            reached = np.cumsum(weights, dtype=np.float64) >= asked.uniform * total
+            reached = together >= asked.uniform * total
             place = int(np.argmax(reached)) if reached.any() else len(left) - 1
         token_id, share = int(left["id"][place]), float(weights[place]) / total
         n_left = int(np.count_nonzero(left["logit"] > -np.inf))
@@ -177,6 +178,7 @@ class DrawReplay:
             or not 0 < command.n_prompt <= positions[0]
             or not positions[-1] <= n_tokens < self.weights.n_ctx + 1
             or not all(0 <= token_id < n_vocab for token_id in command.token_ids)
+            or not all(map(_is_number, command.asked))
         ):
             raise MeasureRefused("bad_setting", NONSENSE)
 
@@ -215,6 +217,11 @@ class DrawReplay:
                 self.go_on()
                 raise MeasureRefused("native_error", FAILED)
             self.progress(first + len(tokens), self.command.asked[-1].position)
+
+
+def _is_number(asked: AskedDraw) -> bool:
+    """Whether its numbers could have been drawn; float32 may round one up to 1."""
+    return all(number is None or 0 <= number <= 1 for number in (asked.uniform, *asked.deciding))
 
 
 def _no_room(needed: int) -> MeasureRefused:

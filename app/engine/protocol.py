@@ -153,7 +153,8 @@ class Generate(Message, frozen=True, tag=True):
 
 
 class Stop(Message, frozen=True, tag=True):
-    """Stop the request `target` (a Generate or a LoadWeights). Has no ending of its own."""
+    """Stop the request `target` (a Generate, a LoadWeights, or a question about the cache). Has no
+    ending of its own."""
 
     target: int
 

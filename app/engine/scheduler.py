@@ -104,7 +104,9 @@ class Scheduler:
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
-        self.cache = CacheView(weights, self._slots, self._space, emit, clock)
+        self.cache = CacheView(
+            weights, self._slots, self._space, emit, clock, lambda: bool(self.open_ids)
+        )
         self._lock = threading.Lock()
         self._waiting = WaitingRoom(self._lock, emit, clock, weights.n_ctx)
         self._batch = Batch(weights.n_ubatch, weights.n_slots)

@@ -24,7 +24,8 @@ from itertools import count
 from typing import BinaryIO, Final
 
 from app.engine import native, wire
-from app.engine.admission import INTERNAL
+from app.engine.admission import INTERNAL, check_ids
+from app.engine.bounds import BadSetting
 from app.engine.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.grammar_check import checked_grammar
 from app.engine.native import NativeLog
@@ -124,6 +125,8 @@ class Serving:
         self._stopped: set[int] = set()
         self._is_hold_wanted: dict[int, bool] = {}
         self._ahead: set[int] = set()
+        self._looks: set[int] = set()
+        self._looking = 0
         self._preparing: dict[int, Generate] = {}
         self._turn_ends: dict[tuple[str, str], str] = {}
         self._leaving = threading.Event()
@@ -192,7 +195,9 @@ class Serving:
             self._texts.put((1, next(self._counter), command, now))
         elif not isinstance(command, Shutdown):
             self._open[command.id] = now
-            if not isinstance(command, CacheCommand):  # a measurement makes way for it
+            if isinstance(command, CacheCommand):
+                self._looks.add(command.id)
+            else:  # a measurement makes way for it
                 self._ahead.add(command.id)
                 if self._scheduler is not None:
                     self._scheduler.cache.interrupt()
@@ -201,12 +206,16 @@ class Serving:
     def _stop(self, target: int) -> None:
         if target not in self._open:
             return
+        if _taken_out(self._looks, target):  # a long one may be before it
+            self._emit(Stopped(target, Done()))
+            return
         # First the mark, then the scheduler: a request that is just on its way into the
         # scheduler finds the mark afterwards.
         self._stopped.add(target)
         if self._scheduler is not None:
             self._scheduler.stop(target)
-            self._scheduler.cache.interrupt()
+            if target == self._looking:
+                self._scheduler.cache.interrupt()
         self._inbox.put(_Wake())
 
     def _steer(self, command: Hold | Choose | Resume) -> None:
@@ -343,6 +352,9 @@ class Serving:
             self._finish(command.id, Done())
 
     def _look_at_cache(self, command: CacheCommand) -> None:
+        self._looking = command.id  # first, so that `_stop` finds it in one place or the other
+        if not _taken_out(self._looks, command.id):
+            return
         if self._scheduler is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
             return
@@ -467,6 +479,8 @@ class Serving:
             self._fail(command.id, "prompt_too_long", error.sentence, used)
         except TemplateFailed as error:
             self._fail(command.id, "bad_template", error.sentence)
+        except BadSetting as error:
+            self._fail(command.id, "bad_setting", error.sentence, error.field)
         except Exception:  # noqa: BLE001 - it ends this request
             self._fail(command.id, "internal", INTERNAL, traceback.format_exc(limit=-6))
 
@@ -475,8 +489,10 @@ class Serving:
         if isinstance(command, CountPrompt):
             return self._count(command, weights)
         if isinstance(command, ReadPrompt):
+            built = self._render(command, weights)
+            check_ids(built.ids, vocabulary.n_vocab)
             return shown(
-                self._render(command, weights),
+                built,
                 weights.n_ctx,
                 vocabulary.piece,
                 lambda token_id: int(vocabulary.attributes[token_id]),
@@ -491,6 +507,15 @@ class Serving:
         else:
             ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
         return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
+
+
+def _taken_out(ids: set[int], request_id: int) -> bool:
+    """Whether it was in there; of two threads that ask one is told so."""
+    try:
+        ids.remove(request_id)
+    except KeyError:
+        return False
+    return True
 
 
 def _template(prompt: Prompt, weights: Weights) -> str | None:

@@ -193,10 +193,10 @@ def test_each_cell_says_whose_token_it_holds(opened: NativeSession) -> None:
     assert list(unpack(slot.token_ids)) == [*ids, *drawn[:-1]], "the last one is in no cell yet"
     cells = CellMap(now)
     assert cells.counts(lambda stretch: stretch.origin) == {
-        "template": 9,
+        "scaffold": 9,
         "system": 8,
-        "you": 13,
-        "reply": 4,
+        "user": 13,
+        "assistant": 4,
     }
     assert cells.cells_of("m1") == (14, 26)
     assert cells.cells_of("m2") == (30, 33)

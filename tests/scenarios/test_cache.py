@@ -60,7 +60,7 @@ def test_the_cells_follow_a_conversation_and_hands(open_window: Open) -> None:
     person = open_window(SCRIPT)
     person.wait_ready()
     panel = open_cache(person)
-    person.wait(lambda: text(person, "cache_where") == EMPTY)
+    person.wait(lambda: text(person, "cache_empty") == EMPTY)
     person.send("What is the capital of France?")
     reply = person.wait_ended()
     used = reply.counts.prompt_tokens + reply.counts.generated
@@ -116,7 +116,7 @@ def test_while_a_reply_streams_the_map_grows_and_nothing_can_be_changed(
     person.wait_ended()
     person.wait(lambda: person.find(QAbstractButton, "cache_clear_button").isEnabled())
     person.click("cache_clear_button")
-    person.wait(lambda: text(person, "cache_where") == EMPTY)
+    person.wait(lambda: text(person, "cache_empty") == EMPTY)
 
 
 def test_a_chat_that_is_too_long_has_a_line_where_it_is_cut(open_window: Open) -> None:

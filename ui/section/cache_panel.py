@@ -50,6 +50,10 @@ SOON_MS: Final = 60
 
 POINT: Final = "Point at a square, or walk through them with the arrow keys."
 EMPTY: Final = "The cache is empty. Send a message, and its tokens will be here."
+BY_HAND: Final = (
+    "What is taken out is read again when it is needed: that costs time, and nothing else. "
+    "Where a reply is being written, nothing can be changed."
+)
 DONE: Final = {
     "clear": "The cache is empty: the next message reads everything again.",
     "park": "The chat is in host memory: its next message brings it back.",
@@ -67,7 +71,7 @@ class CachePanel(Panel):
         self._told: CacheMap | None = None
         self._cells: CellMap | None = None
         self._mode = MODES[0]
-        self._is_asked = self._is_stale = False
+        self._is_asked = self._is_stale = self._is_changing = False
         self._coloring = Coloring()
         self._swatches: list[Swatch] = []
         self.setObjectName("panel_cache")
@@ -135,6 +139,7 @@ class CachePanel(Panel):
         self.cells_card.body.addLayout(self._mode_row)
         self.cells_card.body.addWidget(self.map)
         self.cells_card.body.addWidget(self.legend)
+        self.empty = self.cells_card.add_caption("cache_empty")
         self.where = self.cells_card.add_line("cache_where")
         self.whose = self.cells_card.add_line("cache_whose")
         self.grid_caption = self.cells_card.add_caption("cache_grid_caption")
@@ -144,7 +149,7 @@ class CachePanel(Panel):
             self._acts_flow.addWidget(button)
         self.acts_card.body.addWidget(acts)
         self.done = self.acts_card.add_caption("cache_done")
-        self.done.hide()
+        self.done.setText(BY_HAND)
         self.parked_card.body.addWidget(self.parked)
         inside = QWidget(self)
         self._cards = QVBoxLayout(inside)
@@ -188,6 +193,7 @@ class CachePanel(Panel):
         self.drop_button.clicked.connect(lambda: self._change("drop"))
         self.keep_button.clicked.connect(self._on_keep)
         self.parked.drop_requested.connect(lambda number: self._change("drop", copy=number))
+        self.parked.keyboard_left.connect(self.acts_card.setFocus)
         bridge = self._tools.bridge
         for signal in (
             bridge.message_changed,
@@ -201,7 +207,7 @@ class CachePanel(Panel):
         for signal in (bridge.token_recorded, bridge.prefill_progressed):
             signal.connect(lambda _event: self._ask_soon(STREAM_MS))
         for signal in (bridge.message_added, bridge.conversation_opened):
-            signal.connect(lambda _event: self.done.hide())  # what was done is no news any more
+            signal.connect(lambda _event: self.done.setText(BY_HAND))  # no news any more
         bridge.context_counted.connect(self._on_counted)
         bridge.conversation_opened.connect(lambda _event: self._on_other_chat())
         for signal in (bridge.settings_changed, bridge.levels_changed):
@@ -271,6 +277,7 @@ class CachePanel(Panel):
 
     def _show(self, sentence: str = "") -> None:
         told, loaded = self._told, self._desk.engine_state.loaded
+        self._show_parked(told)  # before its card goes, and the keyboard with it
         for card in self._all_cards()[1:]:
             is_wanted = card is not self.parked_card or bool(told and told.parked)
             card.setVisible(told is not None and loaded is not None and is_wanted)
@@ -281,16 +288,17 @@ class CachePanel(Panel):
         figure = words.of_text(told.n_used * per_token, told.n_ctx * per_token) if told else ""
         self.cells_card.figure.set_text(figure if per_token else "")
         self._show_map()
-        if told is None or not told.n_used:
-            self.where.set_text(sentence or EMPTY)
-            self.whose.set_text("")
+        is_empty = told is None or not told.n_used
+        self.empty.setText((sentence or EMPTY) if is_empty else "")
+        self.empty.setVisible(is_empty)
+        self.where.setVisible(not is_empty)
+        self.whose.setVisible(not is_empty)
         self._show_turn(told)
         if loaded is not None:
             slots = self._slots_here()
             self.size_card.show_sizes(loaded, slots[0] if slots else None)
         self._show_acts()
         self.step_card.follow()
-        self._show_parked(told)
 
     def _show_map(self) -> None:
         told, cells = self._told, self._cells
@@ -459,25 +467,36 @@ class CachePanel(Panel):
             copy.conversation == self._conversation for copy in told.parked
         )
         has_any = told is not None and bool(told.n_used or told.parked)
+        focused = next((each for each in self._pressed() if each.hasFocus()), None)
         self.clear_button.setEnabled(has_any and not is_busy)
         self.park_button.setEnabled(bool(slots) and not is_here_busy)
         self.drop_button.setEnabled(bool(slots or has_parked) and not is_here_busy)
         self.step_card.set_possible(bool(slots or has_parked) and not is_busy)
         self._show_keep()
+        if focused is not None and not focused.isEnabled():
+            # Qt's choice would be the button beside it: a space would press that one.
+            self.acts_card.setFocus()
+
+    def _pressed(self) -> tuple[QPushButton, ...]:
+        """What a space presses, and what may not always be pressed."""
+        return (*self._act_buttons(), self.step_card.button)
 
     def _show_keep(self) -> None:
         keep = self._kept()
         is_busy = any(slot.is_busy for slot in self._slots_here())
-        self.keep_button.setText(f"Keep {keep:,} tokens" if keep else "Keep a prefix")
         what = "the token" if self._looking.index is not None else "the end of the message"
-        hint = (
-            f"Keep only what this chat has up to {what} that is looked at: {keep:,} tokens"
-            if keep
-            else "Choose a message or a token of this chat first: the cells up to it are kept"
-        )
+        is_all = keep >= max((slot.token_ids.shape[0] for slot in self._slots_here()), default=0)
+        if keep and is_all:
+            hint = "That is all that this chat has: choose an earlier message or token"
+        elif keep:
+            hint = f"Keep only what this chat has up to {what} that is looked at: {keep:,} tokens"
+        else:
+            hint = "Choose a message or a token of this chat first: the cells up to it are kept"
+        can_keep = bool(keep) and not is_all
+        self.keep_button.setText(f"Keep {keep:,} tokens" if can_keep else "Keep a prefix")
         self.keep_button.setToolTip(hint)
         self.keep_button.setAccessibleName(hint)
-        self.keep_button.setEnabled(bool(keep) and not is_busy)
+        self.keep_button.setEnabled(can_keep and not is_busy)
 
     def _kept(self) -> int:
         """How many tokens there are up to what is looked at; 0 where that is not in the cache."""
@@ -494,11 +513,15 @@ class CachePanel(Panel):
             self._change("keep_prefix", keep=keep)
 
     def _change(self, act: CacheAct, keep: int = 0, copy: int = 0) -> None:
+        """One change at a time: pressed twice it is done once."""
+        if self._is_changing:
+            return
+        self._is_changing = True
         change = ChangeCache(0, act, "" if copy else self._conversation, keep, copy)
 
         def say(sentence: str) -> None:
+            self._is_changing = False
             self.done.setText(sentence)
-            self.done.show()
             self._ask()
 
         self._desk.change_cache(change, lambda: say(DONE[act]), say)

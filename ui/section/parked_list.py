@@ -52,9 +52,11 @@ class _ParkedRow(QWidget):
 
 
 class ParkedList(QWidget):
-    """`drop_requested` carries the number of a copy."""
+    """`drop_requested` carries the number of a copy. `keyboard_left`: the button that had the focus
+    went, and there is no other one."""
 
     drop_requested = Signal(int)
+    keyboard_left = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -90,6 +92,8 @@ class ParkedList(QWidget):
         row.deleteLater()
         if had_keyboard and self._rows:
             next(iter(self._rows.values())).button.setFocus()
+        elif had_keyboard:
+            self.keyboard_left.emit()
 
     def _fit(self) -> None:
         self._column.setSpacing(self._theme.px(2))

@@ -11,6 +11,7 @@ import pytest
 from made_cache import slot, told
 from made_traces import trace_of
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
@@ -42,7 +43,7 @@ from app.engine.protocol import (
 )
 from models.records import Message, Role
 from ui.section.cache_cards import NOT_YET, STOPPED
-from ui.section.cache_panel import DONE, EMPTY, POINT, CachePanel
+from ui.section.cache_panel import BY_HAND, DONE, EMPTY, POINT, CachePanel
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 from ui.theme import Theme
@@ -281,13 +282,13 @@ def test_who_shares_a_cell_is_said(stage: Stage) -> None:
 
 def test_an_empty_cache_and_no_weights_say_what_to_do(stage: Stage) -> None:
     stage.answer(told())
-    assert stage.text("cache_where") == EMPTY
+    assert stage.text("cache_empty") == EMPTY
     assert not stage.find(QAbstractButton, "cache_clear_button").isEnabled()
     assert not stage.find(QAbstractButton, "measure_button").isEnabled()
     stage.desk.engine_state = EngineStateChanged("stopped")
     stage.panel._ask()
     stage.answer("Load some weights.")
-    assert stage.text("cache_where") == "Load some weights."
+    assert stage.text("cache_empty") == "Load some weights."
     assert stage.text("cache_cells") == "KV cache"
     assert not stage.panel.step_card.isVisible()
 
@@ -377,7 +378,8 @@ def test_a_prefix_is_kept_up_to_what_is_looked_at(stage: Stage, looking: Looking
     stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 40)))
     stage.answer(one_chat())
     keep = stage.find(QAbstractButton, "cache_keep_button")
-    assert keep.text() == "Keep 70 tokens"
+    assert (keep.text(), keep.isEnabled()) == ("Keep a prefix", False)
+    assert keep.toolTip().startswith("That is all that this chat has")
     looking.look_at("m1")
     assert keep.text() == "Keep 30 tokens"
     looking.look_at("m2", 5)
@@ -580,9 +582,9 @@ def test_what_was_done_is_no_news_after_the_next_message(stage: Stage) -> None:
     stage.answer(one_chat())
     stage.click("cache_clear_button")
     stage.desk.called("change_cache")[-1][1]()
-    assert stage.find(QLabel, "cache_done").isVisible()
+    assert stage.text("cache_done") == DONE["clear"]
     stage.bridge.message_added.emit(MessageAdded(_reply()))
-    assert not stage.find(QLabel, "cache_done").isVisible()
+    assert stage.text("cache_done") == BY_HAND
 
 
 def test_a_refresh_at_32768_cells_takes_less_than_five_milliseconds(stage: Stage) -> None:
@@ -627,3 +629,36 @@ def test_a_refresh_moves_no_card(stage: Stage) -> None:
         moved.clear()
     assert rounds[0] > 0
     assert rounds[-15:] == [0] * 15
+
+
+@pytest.mark.parametrize("name", ["cache_clear_button", "cache_park_button", "cache_drop_button"])
+def test_a_second_press_presses_nothing_else(stage: Stage, name: str) -> None:
+    """What was done cannot be done again; a space must not drop the chat that was parked."""
+    stage.answer(one_chat())
+    button = stage.find(QAbstractButton, name)
+    button.setFocus()
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    assert len(stage.desk.called("change_cache")) == 1, "it is under way"
+    stage.desk.called("change_cache")[-1][1]()
+    stage.answer(told())
+    assert not button.isEnabled()
+    assert stage.panel.acts_card.hasFocus()
+    QTest.keyClick(stage.panel.acts_card, Qt.Key.Key_Space)
+    assert len(stage.desk.called("change_cache")) == 1
+
+
+def test_where_a_reply_begins_the_keyboard_does_not_go_to_another_button(stage: Stage) -> None:
+    stage.answer(one_chat())
+    stage.find(QAbstractButton, "measure_button").setFocus()
+    stage.panel._ask()
+    stage.answer(one_chat(is_busy=True))
+    assert stage.panel.acts_card.hasFocus()
+
+
+def test_the_last_parked_copy_leaves_the_keyboard_in_the_panel(stage: Stage) -> None:
+    stage.answer(told(parked=COPIES[:1]))
+    stage.find(QAbstractButton, "drop_parked_button").setFocus()
+    stage.panel._ask()
+    stage.answer(told())
+    assert stage.panel.acts_card.hasFocus()

@@ -28,6 +28,7 @@ from ui.elided import PartsLabel
 from ui.icon_button import IconButton
 from ui.keys import with_key
 from ui.message_edit import clean_text, wrap_long_lines
+from ui.notices import announce
 from ui.sizes import COLUMN_PX, SIDE_PX
 from ui.theme import Theme
 
@@ -244,6 +245,13 @@ class TextPage(QWidget):
         words = f"{used:,} of {size:,} tokens before the caret" if size else ""
         self._count.set_text(f"{words} · the beginning is left out" if n_cut else words)
 
+    def set_trouble(self, sentence: str) -> None:
+        """Why the last continuation is not what was asked for; nothing: it is."""
+        if sentence and sentence != self.trouble.text():
+            announce(self, sentence)
+        self.trouble.setText(sentence)
+        self.trouble.setVisible(bool(sentence))
+
     def report(self) -> None:
         """Tell what stands in the field now."""
         self._later.stop()
@@ -258,6 +266,12 @@ class TextPage(QWidget):
         theme = self._theme
         self._place = (0, 0)
         self.edit = DocumentEdit(self)
+        self.trouble = QLabel(self)
+        self.trouble.setObjectName("text_trouble")
+        self.trouble.setProperty("kind", "error")
+        self.trouble.setTextFormat(Qt.TextFormat.PlainText)
+        self.trouble.setWordWrap(True)
+        self.trouble.hide()
         self._hint, self._count = PartsLabel("", self), PartsLabel("", self)
         self._version: QLabel = QLabel(self)
         for label in (self._hint, self._count, self._version):
@@ -291,6 +305,7 @@ class TextPage(QWidget):
             self._bar.addWidget(widget)
         self._column = QVBoxLayout(self)
         self._column.addWidget(self.edit, 1)
+        self._column.addWidget(self.trouble)
         self._column.addLayout(self._bar)
         self.setFocusProxy(self.edit)
 
@@ -309,7 +324,7 @@ class TextPage(QWidget):
         theme, colors = self._theme, self._theme.colors
         px = theme.px
         self.edit.setFont(theme.font_reply())
-        for label in (self._hint, self._count, self._version):
+        for label in (self.trouble, self._hint, self._count, self._version):
             label.setFont(theme.font_small())
         self._column.setSpacing(px(8))
         self._bar.setSpacing(px(8))

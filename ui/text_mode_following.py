@@ -19,6 +19,7 @@ from app.chat.text_document import document, place_of
 from models.records import ConversationKind, MessageState, Role
 from ui.actions import Action, Actions
 from ui.header import NEW_TEXT_KEY
+from ui.transcript.summary import continuation_trouble
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -99,6 +100,8 @@ class TextFollowing(QObject):
     def _on_changed(self, text: str, caret: int) -> None:
         self._desk.save_text(text, caret)
         self._show_marks()
+        if self.page.trouble.text() and text != document(self._desk.messages):  # it was read
+            self.page.set_trouble("")
 
     def _on_continue_requested(self, text: str, caret: int) -> None:
         self._desk.continue_text(text, caret)
@@ -149,6 +152,7 @@ class TextFollowing(QObject):
             start, _end = place_of(last, len(document(path[:-1])))
             self.page.begin_growth(start + len(last.content))
         self._show_marks()
+        self._show_trouble()
 
     def _on_text_arrived(self, event: TextArrived) -> None:
         if self._is_shown and event.conversation_id == self._open_id and event.part == "content":
@@ -165,6 +169,14 @@ class TextFollowing(QObject):
                 self.page.show_document(self._desk.text_mode.text)
                 self.page.report()
         self._show_marks()
+        self._show_trouble()
+
+    def _show_trouble(self) -> None:
+        """What is to be said of the last continuation, where nothing was written behind it."""
+        path = self._desk.messages
+        last = path[-1] if path else None
+        is_asked = last is not None and last.role is Role.ASSISTANT
+        self.page.set_trouble(continuation_trouble(last) if is_asked and last is not None else "")
 
     def _show_marks(self) -> None:
         mode = self._desk.text_mode

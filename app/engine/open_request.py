@@ -89,7 +89,7 @@ class OpenRequest:
             prefill_s=0.0,
             decode_s=decode_s,
             total_s=decode_s,
-            tokens_per_s=(generated - 1) / decode_s if decode_s > 0 else 0.0,
+            tokens_per_s=max(generated - 1, 0) / decode_s if decode_s > 0 else 0.0,
             prefill_tokens_per_s=0.0,
             n_threads=0,
             context_used=self._context_used,

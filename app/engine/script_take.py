@@ -199,7 +199,7 @@ class Take:
             prefill_s=prefill_s,
             decode_s=decode_s,
             total_s=now - self._began - self._waited_before_s - self._waited_s - waiting_s,
-            tokens_per_s=(generated - 1) / decode_s if decode_s > 0 else 0.0,
+            tokens_per_s=max(generated - 1, 0) / decode_s if decode_s > 0 else 0.0,
             prefill_tokens_per_s=evaluated / prefill_s if prefill_s > 0 else 0.0,
             n_threads=self._loaded.n_threads,
             context_used=self.context_used,

@@ -270,7 +270,7 @@ class Reply:
             prefill_s=prefill_s,
             decode_s=decode_s,
             total_s=now - arrived - self.waited_before_s - self.waited_s - waiting_s,
-            tokens_per_s=(len(self.generated) - 1) / decode_s if decode_s > 0 else 0.0,
+            tokens_per_s=max(len(self.generated) - 1, 0) / decode_s if decode_s > 0 else 0.0,
             prefill_tokens_per_s=self.evaluated / prefill_s if prefill_s > 0 else 0.0,
             n_threads=n_threads,
             context_used=used,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from models.records import Role
 
@@ -182,6 +182,30 @@ def test_text_mode_from_the_first_word_to_another_version(open_window):
     person.window.new_chat()
     person.wait(lambda: person.find(QWidget, "composer").isVisible())
     assert not edit.isVisible()
+
+
+def test_a_continuation_that_fails_says_why_below_the_document(open_window):
+    """A chat shows it under the reply; a document has no replies to show it under."""
+    sentence = "The grammar allows none of the tokens here. Make it wider."
+    failure = {"fail": {"kind": "no_candidate", "sentence": sentence}}
+    replies = [{"tokens": [failure]}, {"text": ""}, {"text": "a fox."}]
+    person = open_window({"load": {"ms": 5}, "replies": replies})
+    person.wait_ready()
+    person.click("new_text_button")
+    edit = person.find(QWidget, "text_document")
+    trouble = person.find(QLabel, "text_trouble")
+    person.qtbot.keyClicks(edit, "Once there was ")
+    assert not trouble.isVisible()
+    person.qtbot.keyClick(edit, Qt.Key.Key_Return, CONTROL)
+    person.wait(lambda: trouble.isVisible() and trouble.text() == sentence)
+
+    person.qtbot.keyClicks(edit, "Yes ")
+    person.wait(lambda: not trouble.isVisible())
+    person.qtbot.keyClick(edit, Qt.Key.Key_Return, CONTROL)
+    person.wait(lambda: trouble.text() == "The continuation added nothing: it ended by itself.")
+    person.qtbot.keyClick(edit, Qt.Key.Key_Return, CONTROL)
+    person.wait(lambda: edit.text() == "Once there was Yes a fox.")
+    assert not trouble.isVisible()
 
 
 def test_undo_takes_a_continuation_back_in_one_step(open_window):

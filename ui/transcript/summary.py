@@ -89,6 +89,15 @@ def trouble_text(message: Message) -> str:
     return message.error or _TROUBLES[message.state]
 
 
+def continuation_trouble(message: Message) -> str:
+    """The sentence under a document whose last continuation failed or added nothing; else empty."""
+    if message.state is MessageState.COMPLETE and not message.content and not message.reasoning:
+        ending = ending_text(message)
+        why = ending if ending.startswith("the ") else f"it {ending or 'ended at once'}"
+        return f"The continuation added nothing: {why}."
+    return trouble_text(message)
+
+
 def speaker(message: Message) -> str:
     """Who says it, for screen readers and labels."""
     return _NAMES[message.role]

@@ -258,6 +258,13 @@ def test_grammar_that_leaves_nothing_fails_in_words(
     assert session.reply(prompt, max_tokens=2).generated == 2
 
 
+def test_a_reply_without_tokens_has_no_speed(session: NativeSession, starter: Weights) -> None:
+    """The grammar is complete before the first token: nothing was written, at no rate."""
+    prompt = starter.vocabulary.tokenize("Write:")
+    summary = session.reply(prompt, Sampling(seed=1, grammar='root ::= ""'), max_tokens=5)
+    assert (summary.generated, summary.tokens_per_s) == (0, 0.0)
+
+
 def test_chosen_token_that_the_grammar_refuses_is_not_taken(
     session: NativeSession, starter: Weights
 ) -> None:

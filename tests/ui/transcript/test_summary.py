@@ -9,6 +9,7 @@ import pytest
 
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.transcript.summary import (
+    continuation_trouble,
     ending_text,
     figures_text,
     spoken_text,
@@ -90,3 +91,16 @@ def test_versions_and_speech() -> None:
     message = replace(REPLY, sibling_index=1, sibling_count=3)
     assert version_text(message) == "2/3"
     assert spoken_text(message) == "Reply: Paris.\nVersion 2 of 3."
+
+
+def test_what_is_said_of_a_continuation_that_is_not_what_was_asked_for() -> None:
+    said = continuation_trouble
+    assert said(replace(REPLY, stop_reason="end_token")) == ""
+    assert said(replace(REPLY, content="", state=MessageState.STREAMING)) == ""
+    assert said(replace(REPLY, content="", state=MessageState.STOPPED)) == ""
+    empty = replace(REPLY, content="", stop_reason="end_token")
+    assert said(empty) == "The continuation added nothing: it ended by itself."
+    full = replace(empty, stop_reason="context_full")
+    assert said(full) == "The continuation added nothing: the context is full."
+    failed = replace(REPLY, state=MessageState.FAILED, error="Make the grammar wider.")
+    assert said(failed) == "Make the grammar wider."

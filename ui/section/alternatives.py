@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -37,6 +37,7 @@ from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
 from app.insight.tokens_shown import visible
 from app.insight.waterfall import Candidate, waterfall
+from ui.section.card import show_rows
 from ui.section.panel import Tools
 from ui.section.token_model import percent
 from ui.theme import Theme
@@ -47,6 +48,8 @@ SHARE: Final = Qt.ItemDataRole.UserRole
 DRAWN: Final = Qt.ItemDataRole.UserRole + 1
 FEWEST_ROWS: Final = 3
 HINT_FROM_PX: Final = 180
+CHOOSE: Final = "Choose a token to see what else was on the table."
+NOT_RECORDED: Final = "What else was on the table was not recorded for this token."
 BRANCH_HERE: Final = "Branch here with this token"
 _COLUMNS: Final = ("Token", "Prob. %", "", "Removed by")
 _BAR: Final = 2
@@ -169,7 +172,8 @@ class _Bars(QStyledItemDelegate):
 
 
 class AlternativesTable(QTableView):
-    """`picked`: a candidate, by Enter, a double click, or the menu."""
+    """`picked`: a candidate, by Enter, a double click, or the menu. `empty_words`: what stands
+    there without candidates."""
 
     picked = Signal(int)
     may_branch: ClassVar[bool] = True
@@ -177,6 +181,7 @@ class AlternativesTable(QTableView):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.empty_words = ""
         self.candidates = AlternativesModel()
         self.setObjectName("alternatives_table")
         self.setAccessibleName("Alternatives of the chosen token")
@@ -199,6 +204,18 @@ class AlternativesTable(QTableView):
         self.doubleClicked.connect(lambda index: self._pick(index.row()))
         theme.changed.connect(self._fit)
         self._fit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self.candidates.rowCount() or not self.empty_words:
+            return
+        px = self._theme.px
+        room = self.viewport().rect().adjusted(px(10), px(4), -px(10), -px(4))
+        with QPainter(self.viewport()) as painter:
+            painter.setFont(self._theme.font_small())
+            painter.setPen(QColor(self._theme.colors.dim))
+            top = Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+            painter.drawText(room, top, self.empty_words)
 
     def _pick(self, row: int) -> None:
         if 0 <= row < self.candidates.rowCount():
@@ -289,8 +306,10 @@ class Alternatives(QWidget):
         token = self._looking.token
         self.text.setEnabled(token is not None)
         self.button.setEnabled(token is not None and bool(self.text.text()))
+        self.table.empty_words = CHOOSE if token is None else NOT_RECORDED
+        self.table.setAccessibleDescription("" if token is not None else CHOOSE)
         if token is None:
-            self.hint.setText("Choose a token to see what else was on the table.")
+            self.hint.setText("")
         elif token.chosen:
             self.hint.setText("This token was chosen by hand, not drawn.")
         else:
@@ -315,7 +334,6 @@ class Alternatives(QWidget):
         px, table = self._theme.px, self.table
         self._column.setSpacing(px(6))
         self._row.setSpacing(px(6))
-        row = table.verticalHeader().defaultSectionSize()
-        table.setMinimumHeight(table.horizontalHeader().sizeHint().height() + FEWEST_ROWS * row)
+        show_rows(table, FEWEST_ROWS)
         self.text.setFont(self._theme.font_small())
         self.button.setFont(self._theme.font_small())

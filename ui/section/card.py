@@ -55,3 +55,9 @@ def tighten(table: QTableView, theme: Theme) -> None:
     rows.setMinimumSectionSize(1)
     rows.setDefaultSectionSize(px(24))
     rows.setMinimumSectionSize(px(20))
+
+
+def show_rows(table: QTableView, fewest: int) -> None:
+    """It is never lower than its head and so many rows."""
+    row = table.verticalHeader().defaultSectionSize()
+    table.setMinimumHeight(table.horizontalHeader().sizeHint().height() + fewest * row)

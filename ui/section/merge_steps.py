@@ -124,7 +124,7 @@ class MergeSteps(Card):
 
     def _fit(self) -> None:
         self._row.setSpacing(self._theme.px(4))
-        self.parts.setMinimumHeight(self._theme.px(60))
+        self.parts.setMinimumHeight(self._theme.px(44))
         self.slider.setMinimumHeight(self._theme.px(20))
 
 

@@ -24,8 +24,8 @@ from app.insight.tokens_shown import visible
 from app.insight.totals import RunningTotals, Totals, speeds
 from ui.icon_button import IconButton
 from ui.icons import icon
-from ui.section.alternatives import Alternatives
-from ui.section.card import Card, small_label, tighten
+from ui.section.alternatives import FEWEST_ROWS, Alternatives
+from ui.section.card import Card, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.speed_plot import SpeedPlot
 from ui.section.token_model import CHOSEN, DRAFTED, ID, TOKEN, TokenModel
@@ -33,7 +33,7 @@ from ui.section.token_model import CHOSEN, DRAFTED, ID, TOKEN, TokenModel
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
 LOW_PX: Final = 600
-_WIDTHS: Final = (32, 68, 52, 42, 44, 54, 40, 84, 90)
+_WIDTHS: Final = (32, 68, 52, 42, 48, 54, 48, 84, 90)
 _LARGE_ID_PX: Final = 60
 _LARGE: Final = 100_000
 
@@ -202,6 +202,7 @@ class ReplyTokens(Panel):
             DRAFTED: icon("lightning", colors.dim),
         }
         tighten(self.table, self._theme)
+        show_rows(self.table, FEWEST_ROWS)
         self._fit_columns()
 
     def _fit_columns(self) -> None:

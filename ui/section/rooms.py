@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, Tools
 from ui.section.segments import Segments
 
@@ -25,6 +26,7 @@ class RoomsPanel(Panel):
         super().__init__(tools, parent)
         self._kinds = tuple(rooms)
         self._rooms: dict[int, Panel] = {}
+        self._places: dict[int, LowRoom] = {}
         self.rooms = Segments(tools.theme, [title for title, _ in rooms], spoken, self)
         self._stack = QStackedWidget(self)
         self._column = QVBoxLayout(self)
@@ -41,7 +43,8 @@ class RoomsPanel(Panel):
         at = self.rooms.currentIndex()
         if at not in self._rooms:
             built = self._rooms[at] = self._kinds[at][1]()(self._tools, self)
-            self._stack.addWidget(built)
+            self._places[at] = LowRoom(built, self._stack)
+            self._stack.addWidget(self._places[at])
         return self._rooms[at]
 
     def enter(self, title: str) -> Panel:
@@ -56,7 +59,8 @@ class RoomsPanel(Panel):
             other.set_active(is_active and other is room)
 
     def _enter(self) -> None:
-        self._stack.setCurrentWidget(self.room())
+        self.room()
+        self._stack.setCurrentWidget(self._places[self.rooms.currentIndex()])
         self.set_active(self._is_active)
 
     def _fit(self) -> None:

@@ -18,7 +18,9 @@ from ui.elided import PartsLabel
 from ui.header import SECTION_KEY
 from ui.icon_button import IconButton
 from ui.keys import with_key
+from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
+from ui.section.rooms import RoomsPanel
 
 
 class Section(QWidget):
@@ -41,6 +43,7 @@ class Section(QWidget):
         self._looking = looking
         self._kinds = tuple(kinds)
         self._panels: dict[int, Panel] = {}
+        self._rooms: dict[int, LowRoom] = {}
         self.setObjectName("section")
         self.setAccessibleName("Inside the reply")
         self.setProperty("plane", "side")
@@ -94,6 +97,15 @@ class Section(QWidget):
             if kind.title == title:
                 self.tabs.setCurrentIndex(at)
 
+    def enter(self, room: str) -> None:
+        """A room of the panel on screen, with the keyboard; without rooms the tabs have it."""
+        shown = self.panel()
+        if room and isinstance(shown, RoomsPanel):
+            shown.enter(room)
+            shown.rooms.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        else:
+            self.tabs.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def _on_clicked(self, at: int) -> None:
         if at >= 0:
             self.tab_changed.emit(self._kinds[at].title)
@@ -104,8 +116,9 @@ class Section(QWidget):
         panel = self._panels.get(at)
         if panel is None:
             panel = self._panels[at] = self._kinds[at].load()(self._tools, self)
-            self._stack.addWidget(panel)
-        self._stack.setCurrentWidget(panel)
+            self._rooms[at] = LowRoom(panel, self._stack)
+            self._stack.addWidget(self._rooms[at])
+        self._stack.setCurrentWidget(self._rooms[at])
         for other in self._panels.values():
             other.set_active(other is panel)
 

@@ -46,6 +46,7 @@ class SelectCard(StageCard):
         super()._build(tokenize)
         self.kind = Combo(self._theme, self)
         self.kind.setObjectName("select_kind")
+        self.kind.setMinimumContentsLength(10)  # “By probability” at every size
         self.kind.setAccessibleName("How the token is selected")
         for stage in sorted(SELECTING, key=lambda each: list(WORDS).index(each)):
             self.kind.addItem(WORDS[stage].title, stage)

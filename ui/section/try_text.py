@@ -110,9 +110,9 @@ class TryText(Panel):
         self.text.setFont(self._theme.font_text())
         self.text.setFixedHeight(px(84))
         self.special.setFont(self._theme.font_small())
-        self.chips.setMinimumHeight(px(60))
+        self.chips.setMinimumHeight(px(44))
         self.tokens_card.setMinimumHeight(px(130))
-        self.steps.setMinimumHeight(px(250))
+        self.steps.setMinimumHeight(px(236))
 
     # --- asking ---------------------------------------------------------------------------------
 

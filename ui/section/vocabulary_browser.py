@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from app.chat.questions import NO_WEIGHTS
 from app.engine.pieces import Pieces
 from app.insight.vocabulary_search import parse_ids, search
-from ui.section.card import Card, small_label, tighten
+from ui.section.card import Card, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.vocabulary_model import VocabularyModel
 
@@ -43,7 +43,7 @@ _KINDS: Final = {
     "t5": "Unigram",
     "bert": "WordPiece",
 }
-_WIDTHS: Final = (60, 92, 66, 76, 60)
+_WIDTHS: Final = (50, 96, 74, 56, 48)
 
 
 class VocabularyBrowser(Panel):
@@ -137,6 +137,7 @@ class VocabularyBrowser(Panel):
         px, font = self._theme.px, self._theme.font_small()
         self._column.setSpacing(px(8))
         tighten(self.table, self._theme)
+        show_rows(self.table, 3)
         for column, width in enumerate(_WIDTHS):
             self.table.setColumnWidth(column, px(width))
         self.ids_text.setFont(font)

@@ -148,12 +148,23 @@ def test_a_text_is_given_as_it_was_typed(shown: Alternatives, desk: FakeDesk, qt
     assert desk.called("branch_at_text")[1:] == [("m2", 1, "x")]
 
 
+def test_without_a_token_the_empty_table_says_what_to_do(
+    shown: Alternatives, looking: Looking
+) -> None:
+    looking.select(None)
+    shown.candidates.show(None, None)
+    with_words = shown.table.viewport().grab().toImage()
+    shown.table.empty_words = ""
+    assert shown.table.viewport().grab().toImage() != with_words
+    assert "Choose a token" in shown.table.accessibleDescription()
+
+
 def test_without_a_token_nothing_can_be_done(
     shown: Alternatives, looking: Looking, desk: FakeDesk, qtbot: QtBot
 ) -> None:
     looking.select(None)
     shown.candidates.show(None, None)
     assert not shown.text.isEnabled()
-    assert "Choose a token" in shown.hint.text()
+    assert "Choose a token" in shown.table.empty_words
     qtbot.keyClick(shown.table, Qt.Key.Key_Return)
     assert desk.calls == [] or not desk.called("branch_at")

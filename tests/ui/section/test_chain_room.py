@@ -11,7 +11,15 @@ import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QInputDialog, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QInputDialog,
+    QLabel,
+    QLineEdit,
+    QStyle,
+    QStyleOptionComboBox,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge
 from sampling_desk import SamplingDesk, preset
@@ -277,6 +285,21 @@ def last(panel: ChainRoom) -> SelectCard:
     found = panel.chain.cards[-1]
     assert isinstance(found, SelectCard)
     return found
+
+
+@pytest.mark.parametrize("zoom", [100, 150, 200])
+def test_each_way_to_select_is_read_whole(panel: ChainRoom, theme: Theme, zoom: int) -> None:
+    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
+    theme.set_zoom(zoom)
+    panel.resize(theme.px(370), 900)
+    QApplication.processEvents()
+    kind, option = last(panel).kind, QStyleOptionComboBox()
+    kind.initStyleOption(option)
+    room = kind.style().subControlRect(
+        QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, kind
+    )
+    widest = max(kind.fontMetrics().horizontalAdvance(kind.itemText(at)) for at in range(4))
+    assert widest <= room.width()
 
 
 def test_another_way_to_select_can_be_chosen(panel: ChainRoom, desk: SamplingDesk) -> None:

@@ -49,7 +49,7 @@ def test_a_room_is_built_when_it_is_entered(panel: RoomsPanel) -> None:
     QTest.keyClick(panel.rooms, Qt.Key.Key_Right)
     assert BUILT == ["first", "second"]
     assert panel.room().isVisible()
-    assert first.isHidden()
+    assert not first.isVisible()
     assert panel.enter("One") is first
     assert BUILT == ["first", "second"]
 

@@ -261,3 +261,13 @@ def test_everything_has_a_name(room: VocabularyBrowser) -> None:
         *("vocabulary_search", "vocabulary_table", "ids_field", "ids_text"),
     ]
     assert all(widget.accessibleName() for widget in widgets)
+
+
+def test_all_columns_are_in_view(room: VocabularyBrowser) -> None:
+    """In a section of the usual width, with the bar that many rows have."""
+    room.resize(376, 700)
+    header = room.table.horizontalHeader()
+    last = header.sectionPosition(header.count() - 1)
+    assert last + header.fontMetrics().horizontalAdvance("49,152") + 8 <= (
+        room.table.viewport().width() - 12
+    )

@@ -50,6 +50,12 @@ SOON_MS: Final = 60
 
 POINT: Final = "Point at a square, or walk through them with the arrow keys."
 EMPTY: Final = "The cache is empty. Send a message, and its tokens will be here."
+COUNTED: Final = "Tokens of this chat, counted by the engine."
+RECORDED: Final = (
+    "Recorded with the reply that is looked at. This chat has asked for none since the weights "
+    "were loaded."
+)
+NO_TURN: Final = "This chat has asked for no reply since the weights were loaded."
 BY_HAND: Final = (
     "What is taken out is read again when it is needed: that costs time, and nothing else. "
     "Where a reply is being written, nothing can be changed."
@@ -338,14 +344,28 @@ class CachePanel(Panel):
         return self._colors()[number]
 
     def _show_turn(self, told: CacheMap | None) -> None:
-        turn = self._turn(told)
+        now = self._turn(told)
+        turn = now or self._recorded_turn()
+        self.turn_card.title.setText("Last turn" if now or not turn else "This reply")
         self.reused.show(f"{turn.reused:,}" if turn else "", words.reused_text(turn))
         self.evaluated.show(f"{turn.evaluated:,}" if turn else "")
         self.written.show(f"{turn.written:,}" if turn else "")
-        self.turn_caption.setText(
-            "Tokens of this chat, counted by the engine."
-            if turn is not None
-            else "This chat has asked for no reply since the weights were loaded."
+        self.turn_caption.setText(COUNTED if now else RECORDED if turn else NO_TURN)
+
+    def _recorded_turn(self) -> LastTurn | None:
+        """What was stored with the reply that is looked at."""
+        message = self._looking.message
+        if message is None:
+            return None
+        counts, source = message.counts, message.settings.get("reuse_source")
+        if counts.reused is None or counts.evaluated is None or counts.generated is None:
+            return None
+        return LastTurn(
+            message.conversation_id,
+            counts.reused,
+            counts.evaluated,
+            counts.generated,
+            source if isinstance(source, str) else "",
         )
 
     def _turn(self, told: CacheMap | None) -> LastTurn | None:

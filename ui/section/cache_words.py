@@ -87,11 +87,11 @@ def cell_lines(
     origin = origin_words(stretch.origin)
     words = short_title(" ".join(message.split()))
     whose = [f"{origin}: “{words}”" if words else origin]
-    if stretch.turn:
-        whose.append(f"{stretch.turn} in the last turn")
+    whose += [f"chat “{short_title(title)}”" for title in dict.fromkeys(titles)]
     if len(stretch.holders) > 1:
         whose.append(f"shared by {len(stretch.holders)} sequences")
-    whose += [f"chat “{title}”" for title in dict.fromkeys(titles)]
+    if stretch.turn:
+        whose.append(f"{stretch.turn} in the last turn")
     return " · ".join(parts), " · ".join(whose)
 
 

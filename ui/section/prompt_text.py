@@ -94,6 +94,7 @@ class PromptText(QAbstractScrollArea):
         self._timer = QTimer(self)
         self._timer.setInterval(0)
         self._timer.timeout.connect(self._read)
+        self.verticalScrollBar().actionTriggered.connect(self._forget_goal)
         theme.changed.connect(self._restart)
 
     # --- what is shown --------------------------------------------------------------------------
@@ -143,6 +144,10 @@ class PromptText(QAbstractScrollArea):
         self._goal = (token, to_top)
         self._reach_goal()
 
+    def _forget_goal(self) -> None:
+        """Somebody scrolls."""
+        self._goal = None
+
     def _reach_goal(self) -> None:
         if self._goal is None:
             return
@@ -156,7 +161,12 @@ class PromptText(QAbstractScrollArea):
         bar, page = self.verticalScrollBar(), self.viewport().height()
         bottom = top + self._step + 2 * self._margin
         if to_top:
-            bar.setValue(max(top - self._step, 0))
+            wanted = max(top - self._step, 0)
+            bar.setValue(wanted)
+            if (
+                bar.value() < wanted
+            ):  # as near as it can be, until there is more below, or less room
+                self._goal = (token, to_top)
         elif top < bar.value():
             bar.setValue(top)
         elif bottom > bar.value() + page:
@@ -224,6 +234,7 @@ class PromptText(QAbstractScrollArea):
             self._restart()
         else:
             self._fit_bar()
+            self._reach_goal()
 
     # --- painting -------------------------------------------------------------------------------
 

@@ -166,7 +166,9 @@ def difference_words(found: Difference, figures: MessageCounts | None) -> str:
             f"The last {_tokens(found.same_end)} as before, but behind a change: read anew."
         )
     if figures is not None and figures.reused is not None:
-        said.append(f"Recorded as reused: {figures.reused:,}.")
+        is_but_last = figures.reused == found.common - 1 and not found.removed
+        why = ", since a reply’s last token is drawn but not read" if is_but_last else ""
+        said.append(f"Recorded as reused: {figures.reused:,}{why}.")
     return " ".join(said)
 
 

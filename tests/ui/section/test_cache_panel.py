@@ -41,9 +41,18 @@ from app.engine.protocol import (
     StepMeasured,
     Vocabulary,
 )
-from models.records import Message, Role
+from models.records import Message, MessageCounts, Role
 from ui.section.cache_cards import NOT_YET, STOPPED
-from ui.section.cache_panel import BY_HAND, DONE, EMPTY, POINT, CachePanel
+from ui.section.cache_panel import (
+    BY_HAND,
+    COUNTED,
+    DONE,
+    EMPTY,
+    NO_TURN,
+    POINT,
+    RECORDED,
+    CachePanel,
+)
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 from ui.theme import Theme
@@ -272,7 +281,7 @@ def test_who_shares_a_cell_is_said(stage: Stage) -> None:
     )
     stage.panel.map.pointed.emit(3)
     assert stage.text("cache_whose") == (
-        "you: “Which city?” · shared by 2 sequences · chat “Poem about rain”"
+        "you: “Which city?” · chat “Poem about rain” · shared by 2 sequences"
     )
     stage.panel.map.pointed.emit(40)
     assert stage.text("cache_whose") == "you: “Which city?”"
@@ -662,3 +671,36 @@ def test_the_last_parked_copy_leaves_the_keyboard_in_the_panel(stage: Stage) -> 
     stage.panel._ask()
     stage.answer(told())
     assert stage.panel.acts_card.hasFocus()
+
+
+def test_after_a_restart_the_turn_is_what_was_stored_with_the_reply(
+    stage: Stage, looking: Looking
+) -> None:
+    stored = dataclasses.replace(
+        _reply(),
+        counts=MessageCounts(reused=417, evaluated=15, generated=9),
+        settings={"reuse_source": "parked"},
+    )
+    stage.desk.messages = (stage.desk.messages[0], stored)
+    looking.set_awake(True)
+    opened = ConversationOpened(stage.desk.conversation, stage.desk.messages)
+    stage.bridge.conversation_opened.emit(opened)
+    stage.answer(told())
+    assert [stage.row(f"cache_{name}") for name in ("reused", "evaluated", "written")] == [
+        "417",
+        "15",
+        "9",
+    ]
+    assert stage.panel.reused.label.text() == "reused, from host memory"
+    assert stage.text("cache_turn_caption") == RECORDED
+    # What the engine has counted since is newer.
+    stage.panel._ask()
+    stage.answer(one_chat())
+    assert stage.row("cache_reused") == "14"
+    assert stage.text("cache_turn_caption") == COUNTED
+    # A question has no turn of its own, and so nothing is said of one.
+    looking.look_at("m1")
+    stage.panel._ask()
+    stage.answer(told())
+    assert stage.row("cache_reused") == ""
+    assert stage.text("cache_turn_caption") == NO_TURN

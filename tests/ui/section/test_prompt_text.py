@@ -152,6 +152,24 @@ def test_going_to_a_token_brings_it_on_screen(
     assert text.current == -1
 
 
+def test_the_end_stays_in_view_where_less_room_is_left(
+    open_text: Callable[..., PromptText], qtbot: QtBot
+) -> None:
+    """Words that come above the text take lines from it after it was scrolled."""
+    text = open_text([f"line {i}\n".encode() for i in range(500)])
+    bar = text.verticalScrollBar()
+    text.scroll_to(497)
+    assert bar.value() == bar.maximum()
+    text.resize(text.width(), text.height() - 3 * text._step)
+    assert bar.value() == bar.maximum()
+    assert center(text, 499).y() <= text.viewport().height()
+    # Who has scrolled since stays where that led.
+    text.scroll_to(497)
+    bar.triggerAction(bar.SliderAction.SliderToMinimum)
+    text.resize(text.width(), text.height() - 2 * text._step)
+    assert bar.value() == 0
+
+
 def test_every_line_of_a_long_text_is_painted(
     open_text: Callable[..., PromptText], theme: Theme
 ) -> None:

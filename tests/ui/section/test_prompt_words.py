@@ -102,7 +102,7 @@ def test_the_mean_of_all_and_of_each_origin() -> None:
             (
                 "Same beginning: 120 tokens, which the KV cache can reuse. "
                 "Nothing of the turn before is gone. New (tinted): 33 tokens. "
-                "Recorded as reused: 119."
+                "Recorded as reused: 119, since a reply’s last token is drawn but not read."
             ),
         ),
         (

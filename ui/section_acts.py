@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject
 
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
     from ui.section.looking import Looking
     from ui.section.section import Section
+
+PLACES: Final = (
+    ("panel_tokens", "Tokens panel: what else was on the table", "Tokens", "This reply"),
+    ("panel_try_text", "Tokens panel: try a text", "Tokens", "Try a text"),
+    ("panel_vocabulary", "Tokens panel: vocabulary", "Tokens", "Vocabulary"),
+    ("panel_sampling", "Sampling panel: chain, logit bias, seed", "Sampling", "Chain"),
+    ("panel_what_if", "Sampling panel: what if, other settings", "Sampling", "What if"),
+    ("panel_grammar", "Sampling panel: grammar, JSON schema", "Sampling", "Grammar, limits"),
+    ("panel_cache", "Cache panel: what the KV cache holds", "Cache", ""),
+    ("panel_prompt", "Prompt panel: what the engine was given", "Prompt", ""),
+    ("panel_time", "Time panel: prefill and decode", "Time", ""),
+)
+"""Name and title of an action, the panel, and the room in it."""
 
 
 class SectionActs(QObject):
@@ -44,6 +58,15 @@ class SectionActs(QObject):
                 group="View",
             )
         )
+        for name, title, panel, room in PLACES:
+            actions.add(Action(name, title, "", partial(self.go_to, panel, room), group="View"))
+
+    def go_to(self, panel: str, room: str = "") -> None:
+        """Show a panel, and a room of it; the keyboard goes there."""
+        self.section().show_panel(panel)
+        self._desk.set_setting("section_panel", panel)
+        self.show(True)
+        self.section().enter(room)
 
     def toggle(self) -> None:
         self.show(not self._columns.is_section_shown)

@@ -36,6 +36,8 @@ _HINTS: Final = {
     GBNF: 'root ::= "yes" | "no"',
     SCHEMA: '{"type": "object", "properties": {"city": {"type": "string"}}}',
 }
+STILL_BOUND: Final = "Until this can be used, what counted before goes on counting."
+STILL_FREE: Final = "Until this can be used, replies may be any text."
 _SENTENCES: Final = {
     NONE: "The reply may be any text.",
     GBNF: "Each token must fit this grammar (GBNF; it begins with the rule “root”).",
@@ -270,8 +272,8 @@ class GrammarEditor(QFrame):
             return
         self._is_unchecked = bool(failed)
         if found.sentence:
-            what = "What counted before" if self._counting[0] != NONE else "No grammar"
-            self._say(found, f"{what} goes on counting until this can be used.")
+            is_bound = self._counting[0] != NONE
+            self._say(found, STILL_BOUND if is_bound else STILL_FREE)
             return
         self._is_dirty = False
         kind, text = str(self.kind.value()), self._texts_shown()

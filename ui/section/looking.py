@@ -36,6 +36,8 @@ GROWN_MS = 100
 NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."
 NOT_A_REPLY = "Only replies have tokens that were drawn. Choose one of them."
 READING = "Reading what was recorded…"
+NO_TOKEN_YET = "No token yet: the prompt is being read."
+NO_TOKENS = "This reply has no tokens: it ended before the first one."
 
 
 class Looking(QObject):
@@ -168,7 +170,7 @@ class Looking(QObject):
             return
         growing = self._desk.growing_trace(message.id)
         if growing is not None:
-            self._show(growing, "")
+            self._show(growing, "" if len(growing) else NO_TOKEN_YET)
         elif self._is_awake and not len(self.traces):
             self._show((), READING)
             self._desk.read_trace(message.id)
@@ -203,6 +205,8 @@ class Looking(QObject):
         self.is_growing = event.message.state is MessageState.STREAMING
         if was_growing != self.is_growing:
             self._timer.stop()
+            if not self.is_growing and not len(self.traces):
+                self.sentence = NO_TOKENS
             self.trace_changed.emit()
 
     def _on_token(self, event: TokenRecorded) -> None:
@@ -210,7 +214,7 @@ class Looking(QObject):
             return
         if not len(self.traces):
             self.traces = self._desk.growing_trace(event.message_id) or ()
-            self.sentence = ""
+        self.sentence = ""
         if self._is_awake and not self._timer.isActive():
             self._timer.start()
 
@@ -222,7 +226,8 @@ class Looking(QObject):
 
     def _on_trace(self, event: TraceRead) -> None:
         if self._is_looked_at(event.message_id) and not self.is_growing:
-            self._show(event.tokens, event.sentence)
+            is_empty = self.message is not None and self.message.counts.generated == 0
+            self._show(event.tokens, NO_TOKENS if is_empty else event.sentence)
             if self.index is not None and self.token is None:
                 self.select(None)
 

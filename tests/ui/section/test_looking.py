@@ -22,8 +22,15 @@ from app.chat.events import (
 )
 from app.engine.protocol import TokenTrace
 from app.insight.trace_table import TraceTable
-from models.records import Message, MessageState, Role
-from ui.section.looking import NO_REPLY, NOT_A_REPLY, READING, Looking
+from models.records import Message, MessageCounts, MessageState, Role
+from ui.section.looking import (
+    NO_REPLY,
+    NO_TOKEN_YET,
+    NO_TOKENS,
+    NOT_A_REPLY,
+    READING,
+    Looking,
+)
 
 Ask = Callable[..., tuple[Message, ...]]
 PIECES = (b"Par", b"is", b".")
@@ -150,6 +157,26 @@ def test_the_newest_reply_is_followed_as_it_grows_and_said_at_most_ten_times_a_s
     bridge.message_changed.emit(MessageChanged(ended))
     assert (looking.is_growing, len(looking.traces)) == (False, 50)
     assert looking.message == ended
+
+
+def test_where_there_is_no_token_nobody_is_told_to_choose_one(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    """While the prompt is read, of a reply that ended before its first token, and of an old one."""
+    table = growing(desk, bridge, looking, ask)
+    assert looking.sentence == NO_TOKEN_YET
+    (token,) = trace_of([b"x"])
+    arrive(bridge, table, token)
+    assert looking.sentence == ""
+    table.truncate(0)
+    ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
+    bridge.message_changed.emit(MessageChanged(ended))
+    assert looking.sentence == NO_TOKENS
+    empty = dataclasses.replace(ended, counts=MessageCounts(generated=0))
+    desk.growing_trace = lambda _message_id: None  # type: ignore[attr-defined]
+    open_chat(desk, bridge, (desk.messages[0], empty))
+    bridge.trace_read.emit(TraceRead("m2", (), "It was not recorded."))
+    assert looking.sentence == NO_TOKENS
 
 
 def test_tokens_that_are_taken_back_are_not_chosen_any_more(

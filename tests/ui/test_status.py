@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QLabel, QProgressBar
 from pytestqt.qtbot import QtBot
 from recording_desk import loaded
@@ -130,6 +131,23 @@ def test_a_little_is_seen_as_a_little(status: StatusLine) -> None:
     assert bar.filled_px() == bar.width() / 2
     status.set_context(0, 4096)
     assert bar.filled_px() == 0
+
+
+def test_the_bar_is_painted_anew_with_every_value(status: StatusLine, qtbot: QtBot) -> None:
+    """From a full window to a short chat: the bar on screen must not stay full."""
+    qtbot.waitExposed(status)
+    painted: list[int] = []
+    bar = status.meter
+    paint = bar.paintEvent
+
+    def paint_and_note(event: QPaintEvent) -> None:
+        painted.append(bar.value())
+        paint(event)
+
+    bar.paintEvent = paint_and_note  # type: ignore[method-assign]
+    for used in (8000, 26, 27, 4000):
+        status.set_context(used, 8192)
+        qtbot.waitUntil(lambda used=used: painted[-1:] == [used], timeout=2000)
 
 
 def test_the_meter_says_what_would_be_left_out(status: StatusLine) -> None:

@@ -91,12 +91,12 @@ class BranchAt:
             self._say(NO_TEXT)
             return
 
-        def take(result: object) -> None:
-            if isinstance(result, Tokens):
-                self._branch(message_id, index, tuple(result.token_ids))
+        def take(tokens: Tokens) -> None:
+            if self._shelf.message(message_id) is not None:  # else another chat was opened
+                self._branch(message_id, index, tuple(tokens.token_ids))
 
         if (message := self._source(message_id)) is not None and self._is_known(message):
-            self._questions.ask(Tokenize(0, text, inside=True), take, self._say)
+            self._questions.ask(Tokenize(0, text, inside=True), Tokens, take, self._say)
 
     # --- what stands against it -----------------------------------------------------------------
 

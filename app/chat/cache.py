@@ -10,9 +10,18 @@ from collections.abc import Callable
 from typing import Final
 
 from app.chat.prompt_scoring import CONVERSATION as SCORED
-from app.chat.questions import Questions
+from app.chat.questions import UNREADABLE, Questions
 from app.chat.shelf import Shelf
-from app.engine.protocol import CacheMap, ChangeCache, MeasureStep, ReadCache, StepMeasured
+from app.engine.protocol import (
+    CacheMap,
+    ChangeCache,
+    Done,
+    MeasureStep,
+    ProtocolError,
+    ReadCache,
+    StepMeasured,
+)
+from app.insight.cache_cells import check
 
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""
@@ -31,16 +40,20 @@ class CacheLook:
         self._measured: int | None = None
 
     def read(self, then: Callable[[CacheMap], None], failed: Callable[[str], None]) -> None:
-        def take(result: object) -> None:
-            if isinstance(result, CacheMap):
-                then(result)
+        def take(told: CacheMap) -> None:
+            try:
+                check(told)
+            except ProtocolError:
+                failed(UNREADABLE)
+            else:
+                then(told)
 
-        self._questions.ask(ReadCache(0), take, failed)
+        self._questions.ask(ReadCache(0), CacheMap, take, failed)
 
     def change(
         self, change: ChangeCache, then: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
-        self._questions.ask(change, lambda _done: then(), failed)
+        self._questions.ask(change, Done, lambda _done: then(), failed)
 
     def measure(
         self,
@@ -52,11 +65,8 @@ class CacheLook:
             failed(ALREADY)
             return
 
-        def take(result: object) -> None:
-            if isinstance(result, StepMeasured):
-                then(result)
-
-        self._measured = self._questions.ask(MeasureStep(0, conversation_id), take, failed)
+        command = MeasureStep(0, conversation_id)
+        self._measured = self._questions.ask(command, StepMeasured, then, failed)
 
     def stop_measuring(self) -> None:
         """It is not wanted any more: nobody is called."""

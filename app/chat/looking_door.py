@@ -47,9 +47,4 @@ class LookingDoor:
     ) -> None:
         """How the loaded vocabulary cuts a text, without a BOS. `special`: the text of a control
         token becomes that token."""
-
-        def take(result: object) -> None:
-            if isinstance(result, Tokens):
-                then(result)
-
-        self._questions.ask(Tokenize(0, text, special), take, failed)
+        self._questions.ask(Tokenize(0, text, special), Tokens, then, failed)

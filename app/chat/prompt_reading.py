@@ -17,7 +17,7 @@ from app.chat.again import given_to
 from app.chat.levels import resolved_for
 from app.chat.loading import Loader
 from app.chat.prompts import chat_prompt
-from app.chat.questions import Questions
+from app.chat.questions import UNREADABLE, Questions
 from app.chat.recorded import settings_of
 from app.chat.reply import Branch
 from app.chat.reply_request import reply_request
@@ -52,7 +52,6 @@ NOTHING_STORED: Final = "The prompt of this reply was not stored."
 STORED_ALONE: Final = "The stored text, without its tokens."
 NO_WEIGHTS: Final = "Load the weights that wrote the reply to see them."
 OTHER_WEIGHTS: Final = "It was written by “{name}”: load those weights to see them."
-UNREADABLE: Final = "The engine's answer does not hold together. Load the weights again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +186,9 @@ class PromptReading:
 
     def _compared(self, message: Message, stored: str | None, found: PromptOf) -> PromptOf:
         """What was rendered, as far as it is what was given."""
-        tokens = found.tokens
-        if tokens is None:
-            return _stored_alone(message.id, stored, found.sentence)
+        tokens, refusal = found.tokens, self._refusal(message)  # other weights may be here by now
+        if tokens is None or refusal:
+            return _stored_alone(message.id, stored, refusal or found.sentence)
         found = dataclasses.replace(found, message_id=message.id)
         if message.state is MessageState.STREAMING:
             return dataclasses.replace(found, sentence=GROWING)
@@ -223,19 +222,19 @@ class PromptReading:
     # --- asking -----------------------------------------------------------------------------------
 
     def _ask(self, prompt: Prompt, policy: ContextPolicy, then: Then) -> None:
-        def take(result: object) -> None:
-            if not isinstance(result, PromptShown):
-                then(PromptOf(None, UNREADABLE))
-                return
+        def take(shown: PromptShown) -> None:
             try:
-                tokens = checked(result)
+                tokens = checked(shown)
             except ProtocolError:
                 then(PromptOf(None, UNREADABLE))
             else:
-                then(PromptOf(None, "", result.rendered, tokens, result))
+                then(PromptOf(None, "", shown.rendered, tokens, shown))
 
         self._questions.ask(
-            ReadPrompt(0, prompt, policy), take, lambda sentence: then(PromptOf(None, sentence))
+            ReadPrompt(0, prompt, policy),
+            PromptShown,
+            take,
+            lambda sentence: then(PromptOf(None, sentence)),
         )
 
 

@@ -16,11 +16,13 @@ from typing import Final
 from app.chat.questions import Questions
 from app.engine.protocol import (
     ChangeCache,
+    Done,
     Generate,
     Greedy,
     IdsPrompt,
     PromptScores,
     Sampling,
+    Summary,
 )
 
 CONVERSATION: Final = "surprise of a prompt"
@@ -70,7 +72,8 @@ class PromptScoring:
             self._now = reading = _Reading(take, then, failed)
             reading.request_id = self._questions.ask(
                 _request(token_ids),
-                lambda _result: self._end(reading, None),
+                Summary,
+                lambda _summary: self._end(reading, None),
                 lambda sentence: self._end(reading, sentence),
             )
 
@@ -99,7 +102,7 @@ class PromptScoring:
             self._now = None
         if reading.request_id is not None:
             drop = ChangeCache(0, "drop", CONVERSATION)
-            self._questions.ask(drop, lambda _result: None, lambda _sentence: None)
+            self._questions.ask(drop, Done, lambda _done: None, lambda _sentence: None)
         if reading.is_wanted and sentence is None:
             reading.then()
         elif reading.is_wanted and sentence is not None:

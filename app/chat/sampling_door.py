@@ -63,10 +63,5 @@ class SamplingDoor:
         failed: Callable[[str], None],
     ) -> None:
         """Ask whether a reply could be bound by a grammar or a schema."""
-
-        def take(result: object) -> None:
-            if isinstance(result, GrammarChecked):
-                then(result)
-
         command = CheckGrammar(0, clean_text(grammar), clean_text(json_schema))
-        self._questions.ask(command, take, failed)
+        self._questions.ask(command, GrammarChecked, then, failed)

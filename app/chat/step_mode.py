@@ -22,6 +22,7 @@ from app.chat.reply import Reply
 from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
 from app.engine.protocol import Choose, Held, Hold, Queued, Resume, TokenTrace
+from app.insight.trace_table import TraceTable
 
 LEFT_WAITING: Final = "The reply in “{title}” waits at a token. Open that chat to go on with it."
 WAITS_FOR_HELD: Final = (
@@ -103,7 +104,8 @@ class StepMode:
             return  # it had been let go before this came
         reply.was_held = True
         waiting = self._waiting.setdefault(event.id, _Waiting(reply))
-        waiting.token = reply.placed(event.token)
+        # As a table has it: its arrays are bounded, like those of tokens that were appended.
+        waiting.token = TraceTable([reply.placed(event.token)])[0]
         held = self._as_held(waiting)
         if held is not None and reply.conversation_id == self._shelf.open.id:
             self._around.emit(held)

@@ -118,12 +118,12 @@ class WhatIfs:
             if command is None:
                 then(found)
                 return
-            self._request_id = self._questions.ask(command, take, fail)
+            self._request_id = self._questions.ask(command, DrawsReplayed, take, fail)
 
-        def take(result: object) -> None:
+        def take(replayed: DrawsReplayed) -> None:
             self._request_id = None
-            if number == self._newest and isinstance(result, DrawsReplayed):
-                then(_with_engine(question, found, result.draws))
+            if number == self._newest:
+                then(_with_engine(question, found, replayed.draws))
 
         def fail(sentence: str) -> None:
             self._request_id = None
@@ -211,9 +211,12 @@ def _askable(question: Question, found: WhatIf) -> list[Unsure]:
 
 
 def _n_begun(question: Question) -> int:
-    """How many of the prompt's last tokens are the reply's first ones."""
+    """How many of the prompt's last tokens are the reply's first ones: of a branch. What a reply
+    that was continued begins with is prompt to the engine."""
     given = question.message.settings.get("given")
-    count = given.get("tokens") if isinstance(given, Mapping) else None
+    if not isinstance(given, Mapping) or not isinstance(given.get("chosen"), list):
+        return 0
+    count = given.get("tokens")
     return count if isinstance(count, int) else 0
 
 

@@ -31,7 +31,9 @@ class Words:
     def read(self) -> None:
         """Have that of the loaded weights read; VocabularyRead says when it is here."""
         loaded = self._loader.loaded
-        if loaded is None or self._request_id is not None or not loaded.fast_hash:
+        if loaded is None or self._loader.is_loading:
+            return  # the answer could be that of the weights that come
+        if self._request_id is not None or not loaded.fast_hash:
             return
         if loaded.fast_hash == self._hash:
             return

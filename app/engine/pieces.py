@@ -32,10 +32,10 @@ def unpack(array: Array) -> tuple[Any, ...]:
     return struct.unpack(f"<{len(array.data) // struct.calcsize(code)}{code}", array.data)
 
 
-def _whole(numbers: Array) -> array[int]:
-    """Whole numbers of a checked array. Raises ProtocolError for others."""
+def whole(numbers: Array, dtype: str = "") -> array[int]:
+    """Whole numbers of a checked array. Raises ProtocolError for others, or another `dtype`."""
     code = _CODES.get(numbers.dtype, "")
-    if code not in tuple("BHIiq"):
+    if code not in tuple("BHIiq") or dtype not in ("", numbers.dtype):
         raise ProtocolError(f"numbers of dtype {numbers.dtype!r} were not expected")
     found = array(code, numbers.data)
     if sys.byteorder == "big":
@@ -66,9 +66,9 @@ class Pieces:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         # 262,144 tokens, and the window waits for it: no Python loop.
-        self._offsets = _whole(vocabulary.offsets)
+        self._offsets = whole(vocabulary.offsets)
         self._blob = vocabulary.blob
-        self._attributes = _whole(vocabulary.attributes)
+        self._attributes = whole(vocabulary.attributes)
         self._texts: dict[int, str] = {}
 
     def __len__(self) -> int:

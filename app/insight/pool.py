@@ -128,8 +128,8 @@ def pool_of(ids: Sequence[int], logprobs: Sequence[float], n_vocab: int) -> Pool
     >>> [round(share.low, 3) for share in shares(pool)], round(rest_share(pool).low, 3)
     ([0.5, 0.2, 0.1], 0.2)
     """
-    pairs = [(i, lp) for i, lp in zip(ids, logprobs, strict=True) if lp > -math.inf]
-    if not pairs:
+    pairs = [(i, min(lp, 0.0)) for i, lp in zip(ids, logprobs, strict=False) if lp > -math.inf]
+    if not pairs or pairs[0][1] < -_MOST_EXPONENT:
         raise CannotTell("The candidates of this token were not recorded.")
     best = pairs[0][1]
     scores = tuple(lp - best for _, lp in pairs)

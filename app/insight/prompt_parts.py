@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from app.engine.pieces import unpack
+from app.engine.pieces import unpack, whole
 from app.engine.protocol import PromptScores, PromptShown, ProtocolError, ShownPart
 
 ORIGINS: Final = (
@@ -79,8 +79,8 @@ class PromptTokens:
 
 def checked(shown: PromptShown) -> PromptTokens:
     """The tokens of an answer. Raises ProtocolError where it does not hold together."""
-    ids, offsets = unpack(shown.token_ids), unpack(shown.offsets)
-    attributes, controls = unpack(shown.attributes), unpack(shown.controls)
+    ids, offsets = whole(shown.token_ids, "i4"), whole(shown.offsets, "i8")
+    attributes, controls = whole(shown.attributes, "i4"), whole(shown.controls, "u1")
     n_tokens = len(ids)
     if len(offsets) != n_tokens + 1 or len(attributes) != n_tokens or len(controls) != n_tokens:
         raise ProtocolError("a prompt's arrays are of different lengths")

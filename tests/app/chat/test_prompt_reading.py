@@ -320,6 +320,10 @@ def broken(shown: PromptShown) -> list[PromptShown]:
         replace(shown, parts=shown.parts[: n_tokens - 1]),
         replace(shown, parts=[replace(first, end=first.start), *shown.parts]),
         replace(shown, token_ids=Array("f2", [1], b"\0\0")),
+        replace(shown, token_ids=Array("i8", [n_tokens], b"\x7f" * 8 * n_tokens)),
+        replace(shown, offsets=Array("f8", shown.offsets.shape, shown.offsets.data)),
+        replace(shown, attributes=Array("f4", [n_tokens], bytes(4 * n_tokens))),
+        replace(shown, controls=Array("u4", [n_tokens], b"\xff" * 4 * n_tokens)),
     ]
 
 

@@ -126,7 +126,7 @@ def test_what_ends_with_the_engine_is_said(make_room: Any) -> None:
 def cached(room: Any) -> set[str]:
     """Whose tokens the KV cache and the host memory hold."""
     found: list[Any] = []
-    room.desk._questions.ask(ReadCache(0), found.append, pytest.fail)
+    room.desk._questions.ask(ReadCache(0), CacheMap, found.append, pytest.fail)
     room.until(lambda: found, "the cache")
     assert isinstance(found[0], CacheMap)
     return {each.conversation for each in (*found[0].slots, *found[0].parked)}

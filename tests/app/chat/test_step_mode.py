@@ -6,10 +6,13 @@ import os
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.chat import events, step_mode
 from app.chat.reply import CLOSED_SENTENCE
+from app.engine.protocol import Array, Held
+from app.insight.waterfall import waterfall
 from models.records import Message, MessageState
 
 WORDS = {
@@ -66,6 +69,23 @@ def room(make_room: Any) -> Any:
     assert room.desk.send("Count.")
     held(room, 1)
     return room
+
+
+def test_a_held_token_whose_arrays_do_not_fit_is_shown_as_far_as_they_do(room: Any) -> None:
+    """It comes from another process, and goes past the table that appended tokens are read from."""
+    token = held(room, 1).token
+    (request_id,) = room.desk._step._waiting
+    odd = msgspec.structs.replace(
+        token,
+        alternative_ids=Array("f8", [2], token.alternative_ids.data[:8] + bytes(8)),
+        alternative_logprobs=Array("i4", [1], token.alternative_logprobs.data[:4]),
+        removed_by=Array("u4", [2], bytes(8)),
+    )
+    room.desk._step.take_held(Held(request_id, odd))
+    shown = room.desk.held_token.token
+    assert [one.shape for one in (shown.alternative_ids, shown.alternative_logprobs)] == [[1], [1]]
+    assert (shown.alternative_ids.dtype, shown.alternative_logprobs.dtype) == ("i4", "f4")
+    assert waterfall(shown, None).candidates[0].token_id == token.token_id
 
 
 def test_each_token_waits_and_is_taken_or_another_is_chosen(room: Any) -> None:

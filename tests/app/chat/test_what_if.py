@@ -14,6 +14,7 @@ from recording_desk import message
 
 from app.chat.alarms import Alarms
 from app.chat.prompt_reading import PromptOf
+from app.chat.reply import Beginning, Branch
 from app.chat.settings import Settings as ChatSettings, as_stored
 from app.chat.surroundings import Surroundings
 from app.chat.what_if import OTHER_PROMPT, Question, WhatIfs, can_ask_engine
@@ -29,6 +30,7 @@ from app.engine.protocol import (
     TokenTrace,
     TopK,
 )
+from app.insight.trace_table import TraceTable
 from app.insight.what_if import Change, Unsure, WhatIf
 from models.records import Message, Role
 
@@ -82,7 +84,8 @@ class Asked:
         self.found: list[WhatIf] = []
         self.failed: list[str] = []
 
-    def ask(self, command: ReplayDraws, then: Any, failed: Any) -> int:
+    def ask(self, command: ReplayDraws, kind: type, then: Any, failed: Any) -> int:
+        assert kind is DrawsReplayed
         self.commands.append(command)
         self.answers.append((then, failed))
         return len(self.commands)
@@ -198,11 +201,23 @@ def test_more_than_one_question_holds_are_asked_in_turns(asked: Asked) -> None:
 def test_a_branch_has_its_old_tokens_in_the_prompt(asked: Asked) -> None:
     """The prompt of a branch ends with the tokens that were given to it."""
     asked.prompt = given([1, 2, 7])
-    question = Question(reply(given={"tokens": 1, "traced": 1}), TRACES, TOP3, 3)
+    recorded = Branch("", "", (7,), "m1", TraceTable(TRACES[:1]), (7,), "w").as_recorded()
+    question = Question(reply(given=recorded), TRACES, TOP3, 3)
     asked.engine(question, WhatIf(None, (Unsure(2, "a"),), 3))
     (command,) = asked.commands
     assert (command.token_ids, command.n_prompt) == ([1, 2, 7, 7], 2)
     assert command.asked[0].position == 4
+
+
+def test_what_a_continuation_begins_with_is_all_prompt(asked: Asked) -> None:
+    """The grammar and the smallest length of a continued reply count from where it went on."""
+    asked.prompt = given([1, 2, 7])
+    recorded = Beginning("x", "", (2, 7), "m1").as_recorded()
+    question = Question(reply(given=recorded), TRACES, TOP3, 3)
+    asked.engine(question, WhatIf(None, (Unsure(0, "a"),), 3))
+    (command,) = asked.commands
+    assert (command.token_ids, command.n_prompt) == ([1, 2, 7], 3)
+    assert command.asked[0].position == 3
 
 
 def test_where_a_grammar_decided_the_engine_is_not_asked(asked: Asked) -> None:

@@ -23,7 +23,7 @@ from app.engine.protocol import (
     Summary,
 )
 from app.engine.weights import Weights
-from app.insight.cache_cells import CellMap
+from app.insight.cache_cells import CellMap, check
 from app.insight.cache_sizes import copy_size
 
 pytestmark = pytest.mark.weights
@@ -66,6 +66,7 @@ def numbers(first: int, count: int) -> list[int]:
 def agrees(session: NativeSession) -> CacheMap:
     """The map, after it was held against what llama.cpp says."""
     now, weights = told(session), session.weights
+    check(now)
     assert now.n_used == native_used(weights, sum(shape_of(slot) for slot in now.slots))
     by_sequence = {slot.sequence: slot for slot in now.slots}
     for sequence in range(weights.n_slots):

@@ -68,6 +68,20 @@ def test_a_candidate_without_any_chance_is_none() -> None:
     assert pool_of((1, 2), (0.0, -math.inf), 2).ids == (1,)
 
 
+@pytest.mark.parametrize("logprobs", [(math.inf, 0.0), (900.0, 3.0), (math.nan, -1.0), (-1.0,)])
+def test_numbers_that_no_softmax_gives_are_no_fault(logprobs: tuple[float, ...]) -> None:
+    """A trace comes from another process or out of a file."""
+    pool = pool_of((1, 2), logprobs, 10)
+    assert all(0 <= share.low <= share.high <= 1 for share in shares(pool))
+    assert 0 <= entropy_bits(pool).low <= entropy_bits(pool).high < 10
+
+
+@pytest.mark.parametrize("logprobs", [(math.nan, math.nan), (-1e30, -1e30), (-800.0, -900.0)])
+def test_numbers_that_say_nothing_count_as_not_recorded(logprobs: tuple[float, ...]) -> None:
+    with pytest.raises(CannotTell):
+        pool_of((1, 2), logprobs, 10)
+
+
 def test_candidates_come_from_the_trace() -> None:
     (token,) = trace_of([b"a"], [0.6])
     assert recorded(token, 100).ids == (100, 7)

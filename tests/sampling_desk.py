@@ -25,7 +25,7 @@ class SamplingDesk(FakeDesk):
         self.settings = Settings(temperature=0.8)
         self.presets: tuple[Preset, ...] = ()
         self.applied: Preset | None = None
-        self.engine_state = EngineStateChanged("ready", loaded=loaded(n_vocab=1000))
+        self.engine_state = EngineStateChanged("ready", loaded=loaded(n_vocab=1000, fast_hash="w1"))
         self.ids: dict[str, list[int]] = {}
 
     # What the sampling panel reads.

@@ -63,13 +63,14 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class StageEvidence:
     """`position`: of the stage in the reply's chain; None: a ban or the grammar. `left` and
-    `removed` count all candidates; `kept` and `removed_known` are those of the recorded 64, the
-    most probable first. `reason`: why shares cannot be told, or nothing."""
+    `removed` count all candidates (None: it is not known how many there were); `kept` and
+    `removed_known` are those of the recorded 64, the most probable first. `reason`: why shares
+    cannot be told, or nothing."""
 
     name: str
     position: int | None
     left: int
-    removed: int
+    removed: int | None
     kept: tuple[Kept, ...]
     removed_known: tuple[Candidate, ...]
     drawn_share: float
@@ -78,8 +79,8 @@ class StageEvidence:
 
     @property
     def removed_unknown(self) -> int:
-        """How many of those that it removed are outside the recorded ones."""
-        return self.removed - len(self.removed_known)
+        """How many of those that it removed are outside the recorded ones, if that is known."""
+        return 0 if self.removed is None else self.removed - len(self.removed_known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,9 @@ class Evidence:
     sentence: str = ""
 
 
-def evidence(token: TokenTrace, stages: Sequence[Stage], n_vocab: int) -> Evidence:
-    """`stages`: those of the reply, the selecting one last."""
+def evidence(token: TokenTrace, stages: Sequence[Stage], n_vocab: int | None) -> Evidence:
+    """`stages`: those of the reply, the selecting one last. `n_vocab`: of the weights that wrote
+    it, None where it is not known."""
     if not token.stages:
         return Evidence(sentence=NOT_RECORDED)
     positions = _positions(token.stages, stages)
@@ -258,7 +260,7 @@ def _laid_out(kept: Sequence[Kept], stages: Sequence[Stage]) -> tuple[Part, ...]
     """The candidates side by side in native order, from 0 to 1."""
     if not any(map(_sorts, stages)):
         kept = sorted(kept, key=lambda each: each.token_id)
-    total = sum(each.share or 0.0 for each in kept)
+    total = sum(each.share or 0.0 for each in kept) or 1.0
     parts, start = [], 0.0
     for each in kept:
         end = start + (each.share or 0.0) / total

@@ -51,13 +51,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One stage. `removed`: how many it removed of all candidates. `probability`: the drawn
+    """One stage. `removed`: how many it removed of all candidates; None where it is not known how
+    many there were. `probability`: the drawn
     token's share after it. `shares`: of each candidate after it, 0 for those that are gone; None
     where that cannot be told."""
 
     stage: str
     left: int
-    removed: int
+    removed: int | None
     probability: float
     uniform: float | None
     shares: tuple[float, ...] | None
@@ -73,9 +74,10 @@ class Waterfall:
 
 
 def waterfall(
-    token: TokenTrace, n_vocab: int, temperatures: Mapping[int, float] | None = None
+    token: TokenTrace, n_vocab: int | None, temperatures: Mapping[int, float] | None = None
 ) -> Waterfall:
-    """`temperatures`: of the stages that divide by a fixed one, by position."""
+    """`n_vocab`: None where it is not known. `temperatures`: of the stages that divide by a fixed
+    one, by position."""
     ids, logprobs = unpack(token.alternative_ids), unpack(token.alternative_logprobs)
     removed_by = token.removed_by.data if token.removed_by is not None else b""
     candidates = tuple(
@@ -100,20 +102,21 @@ def _end(removed_by: bytes, at: int) -> int | None:
 
 def _steps(
     token: TokenTrace,
-    n_vocab: int,
+    n_vocab: int | None,
     candidates: Sequence[Candidate],
     logprobs: Sequence[float],
     temperatures: Mapping[int, float],
 ) -> list[Step]:
     steps: list[Step] = []
-    before, share, temperature = n_vocab, math.exp(token.logprob), 1.0
+    before, share, temperature = n_vocab, math.exp(min(token.logprob, 0.0)), 1.0
     is_told = True
     for at, effect in enumerate(token.stages):
         if at in temperatures and temperatures[at] > 0:
             temperature *= temperatures[at]
         elif effect.stage not in _ONLY_REMOVE:
             changed = abs(effect.probability - share) > _TOLERANCE * max(share, 1e-9)
-            is_told = is_told and effect.left == before and not changed and share >= LEAST_SHARE
+            is_told = is_told and effect.left == (effect.left if before is None else before)
+            is_told = is_told and not changed and share >= LEAST_SHARE
         shares = None
         if is_told:
             shares = _shares(at, effect, token, candidates, logprobs, temperature)
@@ -121,7 +124,7 @@ def _steps(
             Step(
                 effect.stage,
                 effect.left,
-                max(before - effect.left, 0),
+                None if before is None else max(before - effect.left, 0),
                 effect.probability,
                 effect.uniform,
                 shares,

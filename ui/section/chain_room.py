@@ -256,8 +256,12 @@ class ChainRoom(Panel):
             self._refresh_message()  # its settings came with the reply's beginning
         elif message is not None and message.seed != self._shown_seed:
             self._refresh_message()  # it has ended
-        elif self._looking.token is not self._shown_token:
+        elif self._looking.token is not self._shown_token or self._has_news():
             self._show_evidence()
+
+    def _has_news(self) -> bool:
+        """Whether the note is not true any more: the first token is there, say."""
+        return bool(self._looking.sentence) != (self.note.text() == self._looking.sentence)
 
     def _refresh_token(self) -> None:
         self._show_evidence()
@@ -286,7 +290,7 @@ class ChainRoom(Panel):
         message = looking.message
         told: Evidence | None = None
         if token is not None and self._stages:
-            told = evidence(token, self._stages, self._n_vocab())
+            told = evidence(token, self._stages, looking.n_vocab)
         seed = message.seed if message is not None else None
         is_reply = self._is_own and self.which.value() == REPLY
         self.chain.show_evidence(None if self._is_own else told, looking.words, seed)
@@ -310,14 +314,6 @@ class ChainRoom(Panel):
         self.note.setText(text)
         self.note.setVisible(bool(text))
         self.uncertain_button.setVisible(text == CHOOSE)
-
-    def _n_vocab(self) -> int:
-        """The reply's vocabulary; what a stage removed is counted from it."""
-        words = self._looking.words
-        if words is not None:
-            return len(words)
-        loaded = self._desk.engine_state.loaded
-        return loaded.n_vocab if loaded is not None else 0
 
     # --- looks ----------------------------------------------------------------------------------
 

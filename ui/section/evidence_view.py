@@ -147,10 +147,10 @@ class EvidenceView(QWidget):
         """`decided`: what a stage of chance drew, in words. `draw`, with its seed: on the last."""
         self._row, self._title, self._words = row, title, words
         self.left.setText(f"{row.left:,} left")
-        is_any = row.removed > 0
-        self.removed_button.setText(f"−{row.removed:,} removed" if is_any else "removes none")
+        shown, spoken = _removed_words(row)
+        is_any, spoken = removes(row), f"{title} removed {spoken}"
+        self.removed_button.setText(shown)
         self.removed_button.setEnabled(is_any)
-        spoken = f"{title} removed {row.removed:,} candidates"
         self.removed_button.setAccessibleName(f"{spoken}. Show them" if is_any else spoken)
         self.removed_button.setToolTip("Show which ones it removed" if is_any else "")
         self.bars.show_bars(
@@ -183,7 +183,7 @@ class EvidenceView(QWidget):
 
     def _show_removed(self) -> None:
         is_open = self.removed_button.isChecked() and self._row is not None
-        is_open = is_open and self._row is not None and self._row.removed > 0
+        is_open = is_open and self._row is not None and removes(self._row)
         if is_open and self._table is None:
             self._table = self._make_table()
             self._column.addWidget(self._table)
@@ -232,6 +232,19 @@ class EvidenceView(QWidget):
             self._table.setFixedHeight(px(22) * rows + px(26))
 
 
+def removes(row: StageEvidence) -> bool:
+    return bool(row.removed_known) if row.removed is None else row.removed > 0
+
+
+def _removed_words(row: StageEvidence) -> tuple[str, str]:
+    """How many a stage removed: shown, and spoken."""
+    n_known = len(row.removed_known)
+    if row.removed is None:  # other weights are loaded: nobody knows how many there were
+        return f"−{n_known:,} of the recorded", f"{n_known:,} of the recorded candidates"
+    shown = f"−{row.removed:,} removed" if row.removed > 0 else "removes none"
+    return shown, f"{row.removed:,} candidates"
+
+
 def _small(parent: QWidget) -> QLabel:
     label = QLabel(parent)
     label.setProperty("kind", "small")
@@ -240,4 +253,4 @@ def _small(parent: QWidget) -> QLabel:
     return label
 
 
-__all__ = ["EvidenceView", "RemovedModel", "name_of", "percent"]
+__all__ = ["EvidenceView", "RemovedModel", "name_of", "percent", "removes"]

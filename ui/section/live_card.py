@@ -30,7 +30,7 @@ ROWS: Final = 8
 CHOOSE: Final = (
     "Choose a token of the reply. Then move a value, and see what softmax makes of its logits."
 )
-_MOST_TOKENS: Final = 1_000_000
+MOST_TOKENS: Final = 1_000_000
 """Of a vocabulary whose size is not known; the more there are, the wider are the bounds."""
 
 _IN_ORDER: Final = {kind: WORDS[kind].title.lower() for kind in ORDER}
@@ -163,7 +163,8 @@ class LiveCard(Card):
             self._show_sentence(CHOOSE if len(self._looking.traces) else self._looking.sentence)
             return
         try:
-            found = live(token, self._n_vocab(), self.values.values, self._order)
+            n_vocab = self._looking.n_vocab or MOST_TOKENS
+            found = live(token, n_vocab, self.values.values, self._order)
         except CannotTell as reason:
             self._show_sentence(reason.sentence)
             return
@@ -177,12 +178,6 @@ class LiveCard(Card):
         self.bars.setVisible(False)
         self.summary.setVisible(False)
         self.caption.setText(sentence)
-
-    def _n_vocab(self) -> int:
-        words, loaded = self._looking.words, self._desk.engine_state.loaded
-        if words is not None:
-            return len(words)
-        return loaded.n_vocab if loaded is not None else _MOST_TOKENS
 
     def _rows(self, found: Live) -> list[LiveRow]:
         shown = [

@@ -94,6 +94,16 @@ class Looking(QObject):
         or their vocabulary is not read yet."""
         return None if self.message is None else self._desk.words_of(self.message.weights_hash)
 
+    @property
+    def n_vocab(self) -> int | None:
+        """How many tokens the weights know that wrote this reply; None where others are loaded."""
+        words, loaded = self.words, self._desk.engine_state.loaded
+        if words is not None:
+            return len(words)
+        if self.message is None or loaded is None or not loaded.fast_hash:
+            return None
+        return loaded.n_vocab if loaded.fast_hash == self.message.weights_hash else None
+
     # --- what is chosen -------------------------------------------------------------------------
 
     @property

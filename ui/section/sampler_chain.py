@@ -18,6 +18,7 @@ from app.engine.pieces import Pieces
 from app.engine.protocol import Stage, Xtc
 from app.insight.stage_evidence import Evidence, StageEvidence
 from ui.section.bias_editor import Tokenize
+from ui.section.evidence_view import removes
 from ui.section.select_card import SelectCard
 from ui.section.stage_card import StageCard
 from ui.theme import Theme
@@ -218,6 +219,6 @@ def _decided(stage: Stage, row: StageEvidence) -> str:
     if row.uniform > stage.probability:
         return f"{drew}, above its chance of {stage.probability:g}: nothing happens this time."
     acts = f"{drew}, not above its chance of {stage.probability:g}"
-    if row.removed:
+    if removes(row):
         return f"{acts}: it acts."
     return f"{acts}, but fewer than two tokens reach its threshold."

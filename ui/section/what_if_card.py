@@ -24,7 +24,7 @@ from app.insight.what_if import Unsure, WhatIf
 from models.records import Message
 from ui.elided_button import ElidedButton
 from ui.section.card import Card, small_label
-from ui.section.live_card import values_of
+from ui.section.live_card import MOST_TOKENS, values_of
 from ui.section.live_values import FIELDS, LiveValues
 from ui.section.panel import Tools
 from ui.settings.fields import ChoiceField
@@ -225,15 +225,10 @@ class WhatIfCard(Card):
         self._forget()
         sampling = self.settings().sampling()
         stages = (*sampling.filters, sampling.select)
-        self._asked = Question(message, self._looking.traces, stages, self._n_vocab())
+        n_vocab = self._looking.n_vocab or MOST_TOKENS
+        self._asked = Question(message, self._looking.traces, stages, n_vocab)
         self._set_asking(True)
         self._desk.what_if(self._asked, self._take)
-
-    def _n_vocab(self) -> int:
-        words, loaded = self._looking.words, self._desk.engine_state.loaded
-        if words is not None:
-            return len(words)
-        return loaded.n_vocab if loaded is not None else 1_000_000
 
     def _on_engine(self) -> None:
         if self.is_asking:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -152,6 +153,28 @@ def test_shares_are_not_made_up_where_more_are_left_than_are_recorded() -> None:
     steps = waterfall(chain.trace(), N, {1: 0.5}).steps
     assert [step.shares is None for step in steps] == [True, True, False, True]
     assert steps[2].shares == pytest.approx(chain.truth[2][chain.order], rel=1e-4, abs=1e-9)
+
+
+def test_without_the_size_of_the_vocabulary_what_the_first_stage_removed_is_not_told() -> None:
+    chain = Chain(7, 0)
+    chain.then("penalties", chain.scores).top_k(40).top_p(0.9)
+    told, known = waterfall(chain.trace(), None).steps, waterfall(chain.trace(), N).steps
+    assert [step.removed for step in told] == [None, *(step.removed for step in known[1:])]
+    assert [step.shares for step in told] == [step.shares for step in known]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e30, -1e30])
+def test_numbers_that_no_softmax_gives_are_no_fault(number: float) -> None:
+    chain = Chain(8, 1).top_k(20)
+    trace = chain.trace()
+    odd = struct.pack("<2f", number, number) + trace.alternative_logprobs.data[8:]
+    for broken in (
+        msgspec.structs.replace(trace, logprob=number),
+        msgspec.structs.replace(trace, alternative_logprobs=Array("f4", [64], odd)),
+        msgspec.structs.replace(trace, stages=[StageEffect("top-k", 20, number)]),
+    ):
+        found = waterfall(broken, N, {0: 0.01})
+        assert len(found.candidates) == 64
 
 
 def test_a_trace_without_stages_is_only_candidates() -> None:

@@ -500,6 +500,28 @@ def test_each_card_shows_what_its_stage_did(
     assert card(panel, TopK).evidence.isVisible()
 
 
+def test_of_a_reply_by_other_weights_nobody_knows_how_many_there_were(
+    panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
+) -> None:
+    as_made(desk)
+    stages = (TopK(4), TopP(0.7), MinP(), Temperature(1.0), Dist())
+    desk.put({"chain": as_stored(stages)})
+    plain = token()
+    moved = Array("u1", [5], bytes([SURVIVED, SURVIVED, 1, 1, 0]))
+    trace = msgspec.structs.replace(plain, stages=plain.stages[1:], removed_by=moved)
+    show_reply(panel, trace, settings=sampling_of(*stages), weights_hash="others")
+    desk.words_of = lambda _hash: None  # type: ignore[method-assign]
+    panel._show_evidence()
+    first = card(panel, TopK).evidence
+    assert (first.left.text(), first.removed_button.text()) == ("4 left", "−1 of the recorded")
+    assert first.removed_button.isEnabled()
+    first.removed_button.click()
+    assert first.table is not None
+    assert first.table.model().rowCount() == 1
+    assert card(panel, TopP).evidence.removed_button.text() == "−2 removed"
+    assert panel._looking.n_vocab is None
+
+
 def test_every_removed_candidate_names_its_stage(
     panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
 ) -> None:

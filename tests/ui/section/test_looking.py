@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from made_traces import trace_of
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk, conversation, message
+from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
 
 from app.chat.events import (
     ConversationOpened,
@@ -65,6 +65,20 @@ def test_a_stored_trace_arrives(
         bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
     assert [token.piece for token in looking.traces] == list(PIECES)
     assert looking.sentence == ""
+
+
+def test_how_many_tokens_there_are_is_known_of_the_weights_that_wrote_it(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    assert looking.n_vocab is None
+    open_chat(desk, bridge, ask())
+    for fast_hash, n_vocab in (("w1", 1000), ("w2", None), ("", None)):
+        desk.engine_state = EngineStateChanged(
+            "ready", loaded=loaded(n_vocab=1000, fast_hash=fast_hash)
+        )
+        assert looking.n_vocab == n_vocab
+    desk.words_of = lambda _hash: range(7)  # type: ignore[attr-defined]
+    assert looking.n_vocab == 7, "its words are kept when the weights go"
 
 
 def test_what_could_not_be_read_is_said(

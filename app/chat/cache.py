@@ -12,6 +12,7 @@ from typing import Final
 from app.chat.prompt_scoring import CONVERSATION as SCORED
 from app.chat.questions import UNREADABLE, Questions
 from app.chat.shelf import Shelf
+from app.chat.surroundings import Surroundings
 from app.engine.protocol import (
     CacheMap,
     ChangeCache,
@@ -28,13 +29,17 @@ ELSEWHERE: Final = "another chat"
 
 FOR_SURPRISE: Final = "a prompt, read for its surprise"
 
+FORGET_S: Final = 0.3
+FORGET_TRIES: Final = 5
+
 ALREADY: Final = "One step is being measured already."
 
 
 class CacheLook:
     """Questions about the cache. `then` or `failed` (with a sentence) is called once."""
 
-    def __init__(self, questions: Questions, shelf: Shelf) -> None:
+    def __init__(self, around: Surroundings, questions: Questions, shelf: Shelf) -> None:
+        self._around = around
         self._questions = questions
         self._shelf = shelf
         self._measured: int | None = None
@@ -73,6 +78,21 @@ class CacheLook:
         if self._measured is not None:
             self._questions.stop(self._measured)
             self._measured = None
+
+    def forget(self, conversation_id: str, tries: int = FORGET_TRIES) -> None:
+        """A temporary chat has ended: nobody shall read its tokens in the cache. They can go once
+        its reply has stopped."""
+
+        def try_again(_sentence: str) -> None:
+            if tries > 1:
+                self._around.alarms.set(
+                    f"forget {conversation_id}",
+                    FORGET_S,
+                    lambda: self.forget(conversation_id, tries - 1),
+                )
+
+        drop = ChangeCache(0, "drop", conversation_id)
+        self._questions.ask(drop, Done, lambda _done: None, try_again)
 
     def title(self, conversation_id: str) -> str:
         """What a conversation that has cells is called."""

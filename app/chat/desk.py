@@ -192,7 +192,7 @@ class Desk(
         self._words = Words(self._around, self._loader)
         self._questions = Questions(self._loader)
         self._vocabulary_files = VocabularyFiles(self._around, self._loader, self._words)
-        self._cache = CacheLook(self._questions, self._shelf)
+        self._cache = CacheLook(self._around, self._questions, self._shelf)
         self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
         self._meter.text_prompt = self._text.prompt
         self._branch_at = BranchAt(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.chat.attachments import Attachments
+from app.chat.cache import CacheLook
 from app.chat.counting import ContextMeter
 from app.chat.door import Door
 from app.chat.edits import Edit, Edits
@@ -34,6 +35,7 @@ class WritingDoor(Door):
     _replies: Replies
     _stores: Stores | None
     _text: TextMode
+    _cache: CacheLook
     _meter: ContextMeter
 
     # --- sending --------------------------------------------------------------------------------
@@ -172,3 +174,4 @@ class WritingDoor(Door):
         self._edits.forget(ended)
         self._shelf.drop_temporary()
         self._stores.end_temporary()
+        self._cache.forget(ended)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.engine.protocol import CacheMap
 from models.records import Role
 
 SECRET = "zanzibar-velvet-teapot"
@@ -103,6 +104,29 @@ def test_ending_it_drops_the_reply_that_grows(make_room, data_dir):
     room.ask("an ordinary question")
     assert len(room.of(events.Noticed)) == before
     assert on_disk(data_dir, SECRET) == []
+
+
+@pytest.mark.parametrize("question", [SECRET, f"slow {SECRET}"])
+def test_its_tokens_leave_the_cache_with_it(make_room, question: str):
+    """Also those of a reply that is still written when it is ended."""
+    room = make_room(SCRIPT).start_ready()
+    room.ask("an ordinary chat")
+    ordinary = room.desk.conversation.id
+    room.desk.open_temporary()
+    room.desk.send(question)
+    room.until(room.growing if question != SECRET else room.ended_reply)
+
+    def held() -> set[str]:
+        told: list[CacheMap] = []
+        room.desk.read_cache(told.append, told.append)
+        room.until(lambda: told, "the map")
+        return {each.conversation for each in (*told[0].slots, *told[0].parked)}
+
+    temporary = room.desk.conversation.id
+    assert temporary in held()
+    room.desk.end_temporary()
+    room.until(lambda: temporary not in held(), "its cells go")
+    assert ordinary in held()
 
 
 def test_an_empty_one_is_not_worth_a_warning(make_room):

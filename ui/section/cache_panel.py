@@ -49,6 +49,7 @@ SOON_MS: Final = 60
 """… and so soon after anything else, once for all that happens together."""
 
 POINT: Final = "Point at a square, or walk through them with the arrow keys."
+ASKING: Final = "Asking the engine what its cache holds…"
 EMPTY: Final = "The cache is empty. Send a message, and its tokens will be here."
 COUNTED: Final = "Tokens of this chat, counted by the engine."
 RECORDED: Final = (
@@ -295,7 +296,8 @@ class CachePanel(Panel):
         self.cells_card.figure.set_text(figure if per_token else "")
         self._show_map()
         is_empty = told is None or not told.n_used
-        self.empty.setText((sentence or EMPTY) if is_empty else "")
+        empty = EMPTY if told is not None else ASKING
+        self.empty.setText((sentence or empty) if is_empty else "")
         self.empty.setVisible(is_empty)
         self.where.setVisible(not is_empty)
         self.whose.setVisible(not is_empty)

@@ -44,6 +44,7 @@ from app.engine.protocol import (
 from models.records import Message, MessageCounts, Role
 from ui.section.cache_cards import NOT_YET, STOPPED
 from ui.section.cache_panel import (
+    ASKING,
     BY_HAND,
     COUNTED,
     DONE,
@@ -287,6 +288,12 @@ def test_who_shares_a_cell_is_said(stage: Stage) -> None:
     assert stage.text("cache_whose") == "you: “Which city?”"
     stage.panel.map.pointed.emit(55)
     assert stage.text("cache_whose").endswith("· chat “SQL”")
+
+
+def test_until_the_engine_has_answered_it_is_not_called_empty(stage: Stage) -> None:
+    assert stage.text("cache_empty") == ASKING
+    stage.answer(one_chat())
+    assert stage.text("cache_empty") == ""
 
 
 def test_an_empty_cache_and_no_weights_say_what_to_do(stage: Stage) -> None:

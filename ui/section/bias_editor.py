@@ -10,11 +10,13 @@ import msgspec
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
+from app.engine.bounds import BadSetting, check_number
 from app.engine.protocol import TokenBias, Tokens
+from app.engine.stage_rules import BIAS
 from app.insight.tokens_shown import visible
 from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
-from ui.section.drag_number import DragNumber
+from ui.section.drag_number import DragNumber, field_sheet
 from ui.section.switch import Switch
 from ui.theme import Theme
 
@@ -26,9 +28,10 @@ EMPTY: Final = "No token has a bias. Type a text: a space before a word counts."
 
 
 class BiasEditor(QWidget):
-    """`changed`: the new list of entries."""
+    """`changed`: the new list of entries. `refused`: why a number cannot be used, until it can."""
 
     changed = Signal(object)
+    refused = Signal(str)
 
     def __init__(
         self, theme: Theme, tokenize: Tokenize, parent: QWidget, *, is_editable: bool = True
@@ -39,6 +42,8 @@ class BiasEditor(QWidget):
         self._is_editable = is_editable
         self._entries: list[TokenBias] = []
         self._rows: list[QWidget] = []
+        self._numbers: list[DragNumber] = []
+        self._refused: dict[int, str] = {}
         self.text = QLineEdit(self)
         self.text.setObjectName("bias_text")
         self.text.setAccessibleName("Text whose tokens get a bias")
@@ -71,10 +76,16 @@ class BiasEditor(QWidget):
         ]
         self._entries = list(entries)
         if same:
-            return  # a number that is being typed or dragged
+            for at, (number, entry) in enumerate(zip(self._numbers, entries, strict=True)):
+                if at not in self._refused and not number.is_dragging:
+                    number.show_value(entry.bias)
+            return
         for row in self._rows:
             row.hide()
             row.deleteLater()
+        self._numbers.clear()
+        self._refused.clear()
+        self.refused.emit("")
         self._rows = [self._row(at, entry) for at, entry in enumerate(self._entries)]
         self.empty.setVisible(not self._rows)
 
@@ -89,12 +100,15 @@ class BiasEditor(QWidget):
         ids = ElidedLabel("", row)
         ids.setObjectName("bias_ids")
         ids.setProperty("kind", "small")
-        bias = DragNumber(is_whole=False, step=0.5, parent=row)
+        bias = DragNumber(is_whole=False, step=0.5, bounds=(BIAS.low, BIAS.high), parent=row)
         bias.setObjectName("bias_number")
         bias.setAccessibleName(f"Bias of {shown}, added to the logit")
         bias.setFixedWidth(self._theme.px(FIELD_PX))
         bias.setEnabled(self._is_editable and not entry.ban)
         bias.show_value(entry.bias)
+        bias.setStyleSheet(field_sheet(self._theme))
+        bias.taken_back.connect(partial(self._take_back, at))
+        self._numbers.append(bias)
         ban = Switch(self._theme, f"Ban {shown}", row)
         ban.setObjectName("bias_ban")
         ban.setChecked(entry.ban)
@@ -112,7 +126,7 @@ class BiasEditor(QWidget):
         word.setProperty("kind", "small")
         for widget in (bias, word, ban, gone):
             line.addWidget(widget)
-        bias.changed_by_user.connect(partial(self._change, at, "bias"))
+        bias.changed_by_user.connect(partial(self._on_number, at))
         ban.clicked.connect(lambda is_on: self._change(at, "ban", is_on))
         ban.toggled.connect(bias.setDisabled)
         gone.clicked.connect(
@@ -134,6 +148,28 @@ class BiasEditor(QWidget):
         if entry in self._entries:  # else it was refused, and stays to be mended
             self.text.clear()
 
+    def _on_number(self, at: int, value: object) -> None:
+        try:
+            check_number(value, "Logit bias", "", BIAS)
+        except BadSetting as refused:
+            self._refuse(at, refused.sentence)
+        else:
+            self._refuse(at, "")
+            self._change(at, "bias", value)
+            self.refused.emit(next(iter(self._refused.values()), ""))
+
+    def _refuse(self, at: int, sentence: str) -> None:
+        if sentence:
+            self._refused[at] = sentence
+        else:
+            self._refused.pop(at, None)
+        self._numbers[at].show_refused(bool(sentence))
+        self.refused.emit(next(iter(self._refused.values()), ""))
+
+    def _take_back(self, at: int) -> None:
+        self._refuse(at, "")
+        self._numbers[at].show_value(self._entries[at].bias)
+
     def _change(self, at: int, attribute: str, value: object) -> None:
         entry = msgspec.structs.replace(self._entries[at], **{attribute: value})
         self._tell([*self._entries[:at], entry, *self._entries[at + 1 :]])
@@ -144,6 +180,9 @@ class BiasEditor(QWidget):
     def _fit(self) -> None:
         self._column.setSpacing(self._theme.px(4))
         self._top.setSpacing(self._theme.px(4))
+        for number in self._numbers:
+            number.setFixedWidth(self._theme.px(FIELD_PX))
+            number.setStyleSheet(field_sheet(self._theme))
 
 
 def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:

@@ -59,6 +59,7 @@ class ChainRoom(Panel):
         self._is_own = False
         self._is_changing = False
         self._shown_token: TokenTrace | None = None
+        self._shown_sentence = ""
         self._shown_seed: int | None = None
         self.setObjectName("chain_room")
         self.presets = PresetBar(theme, desk, self)
@@ -256,12 +257,11 @@ class ChainRoom(Panel):
             self._refresh_message()  # its settings came with the reply's beginning
         elif message is not None and message.seed != self._shown_seed:
             self._refresh_message()  # it has ended
-        elif self._looking.token is not self._shown_token or self._has_news():
+        elif (
+            self._looking.token is not self._shown_token
+            or self._looking.sentence != self._shown_sentence  # the first token is there, say
+        ):
             self._show_evidence()
-
-    def _has_news(self) -> bool:
-        """Whether the note is not true any more: the first token is there, say."""
-        return bool(self._looking.sentence) != (self.note.text() == self._looking.sentence)
 
     def _refresh_token(self) -> None:
         self._show_evidence()
@@ -287,6 +287,7 @@ class ChainRoom(Panel):
     def _show_evidence(self) -> None:
         looking = self._looking
         token = self._shown_token = looking.token
+        self._shown_sentence = looking.sentence
         message = looking.message
         told: Evidence | None = None
         if token is not None and self._stages:

@@ -1,27 +1,33 @@
 """A number that is typed, stepped with ↑ and ↓, or dragged to the left and right.
 
 Dragging starts on a field that is not being typed in; a press without dragging begins to type.
-Shift makes it ten times finer.
+Shift makes it ten times finer. Stepping and dragging end at the bounds; typed, more is possible,
+and whoever owns the field says why it cannot be used.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QWidget
 
-from ui.settings.fields import NumberField
+from ui.settings.fields import NumberField, number_text
+from ui.theme import Theme
 
 PX_PER_STEP: Final = 6
 _START_PX: Final = 4
 
 
 class DragNumber(NumberField):
-    """`changed_by_user` while it is dragged too, once per step. `drag_ended`: it was let go."""
+    """`changed_by_user` while it is dragged too, once per step. `drag_ended`: it was let go.
+    `taken_back`: Escape, while it holds something that was refused."""
 
     drag_ended = Signal()
+    taken_back = Signal()
+
+    _is_refused = False  # asked for while Qt still builds the field
 
     def __init__(
         self,
@@ -30,6 +36,7 @@ class DragNumber(NumberField):
         step: float,
         automatic: object = ...,
         placeholder: str = "",
+        bounds: tuple[float, float] | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(
@@ -39,6 +46,7 @@ class DragNumber(NumberField):
             placeholder=placeholder,
             parent=parent,
         )
+        self._bounds = bounds
         self._pressed_x: float | None = None
         self._from = 0.0
         self._is_dragging = False
@@ -72,8 +80,14 @@ class DragNumber(NumberField):
 
     def _drag_to(self, steps: int, fineness: float) -> None:
         size = max(round(self._step * fineness), 1) if self._is_whole else self._step * fineness
-        moved = round(self._from + steps * size, 6)
+        moved = self._inside(self._from, round(self._from + steps * size, 6))
         self._put(int(moved) if self._is_whole else moved)
+
+    def _inside(self, start: float, moved: float) -> float:
+        """No further than the bounds, if it started between them."""
+        if self._bounds is None or not self._bounds[0] <= start <= self._bounds[1]:
+            return moved
+        return min(max(moved, self._bounds[0]), self._bounds[1])
 
     def _put(self, number: float) -> None:
         text = f"{number:.6g}" if isinstance(number, float) else str(number)
@@ -96,8 +110,40 @@ class DragNumber(NumberField):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.modifiers() & Qt.KeyboardModifier.AltModifier:
             event.ignore()
+        elif event.key() == Qt.Key.Key_Escape and self._is_refused:
+            self.taken_back.emit()
         else:
+            before = self.value()
             super().keyPressEvent(event)
+            if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+                self._stay_inside(before)
+
+    def _stay_inside(self, before: object) -> None:
+        after = self.value()
+        if isinstance(before, int | float) and isinstance(after, int | float):
+            inside = self._inside(before, after)
+            if inside != after:
+                self.setText(number_text(int(inside) if self._is_whole else float(inside)))
+
+    def event(self, event: QEvent) -> bool:
+        """Escape is this field's while it has something to take back."""
+        if (
+            self._is_refused
+            and event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def show_refused(self, is_refused: bool) -> None:
+        """Whether what stands in it can be used."""
+        if is_refused != self._is_refused:
+            self._is_refused = is_refused
+            self.setProperty("refused", is_refused)
+            self.style().unpolish(self)
+            self.style().polish(self)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -110,3 +156,13 @@ class DragNumber(NumberField):
     def _dress(self) -> None:
         shape = Qt.CursorShape.IBeamCursor if self.hasFocus() else Qt.CursorShape.SizeHorCursor
         self.setCursor(shape)
+
+
+def field_sheet(theme: Theme, above_px: int = 2) -> str:
+    """A small field; what was refused has a red edge."""
+    px = theme.px
+    return (
+        f"QLineEdit {{ padding: {px(above_px)}px {px(6)}px; }}"
+        f'QLineEdit[refused="true"] {{ border-color: {theme.colors.error};'
+        f" color: {theme.colors.error}; }}"
+    )

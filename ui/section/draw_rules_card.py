@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLay
 
 from app.chat.resolved import Resolved
 from app.chat.settings import SettingRefused, checked
-from ui.section.drag_number import DragNumber
+from app.engine.stage_rules import MAX_MIN_TOKENS
+from ui.section.drag_number import DragNumber, field_sheet
 from ui.section.stage_words import LEVELS
 from ui.section.switch import Switch
 from ui.settings.fields import LinesField
@@ -30,12 +31,13 @@ class DrawRulesCard(QFrame):
         super().__init__(parent)
         self._theme = theme
         self._refused: dict[str, str] = {}
+        self._least = 0
         self.setProperty("plane", "card")
         self.setObjectName("draw_rules")
         self.setAccessibleName("What binds every draw")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         self.title = QLabel("What binds every draw", self)
-        self.least = DragNumber(is_whole=True, step=8, parent=self)
+        self.least = DragNumber(is_whole=True, step=8, bounds=(0, MAX_MIN_TOKENS), parent=self)
         self.least.setObjectName("value_min_tokens")
         self.least.setAccessibleName("Fewest tokens before the reply may end")
         self.ban_end = Switch(theme, "Ban end tokens: the reply goes on past its end", self)
@@ -63,6 +65,7 @@ class DrawRulesCard(QFrame):
         self._column.addWidget(self.whence)
         self._column.addWidget(self.refusal)
         self.least.changed_by_user.connect(partial(self._on_value, "min_tokens"))
+        self.least.taken_back.connect(self._take_back)
         self.ban_end.clicked.connect(lambda is_on: self._on_value("ban_end_token", is_on))
         self.banned.changed_by_user.connect(partial(self._on_value, "banned_strings"))
         theme.changed.connect(self._fit)
@@ -78,6 +81,7 @@ class DrawRulesCard(QFrame):
 
     def show_settings(self, resolved: Resolved) -> None:
         settings = resolved.settings
+        self._least = settings.min_tokens
         shows: tuple[tuple[str, Callable[[Any], None], object], ...] = (
             ("min_tokens", self.least.show_value, settings.min_tokens),
             ("ban_end_token", self.ban_end.setChecked, settings.ban_end_token),
@@ -102,6 +106,15 @@ class DrawRulesCard(QFrame):
         else:
             self._refused.pop(name, None)
             self.changed.emit(name, usable)
+        self._show_refusal()
+
+    def _take_back(self) -> None:
+        self._refused.pop("min_tokens", None)
+        self.least.show_value(self._least)
+        self._show_refusal()
+
+    def _show_refusal(self) -> None:
+        self.least.show_refused("min_tokens" in self._refused)
         self.refusal.setText(" ".join(self._refused.values()))
         self.refusal.setVisible(bool(self._refused))
 
@@ -112,7 +125,7 @@ class DrawRulesCard(QFrame):
         for row in self._rows:
             row.setSpacing(px(6))
         self.least.setFixedWidth(px(_FIELD_PX))
-        self.least.setStyleSheet(f"QLineEdit {{ padding: {px(2)}px {px(6)}px; }}")
+        self.least.setStyleSheet(field_sheet(self._theme))
         self.banned.setFixedHeight(px(56))
         self.title.setStyleSheet("font-weight: 600;")
         self.refusal.setStyleSheet(f"font-size: {self._theme.font_small().pixelSize()}px;")

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QSlider, QWidget
 
 from app.engine.bounds import BadSetting
 from app.engine.protocol import MinP, Stage, Temperature, TopK, TopP
-from app.engine.stage_rules import check_stage
+from app.engine.stage_rules import RULES, check_stage
 from app.insight.live import Values
-from ui.section.drag_number import DragNumber
+from ui.section.drag_number import DragNumber, field_sheet
 from ui.section.stage_words import words_of
 from ui.theme import Theme
 
@@ -69,7 +69,14 @@ class LiveValues(QWidget):
         slider.setRange(0, round(field.most / field.step))
         slider.setToolTip(words_of(field.kind()).sentence)
         slider.valueChanged.connect(partial(self._on_slider, field))
-        number = DragNumber(is_whole=field.is_whole, step=field.step, parent=self)
+        (bounds,) = [b for name, _, b in RULES[field.kind].checks if name == field.attribute]
+        number = DragNumber(
+            is_whole=field.is_whole,
+            step=field.step,
+            bounds=(max(bounds.low, 0), bounds.high),
+            parent=self,
+        )
+        number.taken_back.connect(partial(self._take_back, field))
         number.setObjectName(f"live_value_{field.name}")
         number.setAccessibleName(f"{spoken}: {field.label}")
         number.setToolTip(words_of(field.kind()).values[0].hint)
@@ -83,6 +90,7 @@ class LiveValues(QWidget):
         """Take these over, without a word."""
         self.values = values
         for field in FIELDS:
+            self.numbers[field.name].show_refused(False)
             self._show(field, getattr(values, field.name))
 
     def _show(self, field: _Field, value: float) -> None:
@@ -100,12 +108,19 @@ class LiveValues(QWidget):
         try:
             check_stage(field.kind(**{field.attribute: value}), "")
         except BadSetting as refused:
+            self.numbers[field.name].show_refused(True)
             self.refused.emit(refused.sentence)
         else:
             assert isinstance(value, int | float)
             self._take(field, value)
 
+    def _take_back(self, field: _Field) -> None:
+        self.numbers[field.name].show_refused(False)
+        self.refused.emit("")
+        self._show(field, getattr(self.values, field.name))
+
     def _take(self, field: _Field, value: float) -> None:
+        self.numbers[field.name].show_refused(False)
         self.refused.emit("")
         self.values = replace(self.values, **{field.name: value})  # type: ignore[arg-type]
         self._show(field, value)
@@ -119,4 +134,4 @@ class LiveValues(QWidget):
             slider.setMinimumHeight(px(20))
         for number in self.numbers.values():
             number.setFixedWidth(px(_NUMBER_PX))
-            number.setStyleSheet(f"QLineEdit {{ padding: {px(1)}px {px(6)}px; }}")
+            number.setStyleSheet(field_sheet(self._theme, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, Final
 
 from PySide6.QtCore import Signal
@@ -10,11 +11,11 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 from app.chat.sampler_links import Link
 from app.chat.settings import SELECTING
 from app.engine.bounds import BadSetting
-from app.engine.stage_rules import check_seed
+from app.engine.stage_rules import MAX_SEED, check_seed
 from ui.combo import Combo
 from ui.flow import FlowLayout
 from ui.section.bias_editor import Tokenize
-from ui.section.drag_number import DragNumber
+from ui.section.drag_number import DragNumber, field_sheet
 from ui.section.stage_card import StageCard
 from ui.section.stage_words import LEVELS, WORDS
 from ui.theme import Theme
@@ -39,7 +40,14 @@ class SelectCard(StageCard):
         parent: QWidget | None = None,
     ) -> None:
         self._reply_seed: int | None = None
-        self.seed = DragNumber(is_whole=True, step=1, automatic=None, placeholder="New each time")
+        self._seed: int | None = None
+        self.seed = DragNumber(
+            is_whole=True,
+            step=1,
+            automatic=None,
+            placeholder="New each time",
+            bounds=(0, MAX_SEED),
+        )
         super().__init__(theme, link, tokenize, is_editable=is_editable, parent=parent)
 
     def _build(self, tokenize: Tokenize) -> None:
@@ -52,12 +60,13 @@ class SelectCard(StageCard):
             self.kind.addItem(WORDS[stage].title, stage)
         self.kind.setCurrentText(self._words.title)
         self.kind.setVisible(self._is_editable)
-        self.kind.activated.connect(lambda at: self.changed.emit(self.kind.itemData(at)()))
+        self.kind.activated.connect(self._on_kind)
         self.seed.setParent(self)
         self.seed.setObjectName("seed_field" if self._is_editable else "reply_seed_field")
         self.seed.setAccessibleName("Seed of the random numbers. Empty: a new one for each reply")
         self.seed.setEnabled(self._is_editable)
         self.seed.changed_by_user.connect(self._on_seed)
+        self.seed.taken_back.connect(partial(self._take_back, "seed"))
         self.again_button = QPushButton(self)
         self.again_button.setObjectName("same_seed_button")
         self.again_button.setAutoDefault(False)
@@ -86,7 +95,7 @@ class SelectCard(StageCard):
 
     def show_seed(self, seed: int | None, level: str, reply_seed: int | None) -> None:
         """What the next reply is drawn with, and the seed of the reply that is looked at."""
-        self._reply_seed = reply_seed
+        self._seed, self._reply_seed = seed, reply_seed
         if "seed" not in self._refused and not self.seed.is_dragging:
             self.seed.show_value(seed)
         words = LEVELS.get(level, "")
@@ -98,6 +107,22 @@ class SelectCard(StageCard):
         self.again_button.setAccessibleName(f"Use this reply's seed {reply_seed} again")
         is_offered = self._is_editable and reply_seed is not None and reply_seed != seed
         self.again_button.setVisible(is_offered)
+
+    def _on_kind(self, at: int) -> None:
+        """Another way to select; the one that is there keeps its values."""
+        kind = self.kind.itemData(at)
+        if kind is not type(self._link.stage):
+            self.changed.emit(kind())
+
+    def _field_of(self, attribute: str) -> DragNumber | None:
+        return self.seed if attribute == "seed" else super()._field_of(attribute)
+
+    def _take_back(self, attribute: str) -> None:
+        if attribute != "seed":
+            super()._take_back(attribute)
+        else:
+            self.refuse("seed", "")
+            self.seed.show_value(self._seed)
 
     def _on_seed(self, value: object) -> None:
         try:
@@ -112,7 +137,7 @@ class SelectCard(StageCard):
         super()._fit()
         px = self._theme.px
         self.seed.setFixedWidth(px(SEED_PX))
-        self.seed.setStyleSheet(f"QLineEdit {{ padding: {px(2)}px {px(6)}px; }}")
+        self.seed.setStyleSheet(field_sheet(self._theme))
         self.again_button.setStyleSheet(
             f"QPushButton {{ padding: {px(3)}px {px(8)}px;"
             f" font-size: {self._theme.font_small().pixelSize()}px; }}"

@@ -28,13 +28,13 @@ from app.chat.sampler_links import Link
 from app.engine.bounds import BadSetting
 from app.engine.effects import NEUTRAL
 from app.engine.protocol import Dry, LogitBias, Stage
-from app.engine.stage_rules import check_stage
+from app.engine.stage_rules import RULES, check_stage
 from app.strict_reading import snake
 from ui.elided import ElidedLabel
 from ui.flow import FlowLayout
 from ui.icon_button import IconButton
 from ui.section.bias_editor import BiasEditor, Tokenize
-from ui.section.drag_number import DragNumber
+from ui.section.drag_number import DragNumber, field_sheet
 from ui.section.evidence_view import EvidenceView
 from ui.section.stage_words import LEVELS, Value, words_of
 from ui.section.switch import Switch
@@ -45,6 +45,10 @@ from ui.theme import Theme
 FIELD_PX: Final = 64
 """What the first number has: six digits."""
 OTHER_PX: Final = 42
+GOES_ON: Final = "What counted before goes on counting."
+ESC: Final = "Esc brings it back."
+_NUMBERS: Final = frozenset(("seed", "bias"))
+"""Beside the stage's own values."""
 
 
 class Handle(IconButton):
@@ -186,7 +190,14 @@ class StageCard(QFrame):
         self.switch.setVisible(self._is_editable and not self._link.selects)
 
     def _field(self, value: Value) -> DragNumber:
-        field = DragNumber(is_whole=value.is_whole, step=value.step, parent=self)
+        checks = RULES[type(self._link.stage)].checks
+        bounds = {attribute: (most.low, most.high) for attribute, _, most in checks}
+        field = DragNumber(
+            is_whole=value.is_whole,
+            step=value.step,
+            bounds=bounds[value.attribute],
+            parent=self,
+        )
         field.setObjectName(f"value_{value.attribute}")
         field.setAccessibleName(f"{self._words.title}: {value.label} {value.unit}".strip())
         field.setReadOnly(not self._is_editable)
@@ -210,8 +221,11 @@ class StageCard(QFrame):
     def _connect(self) -> None:
         for attribute, field in self.fields.items():
             field.changed_by_user.connect(partial(self._on_value, attribute))
+            field.taken_back.connect(partial(self._take_back, attribute))
         if self.bias is not None:
             self.bias.changed.connect(partial(self._on_value, "biases"))
+            self.bias.refused.connect(partial(self.refuse, "bias"))
+            self.bias.text.textEdited.connect(lambda _text: self.refuse("biases", ""))
         if self.breakers is not None:
             self.breakers.changed_by_user.connect(partial(self._on_value, "breakers"))
         self.switch.clicked.connect(self.switched)
@@ -284,10 +298,23 @@ class StageCard(QFrame):
             self._refused[attribute] = sentence
         else:
             self._refused.pop(attribute, None)
-        self.refusal.setText(" ".join(self._refused.values()))
+        are_numbers = self._refused.keys() <= self.fields.keys() | _NUMBERS
+        rest = [GOES_ON, ESC] if are_numbers else [GOES_ON]
+        self.refusal.setText(" ".join([*self._refused.values(), *rest]))
         self.refusal.setVisible(bool(self._refused))
-        if attribute in self.fields:
-            self.fields[attribute].setAccessibleDescription(sentence)
+        field = self._field_of(attribute)
+        if field is not None:
+            field.setAccessibleDescription(sentence)
+            field.show_refused(bool(sentence))
+
+    def _field_of(self, attribute: str) -> DragNumber | None:
+        return self.fields.get(attribute)
+
+    def _take_back(self, attribute: str) -> None:
+        """What counts instead of what was refused."""
+        self.refuse(attribute, "")
+        self.fields[attribute].show_value(getattr(self._link.stage, attribute))
+        self.fields[attribute].selectAll()
 
     # --- changing -------------------------------------------------------------------------------
 
@@ -332,7 +359,7 @@ class StageCard(QFrame):
         for at, field in enumerate(self.fields.values()):
             is_first = at == 0 and self.has_value_in_head
             field.setFixedWidth(px(FIELD_PX if is_first else OTHER_PX))
-            field.setStyleSheet(f"QLineEdit {{ padding: {px(2)}px {px(6)}px; }}")
+            field.setStyleSheet(field_sheet(self._theme))
         if self.breakers is not None:
             self.breakers.setFixedHeight(px(76))
         self.refusal.setStyleSheet(f"font-size: {small}px;")

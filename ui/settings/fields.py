@@ -59,7 +59,7 @@ class NumberField(QLineEdit):
 
     def show_value(self, value: object) -> None:
         """Take over a value, unless the user is in the middle of typing another."""
-        text = "" if value == self._automatic else _number_text(value)
+        text = "" if value == self._automatic else number_text(value)
         if self._timer.isActive() or (self.hasFocus() and self._parsed(self.text()) == value):
             return
         self._told = text
@@ -95,7 +95,7 @@ class NumberField(QLineEdit):
         value = self.value()
         number = float(value) if isinstance(value, int | float) else 0.0
         stepped = round(number + sign * self._step, 6)
-        self.setText(_number_text(int(stepped) if self._is_whole else stepped))
+        self.setText(number_text(int(stepped) if self._is_whole else stepped))
         self._timer.start()
 
 
@@ -315,7 +315,7 @@ def _unescaped(line: str) -> str:
     return "".join(pieces)
 
 
-def _number_text(value: object) -> str:
+def number_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else str(value)

@@ -25,7 +25,7 @@ from recording_desk import FakeBridge
 from sampling_desk import SamplingDesk, preset
 
 from app.chat.events import ConversationOpened, PresetsListed, TraceRead
-from app.chat.sampler_links import OFF, USUAL_ORDER
+from app.chat.sampler_links import OFF, USUAL_ORDER, Link
 from app.chat.settings import SELECTING, as_stored
 from app.engine.protocol import (
     SURVIVED,
@@ -36,6 +36,7 @@ from app.engine.protocol import (
     LogitBias,
     MinP,
     Mirostat,
+    MirostatV2,
     Penalties,
     Sampling,
     Stage,
@@ -49,11 +50,11 @@ from app.engine.protocol import (
 )
 from models.records import Message
 from ui.section.chain_room import CHOOSE, OTHER, UNKNOWN, ChainRoom
-from ui.section.looking import Looking
+from ui.section.looking import NO_TOKEN_YET, Looking
 from ui.section.panel import Tools
 from ui.section.sampler_chain import SamplerChain
 from ui.section.select_card import SelectCard
-from ui.section.stage_card import StageCard
+from ui.section.stage_card import ESC, GOES_ON, StageCard
 from ui.tab_order import stops_in
 from ui.theme import Theme
 
@@ -160,8 +161,9 @@ def test_a_wrong_value_gets_its_sentence_and_stays(
     found = card(panel, kind)
     type_into(found.fields[attribute], text)
     assert found.refusal.isVisible()
-    assert found.refusal.text() == words
+    assert found.refusal.text() == f"{words} {GOES_ON} {ESC}"
     assert found.fields[attribute].accessibleDescription() == words
+    assert found.fields[attribute].property("refused") is True
     # Another change of the chain leaves what is being mended in its field.
     other = card(panel, MinP)
     type_into(other.fields["p"], "0.2")
@@ -171,6 +173,51 @@ def test_a_wrong_value_gets_its_sentence_and_stays(
     ]
     type_into(found.fields[attribute], "1")
     assert not found.refusal.isVisible()
+    assert found.fields[attribute].property("refused") is False
+
+
+def test_escape_brings_back_what_counts(panel: ChainRoom, desk: SamplingDesk) -> None:
+    found = card(panel, Penalties)
+    type_into(found.fields["frequency"], "nan")
+    type_into(found.fields["presence"], "1e99")
+    QTest.keyClick(found.fields["presence"], Key.Key_Escape)
+    assert found.fields["presence"].text() == "0"
+    assert found.fields["frequency"].text() == "nan"
+    assert "Presence" not in found.refusal.text()
+    found.fields["frequency"].setFocus()
+    QTest.keyClick(found.fields["frequency"], Key.Key_Escape)
+    assert not found.refusal.isVisible()
+    seed = panel.findChild(QLineEdit, "seed_field")
+    assert isinstance(seed, QLineEdit)
+    type_into(seed, "42")
+    type_into(seed, "-1")
+    QTest.keyClick(seed, Key.Key_Escape)
+    assert (seed.text(), last(panel).refusal.isVisible()) == ("42", False)
+
+
+def test_dragging_ends_at_what_a_value_may_be(panel: ChainRoom, desk: SamplingDesk) -> None:
+    field = card(panel, TopP).fields["p"]
+    QTest.mousePress(field, LEFT, pos=QPoint(20, 8))
+    QTest.mouseMove(field, QPoint(400, 8))
+    QTest.mouseRelease(field, LEFT, pos=QPoint(400, 8))
+    assert (field.text(), card(panel, TopP).refusal.isVisible()) == ("1", False)
+    heat = card(panel, Temperature).fields["t"]
+    heat.setFocus()
+    for _ in range(30):
+        QTest.keyClick(heat, Key.Key_Down)
+    QTest.keyClick(heat, Key.Key_Return)
+    assert (heat.text(), card(panel, Temperature).refusal.isVisible()) == ("0", False)
+
+
+def test_the_way_to_select_that_is_there_keeps_its_values(
+    panel: ChainRoom, desk: SamplingDesk
+) -> None:
+    kind = last(panel).kind
+    kind.setCurrentText("Mirostat 2")
+    kind.activated.emit(kind.currentIndex())
+    type_into(last(panel).fields["tau"], "3")
+    last(panel).kind.activated.emit(last(panel).kind.currentIndex())
+    assert desk.asked()[-1] == MirostatV2(tau=3.0)
 
 
 # --- order ----------------------------------------------------------------------------------------
@@ -319,7 +366,7 @@ def test_the_seed_is_set_and_drawn_fresh_again(panel: ChainRoom, desk: SamplingD
     assert desk.resolved_settings().settings.seed == 42
     type_into(seed, "4294967295")
     assert last(panel).refusal.text() == (
-        "Seed must be a whole number from 0 to 4294967294, not 4294967295."
+        f"Seed must be a whole number from 0 to 4294967294, not 4294967295. {GOES_ON} {ESC}"
     )
     assert desk.resolved_settings().settings.seed == 42
     seed.selectAll()
@@ -359,6 +406,24 @@ def test_logit_bias_by_text_shows_its_ids(panel: ChainRoom, desk: SamplingDesk) 
     assert len(desk.asked()[0].biases) == 2  # type: ignore[attr-defined]
 
 
+def test_an_absurd_bias_is_refused_in_its_own_row(panel: ChainRoom, desk: SamplingDesk) -> None:
+    desk.set_sampling_links(
+        [Link(LogitBias([TokenBias(1, bias=2.0), TokenBias(2)])), *desk.sampling_links()]
+    )
+    found = card(panel, LogitBias)
+    assert found.bias is not None
+    first, second = found.bias._numbers
+    type_into(first, "5000")
+    assert found.refusal.isVisible()
+    type_into(second, "3")
+    assert desk.asked()[0] == LogitBias([TokenBias(1, bias=2.0), TokenBias(2, bias=3.0)])
+    assert first.text() == "5000", "it stays to be mended"
+    assert "not 5000.0" in found.refusal.text(), "and why is still said"
+    first.setFocus()
+    QTest.keyClick(first, Key.Key_Escape)
+    assert (first.text(), found.refusal.isVisible()) == ("2", False)
+
+
 def test_a_token_that_is_not_in_the_vocabulary_is_refused(
     panel: ChainRoom, desk: SamplingDesk
 ) -> None:
@@ -370,6 +435,9 @@ def test_a_token_that_is_not_in_the_vocabulary_is_refused(
     assert "a token's ID, 0 to 999" in found.refusal.text()
     assert found.bias.text.text() == "#1000"
     assert desk.asked()[0] == LogitBias()
+    assert ESC not in found.refusal.text()
+    QTest.keyClick(found.bias.text, Key.Key_Backspace)
+    assert not found.refusal.isVisible()
 
 
 # --- presets --------------------------------------------------------------------------------------
@@ -696,6 +764,22 @@ def test_empty_states_say_what_to_do(
     assert panel.uncertain_button.isHidden()
     show_reply(panel, token(), settings={})
     assert panel.note.text() == UNKNOWN
+
+
+def test_the_note_goes_on_when_the_first_token_is_there(
+    panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
+) -> None:
+    """No token is chosen before and after it: only the sentence is another one."""
+    as_made(desk)
+    show_reply(panel, token())
+    looking = panel._looking
+    looking.select(None)
+    known, looking.traces, looking.sentence = looking.traces, (), NO_TOKEN_YET
+    looking.trace_changed.emit()
+    assert panel.note.text() == NO_TOKEN_YET
+    looking.traces, looking.sentence = known, ""
+    looking.trace_changed.emit()
+    assert panel.note.text() == CHOOSE
 
 
 def test_other_effects_than_the_stages_are_not_shown(

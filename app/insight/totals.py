@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.engine.protocol import TokenTrace
-from app.insight.trace_table import TraceTable
+from app.insight.trace_table import TraceTable, cuts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,15 @@ class RunningTotals:
         self._logprobs: array[float] = array("d")
         self._entropies: array[float] = array("d")
         self._sums = (0.0, 0.0)
+        self._n_cuts = 0
 
     def follow(self, tokens: Sequence[TokenTrace]) -> None:
         """Take over what is new in the same trace; what was taken back goes."""
         known = len(self.times)
-        if len(tokens) < known:
-            known = len(tokens)
+        if len(tokens) < known or cuts_of(tokens) != self._n_cuts:
+            # How far back a cut went is not known; it is rare, so all is looked at again.
+            known = len(tokens) if cuts_of(tokens) == self._n_cuts else 0
+            self._n_cuts = cuts_of(tokens)
             for column in (self.times, self._logprobs, self._entropies):
                 del column[known:]
             self._sorted_times = sorted(self.times)

@@ -63,7 +63,8 @@ _PLACES: Final = {
 class TraceTable(Sequence[TokenTrace]):
     """The traces of one reply in order. One thread at a time.
 
-    `alternative_ids` (i4) and `alternative_logprobs` (f4) are those of all tokens.
+    `alternative_ids` (i4) and `alternative_logprobs` (f4) are those of all tokens. `n_cuts`: how
+    often tokens were taken back; others may stand in their places by now.
     """
 
     def __init__(self, traces: Iterable[TokenTrace] = ()) -> None:
@@ -76,6 +77,7 @@ class TraceTable(Sequence[TokenTrace]):
         self.alternative_ids = bytearray()
         self.alternative_logprobs = bytearray()
         self.removed_by = bytearray()
+        self.n_cuts = 0
         for trace in traces:
             self.append(trace)
 
@@ -100,6 +102,7 @@ class TraceTable(Sequence[TokenTrace]):
         """Keep the first `length` tokens; all, where there are not so many."""
         if length >= len(self):
             return
+        self.n_cuts += 1
         last = self._last = self.row(length - 1)
         del self._rows[length * _ROW.size :]
         del self.pieces[last.piece_end :]
@@ -223,6 +226,11 @@ class TraceTable(Sequence[TokenTrace]):
                 self.stage_lists[row.stages], effects, strict=True
             )
         ]
+
+
+def cuts_of(traces: Sequence[TokenTrace]) -> int:
+    """How often tokens of a trace were taken back; only one that grows knows."""
+    return traces.n_cuts if isinstance(traces, TraceTable) else 0
 
 
 def _effect(effect: StageEffect) -> bytes:

@@ -20,7 +20,7 @@ from PySide6.QtGui import QIcon
 from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
 from app.insight.tokens_shown import hexadecimal, visible
-from app.insight.trace_table import TraceTable
+from app.insight.trace_table import TraceTable, cuts_of
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -83,7 +83,7 @@ class TokenModel(QAbstractTableModel):
         self.signs: dict[str, QIcon] = {}
         self._traces: Sequence[TokenTrace] = ()
         self._words: Pieces | None = None
-        self._known = 0
+        self._known = self._n_cuts = 0
         self._rows: list[int] = []
         self._keys: list[Any] = []
         self._sorted_by: tuple[int, bool] = (NUMBER, False)
@@ -93,7 +93,7 @@ class TokenModel(QAbstractTableModel):
 
     def show(self, traces: Sequence[TokenTrace]) -> None:
         self.beginResetModel()
-        self._traces, self._known = traces, len(traces)
+        self._traces, self._known, self._n_cuts = traces, len(traces), cuts_of(traces)
         self._order()
         self.endResetModel()
 
@@ -104,7 +104,7 @@ class TokenModel(QAbstractTableModel):
     def grow(self) -> None:
         """The trace has become longer, or shorter. New rows come where the order wants them."""
         known, now = self._known, len(self._traces)
-        if now < known:
+        if now < known or cuts_of(self._traces) != self._n_cuts:
             self.show(self._traces)
             return
         self._known = now

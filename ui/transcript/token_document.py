@@ -19,6 +19,7 @@ from PySide6.QtGui import QPixmap
 from app.insight.message_tokens import MessageTokens, figures_of, usual_ms
 from app.insight.token_groups import Groups, Spelling
 from app.insight.tokens_shown import Tint, strength
+from app.insight.trace_table import cuts_of
 from ui.markdown.blocks import Block, LiteralBlock
 from ui.markdown.document import Document
 from ui.markdown.segments import Segment, SegmentKind
@@ -60,6 +61,7 @@ class TokenDocument(Document):
         self._levels = array("b")
         self._usual_ms = 0.0
         self._usual_of = 0
+        self._n_cuts = 0
 
     # --- as any document ------------------------------------------------------------------------
 
@@ -174,7 +176,10 @@ class TokenDocument(Document):
     def _read_tokens(self, seconds: float | None) -> None:
         """Read what has come since, for about so long."""
         total, first = len(self.tokens), len(self._segments)
-        if total < self.groups.n_tokens:  # some were taken back: rare, so all is read again
+        n_cuts = cuts_of(self.tokens.traces)
+        if total < self.groups.n_tokens or n_cuts != self._n_cuts:
+            # Some were taken back, and others may be there already: rare, so all is read again.
+            self._n_cuts = n_cuts
             self.groups, self._segments, first = Groups(), [], 0
             self._levels, self._read_chars = array("b"), 0
         latest = None if seconds is None else time.perf_counter() + seconds

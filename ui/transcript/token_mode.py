@@ -364,12 +364,19 @@ class TokenMode(QObject):
 
     def _here(self) -> Spot | None:
         """Where the keyboard is, else the chosen token."""
-        if self._cursor is not None:
+        if self._cursor is not None and self._is_there(self._cursor):
             return self._cursor
         if self._chosen is None or self._chosen[0] not in self._documents:
             return None
         document = self._documents[self._chosen[0]]
-        return self._chosen[0], len(document.tokens.before) + self._chosen[1]
+        spot = (self._chosen[0], len(document.tokens.before) + self._chosen[1])
+        return spot if self._is_there(spot) else None
+
+    def _is_there(self, spot: Spot) -> bool:
+        """Whether there is such a token still: of a reply that grows the last ones may be taken
+        back."""
+        document = self._documents.get(spot[0])
+        return document is not None and 0 <= spot[1] < len(document.tokens)
 
     def choose(self) -> None:
         """The token that the keyboard is on is the one that all panels look at."""
@@ -441,7 +448,7 @@ class TokenMode(QObject):
         view = self._view
         index = view.rows.index_of(spot[0])
         body = self._body(index) if index is not None else None
-        if index is None or body is None:
+        if index is None or body is None or not self._is_there(spot):
             return False
         self._set_cursor(spot)
         view.keyboard.put_on(index)
@@ -503,7 +510,7 @@ class TokenMode(QObject):
         from ui.transcript.token_facts import facts_of
 
         index = self._view.rows.index_of(spot[0])
-        if index is None or spot[0] not in self._documents:
+        if index is None or not self._is_there(spot):
             return
         message = self._view.rows.message(index)
         tokens = self._documents[spot[0]].tokens

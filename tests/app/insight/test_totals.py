@@ -77,3 +77,23 @@ def test_what_grows_and_is_taken_back_has_the_figures_of_what_is_left(
         if now is not None and anew is not None:
             assert dataclasses.astuple(now) == pytest.approx(dataclasses.astuple(anew))
     assert speeds(running.times) == speed_over_time(whole)
+
+
+@given(rows=RATES, others=RATES, cut=st.integers(0, 20))
+def test_figures_are_those_of_what_came_in_the_place_of_what_was_taken_back(
+    rows: list[tuple[float, float, float]], others: list[tuple[float, float, float]], cut: int
+) -> None:
+    """Nobody may look between the cut and the tokens that follow it."""
+    table = TraceTable([token(*row) for row in rows])
+    running = RunningTotals()
+    running.follow(table)
+    table.truncate(cut)
+    for row in others:
+        table.append(token(*row))
+    running.follow(table)
+    left = [token(*row) for row in (*rows[:cut], *others)]
+    assert list(running.times) == [each.ms for each in left]
+    now, anew = running.totals(), totals(left)
+    assert (now is None) == (anew is None)
+    if now is not None and anew is not None:
+        assert dataclasses.astuple(now) == pytest.approx(dataclasses.astuple(anew))

@@ -135,6 +135,13 @@ def test_order_and_filter_are_those_of_sorting_by_hand_and_growing_changes_nothi
     growing.truncate(cut)
     model.grow()
     assert places(model) == expected(found[:cut], column, order, wanted)
+    growing.truncate(cut // 2)  # and as many others come before anybody looks
+    now = found[: cut // 2]
+    for each in found[: cut - cut // 2]:
+        now.append(msgspec.structs.replace(each, index=len(now)))
+        growing.append(now[-1])
+    model.grow()
+    assert places(model) == expected(now, column, order, wanted)
 
 
 def test_qt_finds_no_fault_with_it(qtmodeltester: ModelTester) -> None:

@@ -83,6 +83,19 @@ def test_tokens_that_are_taken_back_are_gone() -> None:
     assert document.level(0) != UNTINTED
 
 
+def test_tokens_that_came_in_the_place_of_others_are_read() -> None:
+    """Between two layouts a banned string may be taken back and as many tokens be drawn again."""
+    table = TraceTable(trace_of([b"a", b" bad", b" word"], [0.9, 0.9, 0.9]))
+    document = TokenDocument(MessageTokens(traces=table))
+    assert document.source == "a bad word"
+    table.truncate(1)
+    for token in trace_of([b"x", b" fine", b" text"], [0.9, 0.01, 0.01])[1:]:
+        table.append(token)
+    assert document.take_changes() == 0
+    assert document.source == "a fine text"
+    assert [document.level(at) for at in range(3)] == [document.level(0), *[LEVELS - 1] * 2]
+
+
 @pytest.mark.parametrize("tint", list(TINTS))
 def test_the_level_is_the_strength_of_the_token_in_steps(tint) -> None:
     shares = [0.999, 0.5, 0.2, 0.01]

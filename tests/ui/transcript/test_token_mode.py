@@ -468,3 +468,25 @@ def test_a_screen_reader_hears_messages_whole_and_tokens_one_by_one(
         "·of. Token 9 of 10. ID 108 · 50.0 % · rank 1 · entropy 2.00 bit"
     )
     assert item.state().focused
+
+
+def test_of_a_token_that_was_taken_back_nothing_is_said(view: TranscriptView, qtbot) -> None:
+    table = TraceTable(trace_of(WORDS))
+    growing = replace(REPLY, state=MessageState.STREAMING)
+    view.set_conversation([QUESTION, growing])
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    view.tokens.set_on(True)
+    view.tokens.show(growing, MessageTokens(traces=table))
+    last = in_view(view, 1, len(WORDS) - 1)
+    view.tokens.hover(last)
+    table.truncate(3)
+    view.tokens._on_hovered()
+    assert not view.tokens._is_card_open()
+    view.tokens.select("r", len(WORDS) - 1)
+    press(view, Qt.Key.Key_Left)
+    assert cursor(view) is not None
+    table.truncate(0)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Home, Qt.Key.Key_End):
+        press(view, key)
+    view.tokens.show_place("r", 7)
+    view.tokens.show_place("gone", 0)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.combo import Combo
+from ui.slider import Slider
 from ui.theme import Theme
 
 UI = Path(__file__).resolve().parents[2] / "ui"
@@ -51,6 +52,15 @@ def test_the_wheel_is_left_to_what_is_around(qtbot: QtBot, theme: Theme, has_foc
     assert not event.isAccepted()
     assert combo.currentText() == "one"
     assert combo.hasFocus() is has_focus
+
+
+def test_the_wheel_leaves_a_slider_alone(qtbot: QtBot) -> None:
+    slider = Slider(Qt.Orientation.Horizontal)
+    qtbot.addWidget(slider)
+    slider.setValue(50)
+    slider.show()
+    assert not turn_down(slider).isAccepted()
+    assert slider.value() == 50
 
 
 def test_every_list_that_opens_is_one_of_these() -> None:

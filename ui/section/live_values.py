@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QSlider, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.engine.bounds import BadSetting
 from app.engine.protocol import MinP, Stage, Temperature, TopK, TopP
@@ -15,6 +15,7 @@ from app.engine.stage_rules import RULES, check_stage
 from app.insight.live import Values
 from ui.section.drag_number import DragNumber, field_sheet
 from ui.section.stage_words import words_of
+from ui.slider import Slider
 from ui.theme import Theme
 
 
@@ -51,7 +52,7 @@ class LiveValues(QWidget):
         self._theme = theme
         self.values = Values()
         self.numbers: dict[str, DragNumber] = {}
-        self.sliders: dict[str, QSlider] = {}
+        self.sliders: dict[str, Slider] = {}
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         for row, field in enumerate(FIELDS):
@@ -63,7 +64,7 @@ class LiveValues(QWidget):
     def _add(self, row: int, field: _Field, spoken: str) -> None:
         label = QLabel(field.label, self)
         label.setProperty("kind", "small")
-        slider = QSlider(Qt.Orientation.Horizontal, self)
+        slider = Slider(Qt.Orientation.Horizontal, self)
         slider.setObjectName(f"live_slider_{field.name}")
         slider.setAccessibleName(f"{spoken}: {field.label}, slider")
         slider.setRange(0, round(field.most / field.step))

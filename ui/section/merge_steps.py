@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.insight.merges import Part, Replay, Step
 from app.insight.tokens_shown import hexadecimal, visible
@@ -14,6 +14,7 @@ from ui.icon_button import IconButton
 from ui.section.card import Card, small_label
 from ui.section.chips import Chip, ChipView
 from ui.section.vocabulary_model import signed
+from ui.slider import Slider
 from ui.theme import Theme
 
 MAX_CHIPS: Final = 300
@@ -41,7 +42,7 @@ class MergeSteps(Card):
         self.parts.setObjectName("merge_parts")
         self.sentence = small_label("", self)
         self.sentence.setObjectName("merge_sentence")
-        self.slider = QSlider(Qt.Orientation.Horizontal, self)
+        self.slider = Slider(Qt.Orientation.Horizontal, self)
         self.slider.setObjectName("merge_slider")
         self.slider.setAccessibleName("Step of the merges")
         self.slider.setToolTip("Arrow keys go step by step, Home and End to either end")

@@ -8,7 +8,7 @@ removed one can be chosen, too.
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -50,6 +50,10 @@ class StepTable(AlternativesTable):
         self.setToolTip("A click or Enter chooses a candidate, Space takes the drawn one")
         self.clicked.connect(lambda index: self._pick(index.row()))
         self.doubleClicked.disconnect()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """The second of two quick clicks would choose at the next token, which may wait already."""
+        event.accept()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)

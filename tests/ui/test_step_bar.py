@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from made_traces import trace_of
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, message
@@ -126,6 +127,29 @@ def test_clicks_choose_and_buttons_do_the_rest(
     assert calls == [
         ("step_choose", OTHER), ("step_take",), ("step_take",), ("step_run_on",), ("step_stop",),
     ]  # fmt: skip
+
+
+def test_a_double_click_chooses_once(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    """With quick weights the next token waits before the second click comes."""
+    hold(desk, bridge)
+    bar = bar_of(window)
+    view = bar.table.viewport()
+    place = bar.table.visualRect(bar.table.candidates.index(1, 0)).center()
+    qtbot.mouseClick(view, LEFT, pos=place)
+    hold(desk, bridge, TRACE[1])
+    at = QPointF(place)
+    for kind, held in (
+        (QEvent.Type.MouseButtonDblClick, LEFT),
+        (QEvent.Type.MouseButtonRelease, Qt.MouseButton.NoButton),
+    ):
+        around = view.mapToGlobal(at)
+        event = QMouseEvent(kind, at, around, LEFT, held, Qt.KeyboardModifier.NoModifier)
+        QApplication.sendEvent(view, event)
+    assert [each for each in desk.calls if each[0].startswith("step_")] == [("step_choose", OTHER)]
+    qtbot.mouseClick(view, LEFT, pos=place)
+    assert len(desk.called("step_choose")) == 2, "a click by itself counts again"
 
 
 def test_who_is_writing_keeps_the_keyboard(

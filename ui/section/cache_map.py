@@ -141,10 +141,8 @@ class CacheMapView(QWidget):
         # A line around squares at the rim stays inside, or half of it would be cut off.
         inside = self.rect().toRectF().adjusted(width / 2, width / 2, -width / 2, -width / 2)
         if self._marked is not None:
-            room = QPainterPath()
-            room.addRect(inside)
             painter.setPen(QPen(QColor(colors.ink), width))
-            painter.drawPath(self._outline(*self._marked).intersected(room))
+            painter.drawPath(self._outline(*self._marked, inside))
         for square, is_shown in (
             (self._hovered, self._hovered >= 0),
             (self._current, self.hasFocus() and self._current >= 0),
@@ -165,20 +163,21 @@ class CacheMapView(QWidget):
     def _gap(self) -> int:
         return max(1, self.grid.pitch // 6)
 
-    def _outline(self, first: int, last: int) -> QPainterPath:
+    def _outline(self, first: int, last: int, inside: QRectF) -> QPainterPath:
         """Around all squares from one to the other, row by row."""
         columns, path = self.grid.columns, QPainterPath()
         first, last = first // self.grid.per_square, last // self.grid.per_square
         for row in {first // columns, last // columns}:
             left = first % columns if row == first // columns else 0
             right = last % columns if row == last // columns else columns - 1
-            path = path.united(self._block(left, right, row, row))
+            path = path.united(self._block(left, right, row, row, inside))
         if last // columns - first // columns > 1:
-            middle = self._block(0, columns - 1, first // columns + 1, last // columns - 1)
+            rows = first // columns + 1, last // columns - 1
+            middle = self._block(0, columns - 1, *rows, inside)
             path = path.united(middle)
         return path.simplified()
 
-    def _block(self, left: int, right: int, top: int, bottom: int) -> QPainterPath:
+    def _block(self, left: int, right: int, top: int, bottom: int, inside: QRectF) -> QPainterPath:
         pitch = self.grid.pitch
         path = QPainterPath()
         path.addRect(
@@ -188,6 +187,7 @@ class CacheMapView(QWidget):
                 (right - left + 1) * pitch - self._gap,
                 (bottom - top + 1) * pitch,
             )
+            & inside
         )
         return path
 

@@ -228,3 +228,9 @@ def test_lines_around_squares_at_the_rim_are_whole(
     view._hover(-1)
     view.mark((0, view.grid.columns - 1))
     assert min(sides(painted(view), 0, 0, view.grid.columns * pitch, pitch)) > 0.9
+    # From the end of a row into the next one: two pieces that hardly touch.
+    columns = view.grid.columns
+    view.mark((3, columns + 2))
+    image = painted(view)
+    assert min(sides(image, 3 * pitch, 0, columns * pitch, pitch)) > 0.9
+    assert min(sides(image, 0, pitch, 3 * pitch, 2 * pitch)) > 0.9

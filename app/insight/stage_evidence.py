@@ -47,6 +47,11 @@ GONE: Final = (
     "cannot be told."
 )
 OTHER_STAGES: Final = "What was recorded does not fit the stages that this reply was made with."
+_IN_SENTENCES: Final = {
+    "dry": "DRY",
+    "logit-bias": "logit bias",
+    "dynamic-temperature": "dynamic temperature",
+}
 _SLACK: Final = 1e-4
 """Shares follow from logarithms in float32."""
 
@@ -193,6 +198,9 @@ def _row(
         kept.sort(key=lambda each: -(each.share or 0.0))
     else:
         kept = [Kept(k.token_id, step.probability, True) if k.is_drawn else k for k in kept]
+    is_alone = step.left == 1 and len(kept) == 1
+    if is_alone:  # whatever was changed before
+        kept = [replace(kept[0], share=1.0)]
     return StageEvidence(
         step.stage,
         position,
@@ -202,7 +210,9 @@ def _row(
         tuple(c for c in fall.candidates if c.removed_by == at),
         step.probability,
         step.uniform,
-        _why_not_told(
+        ""
+        if is_alone
+        else _why_not_told(
             fall.steps[: at + 1],
             is_gone=token.chosen and step.probability < LEAST_SHARE and not is_weighed,
         ),
@@ -216,6 +226,7 @@ def _why_not_told(steps: Sequence[Step], *, is_gone: bool) -> str:
     if is_gone:
         return GONE
     first = next(step.stage for step in steps if step.shares is None)
+    first = _IN_SENTENCES.get(first, first)
     if len(steps) > 1 and steps[-2].shares is None:
         return f"After {first} the other shares cannot be told."
     return (

@@ -103,10 +103,10 @@ class BiasEditor(QWidget):
         bias = DragNumber(is_whole=False, step=0.5, bounds=(BIAS.low, BIAS.high), parent=row)
         bias.setObjectName("bias_number")
         bias.setAccessibleName(f"Bias of {shown}, added to the logit")
-        bias.setFixedWidth(self._theme.px(FIELD_PX))
         bias.setEnabled(self._is_editable and not entry.ban)
         bias.show_value(entry.bias)
         bias.setStyleSheet(field_sheet(self._theme))
+        bias.set_least_width(self._theme.px(FIELD_PX))
         bias.taken_back.connect(partial(self._take_back, at))
         self._numbers.append(bias)
         ban = Switch(self._theme, f"Ban {shown}", row)
@@ -181,8 +181,8 @@ class BiasEditor(QWidget):
         self._column.setSpacing(self._theme.px(4))
         self._top.setSpacing(self._theme.px(4))
         for number in self._numbers:
-            number.setFixedWidth(self._theme.px(FIELD_PX))
             number.setStyleSheet(field_sheet(self._theme))
+            number.set_least_width(self._theme.px(FIELD_PX))
 
 
 def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:

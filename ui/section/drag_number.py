@@ -11,7 +11,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QStyle, QStyleOptionFrame, QWidget
 
 from ui.settings.fields import NumberField, number_text
 from ui.theme import Theme
@@ -27,7 +27,9 @@ class DragNumber(NumberField):
     drag_ended = Signal()
     taken_back = Signal()
 
-    _is_refused = False  # asked for while Qt still builds the field
+    # Asked for while Qt still builds the field.
+    _is_refused = False
+    _least_width = 0
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class DragNumber(NumberField):
         self._pressed_x: float | None = None
         self._from = 0.0
         self._is_dragging = False
+        self.textChanged.connect(lambda _text: self._fit_width())
         # A press shall not take the focus: only a click does, when it is over.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._dress()
@@ -136,6 +139,28 @@ class DragNumber(NumberField):
             event.accept()
             return True
         return super().event(event)
+
+    def set_least_width(self, width: int) -> None:
+        """As wide as that; wider where the number needs it."""
+        self._least_width = width
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        if self._least_width:
+            room = self.fontMetrics().horizontalAdvance(self.text() + "0") + self._around()
+            self.setFixedWidth(max(self._least_width, min(room, 3 * self._least_width)))
+
+    def _around(self) -> int:
+        """What its edge and its padding take."""
+        option = QStyleOptionFrame()
+        self.initStyleOption(option)
+        inner = self.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, self)
+        return self.width() - inner.width()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self._fit_width()
 
     def show_refused(self, is_refused: bool) -> None:
         """Whether what stands in it can be used."""

@@ -124,8 +124,8 @@ class DrawRulesCard(QFrame):
         self._column.setSpacing(px(6))
         for row in self._rows:
             row.setSpacing(px(6))
-        self.least.setFixedWidth(px(_FIELD_PX))
         self.least.setStyleSheet(field_sheet(self._theme))
+        self.least.set_least_width(px(_FIELD_PX))
         self.banned.setFixedHeight(px(56))
         self.title.setStyleSheet("font-weight: 600;")
         self.refusal.setStyleSheet(f"font-size: {self._theme.font_small().pixelSize()}px;")

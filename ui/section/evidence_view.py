@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.engine.pieces import Pieces
-from app.insight.stage_evidence import DrawEvidence, StageEvidence
+from app.insight.stage_evidence import DrawEvidence, Kept, StageEvidence
 from app.insight.tokens_shown import visible
 from app.insight.waterfall import Candidate
 from ui.section.share_bars import Bar, DrawMark, Segment, ShareBars, percent
@@ -38,6 +38,12 @@ _COLUMNS: Final = ("Removed", "Before", "By")
 def name_of(token_id: int, words: Pieces | None) -> str:
     """A token's text, or its ID where the words are not known."""
     return f"ID {token_id}" if words is None else visible(words.piece(token_id))
+
+
+def best_and_drawn(row: StageEvidence) -> list[Kept]:
+    """The best that are left, and the drawn one where it is none of them."""
+    best = list(row.kept[:N_BARS])
+    return best + [each for each in row.kept[N_BARS:] if each.is_drawn]
 
 
 class RemovedModel(QAbstractTableModel):
@@ -154,7 +160,7 @@ class EvidenceView(QWidget):
         self.removed_button.setAccessibleName(f"{spoken}. Show them" if is_any else spoken)
         self.removed_button.setToolTip("Show which ones it removed" if is_any else "")
         self.bars.show_bars(
-            [Bar(name_of(k.token_id, words), k.share, k.is_drawn) for k in row.kept[:N_BARS]]
+            [Bar(name_of(k.token_id, words), k.share, k.is_drawn) for k in best_and_drawn(row)]
         )
         self.mark.setVisible(draw is not None and bool(draw.parts))
         said = [decided] if draw is None else self._drawn(draw, seed)

@@ -181,6 +181,7 @@ class StageCard(QFrame):
             self.breakers.setAccessibleName("Breakers of DRY, one a line")
             self.breakers.setToolTip("A repetition does not reach across these; one a line")
             self.breakers.setReadOnly(not self._is_editable)
+            self.column.addWidget(_label(self, "small", "breakers, one a line", wraps=False))
             self.column.addWidget(self.breakers)
         self.column.addWidget(self.sentence)
         self.column.addWidget(self.idle)
@@ -358,8 +359,8 @@ class StageCard(QFrame):
         self._flow.setSpacing(px(6))
         for at, field in enumerate(self.fields.values()):
             is_first = at == 0 and self.has_value_in_head
-            field.setFixedWidth(px(FIELD_PX if is_first else OTHER_PX))
             field.setStyleSheet(field_sheet(self._theme))
+            field.set_least_width(px(FIELD_PX if is_first else OTHER_PX))
         if self.breakers is not None:
             self.breakers.setFixedHeight(px(76))
         self.refusal.setStyleSheet(f"font-size: {small}px;")

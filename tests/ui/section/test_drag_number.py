@@ -8,10 +8,18 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QLineEdit,
+    QStyle,
+    QStyleOptionFrame,
+    QVBoxLayout,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
-from ui.section.drag_number import PX_PER_STEP, DragNumber
+from ui.section.drag_number import PX_PER_STEP, DragNumber, field_sheet
+from ui.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -106,3 +114,20 @@ def test_alt_and_an_arrow_are_left_to_whoever_stands_around(field: DragNumber) -
     assert field.text() == "2"
     QTest.keyClick(field, Qt.Key.Key_Up)
     assert field.text() == "2.5"
+
+
+def test_a_number_is_never_cut(field: DragNumber, qtbot: QtBot) -> None:
+    """Measured where it is painted; and it is small again for a short one."""
+    theme = Theme("light")
+    field.setStyleSheet(field_sheet(theme))
+    field.set_least_width(theme.px(42))
+    short = field.width()
+    assert short == theme.px(42)
+    for text in ("1.75", "-0.25", "0.055", "100000"):
+        field.setText(text)
+        option = QStyleOptionFrame()
+        field.initStyleOption(option)
+        room = field.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, field)
+        assert room.width() >= field.fontMetrics().horizontalAdvance(text) + 2
+    field.setText("5")
+    assert field.width() == short

@@ -8,7 +8,7 @@ apart from that and comes back.
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
@@ -46,6 +46,9 @@ class Columns(QSplitter):
         self.handle(1).setAccessibleName("Width of the chat list")
         # The planes are told apart by tone; the handle is there to be taken, not to be seen.
         self.splitterMoved.connect(self._on_moved)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._arrange)
         theme.changed.connect(self._fit)
         self._fit()
 
@@ -128,6 +131,8 @@ class Columns(QSplitter):
     def _fit(self) -> None:
         self.setStyleSheet(f"QSplitter::handle {{ background: {self._theme.colors.side}; }}")
         self._arrange()
+        # Until what is in the columns has heard of it, they are held open by the former zoom.
+        self._later.start(0)
 
     def _arrange(self) -> None:
         is_narrow, shows_section = self.is_narrow, self.is_section_shown

@@ -92,6 +92,9 @@ class RemovedModel(QAbstractTableModel):
             return _COLUMNS[section]
         if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.ToolTipRole:
             return _HINTS[section]
+        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.TextAlignmentRole:
+            right, left = Qt.AlignmentFlag.AlignRight, Qt.AlignmentFlag.AlignLeft
+            return (right if section == 1 else left) | Qt.AlignmentFlag.AlignVCenter
         return None
 
 
@@ -178,7 +181,7 @@ class EvidenceView(QWidget):
         ]
         self.mark.show_draw(segments, draw.uniform)
         begun = f"Seed {seed} drew" if seed is not None else "Drawn was"
-        where = next((f", which falls on {s.name}" for s in segments if s.is_drawn), "")
+        where = next((f", which falls on “{s.name}”" for s in segments if s.is_drawn), "")
         return [f"{begun} {draw.uniform:.4f} between 0 and 1{where}.", draw.reason]
 
     def _say(self, sentences: list[str]) -> None:

@@ -9,6 +9,7 @@ have made of this token, before anything is sent; a button makes the moved value
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +17,8 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.chat.resolved import shown_value
 from app.chat.settings import Settings
-from app.engine.protocol import Stage
+from app.engine.effects import idle_stages
+from app.engine.protocol import Dist, Stage
 from app.insight.live import ORDER, Live, Row, Values, live
 from app.insight.pool import CannotTell, Span
 from app.insight.tokens_shown import visible
@@ -54,6 +56,8 @@ class LiveCard(Card):
         self.refusal.setObjectName("live_refusal")
         self.summary = small_label("", self)
         self.summary.setObjectName("live_summary")
+        self.without = small_label("", self)
+        self.without.setObjectName("live_without")
         self.caption = small_label("", self)
         self.caption.setObjectName("live_caption")
         self.use_button = self._button("Use in this chat", "live_use_button")
@@ -64,7 +68,14 @@ class LiveCard(Card):
         self._acts.addWidget(self.use_button)
         self._acts.addWidget(self.back_button)
         self._acts.addStretch(1)
-        for widget in (self.values, self.refusal, self.bars, self.summary, self.caption):
+        for widget in (
+            self.values,
+            self.refusal,
+            self.bars,
+            self.summary,
+            self.without,
+            self.caption,
+        ):
             self.body.addWidget(widget)
         self.body.addLayout(self._acts)
         self._connect(tools)
@@ -170,13 +181,15 @@ class LiveCard(Card):
             return
         self.bars.show_rows(self._rows(found))
         self.summary.setText(summary(found))
+        self.without.setText(without(left_out(self._desk.resolved_settings().settings)))
+        self.without.setVisible(bool(self.without.text()))
         self.summary.setVisible(True)
         self.bars.setVisible(True)
         self.caption.setText(self._caption(found))
 
     def _show_sentence(self, sentence: str) -> None:
-        self.bars.setVisible(False)
-        self.summary.setVisible(False)
+        for widget in (self.bars, self.summary, self.without):
+            widget.setVisible(False)
         self.caption.setText(sentence)
 
     def _rows(self, found: Live) -> list[LiveRow]:
@@ -221,7 +234,10 @@ class LiveCard(Card):
         if found.is_close:
             text += " At a limit rounding decides, so one candidate more or less may be left."
         if found.uniform is not None and not found.is_at_least:
-            text += f" ▸ where the recorded number {found.uniform:.4f} falls now."
+            number = f"the recorded number {found.uniform:.4f}"
+            stays = any(row.is_hit and row.is_drawn for row in found.rows)
+            text += f" With these values {number} draws the same token." if stays else ""
+            text += "" if stays else f" ▸ where {number} falls now."
         return text
 
     # --- looks ----------------------------------------------------------------------------------
@@ -234,6 +250,7 @@ class LiveCard(Card):
                 f"QPushButton {{ padding: {px(3)}px {px(10)}px; font-size: {small}px; }}"
             )
         self.refusal.setStyleSheet(f"font-size: {small}px;")
+        self.without.setStyleSheet(f"color: {self._theme.colors.warning}; font-size: {small}px;")
 
 
 def values_of(settings: Settings) -> Values:
@@ -249,6 +266,38 @@ def order_of(settings: Settings) -> tuple[type[Stage], ...]:
     if settings.temperature <= 0 and not settings.chain:
         there = []
     return tuple(dict.fromkeys([*there, *ORDER])) if there else ORDER
+
+
+def left_out(settings: Settings) -> list[str]:
+    """What the chain has beside one of each of the four stages, as far as it may change anything.
+
+    >>> left_out(Settings())
+    []
+    """
+    sampling = settings.sampling()
+    idle = idle_stages(sampling, n_vocab=2**31)
+    there: set[type[Stage]] = set()
+    names = []
+    for at, stage in enumerate([*sampling.filters, sampling.select]):
+        kind = type(stage)
+        if kind in ORDER and kind not in there:
+            there.add(kind)
+        elif at not in idle and kind is not Dist:
+            names.append(("another " if kind in there else "") + WORDS[kind].title)
+    return names
+
+
+def without(names: Sequence[str]) -> str:
+    """
+    >>> without(["XTC"]), without([])
+    ('The chain also has XTC, which is left out here.', '')
+    >>> without(["DRY", "another Top-p", "Greedy"])
+    'The chain also has DRY, another Top-p and Greedy, which are left out here.'
+    """
+    if len(names) < 2:
+        return f"The chain also has {names[0]}, which is left out here." if names else ""
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"The chain also has {listed}, which are left out here."
 
 
 def summary(found: Live) -> str:

@@ -125,7 +125,7 @@ class StageCard(QFrame):
         self.title = ElidedLabel("Draw" if link.selects else self._words.title, self)
         self.title.setObjectName("stage_title")
         self.fields: dict[str, DragNumber] = {}
-        self._units: list[QLabel] = []
+        self._boxes: list[QHBoxLayout] = []
         self.handle = Handle(
             theme, f"Move {self._words.title}: drag it, or press Alt+Up or Alt+Down", self
         )
@@ -210,7 +210,7 @@ class StageCard(QFrame):
         box = QWidget(self)
         row = QHBoxLayout(box)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(3)
+        self._boxes.append(row)
         if with_label:
             row.addWidget(_label(box, "small", value.label, wraps=False))
         row.addWidget(field)
@@ -357,6 +357,8 @@ class StageCard(QFrame):
         self.column.setSpacing(px(4))
         self.head.setSpacing(px(6))
         self._flow.setSpacing(px(6))
+        for row in self._boxes:
+            row.setSpacing(px(3))
         for at, field in enumerate(self.fields.values()):
             is_first = at == 0 and self.has_value_in_head
             field.setStyleSheet(field_sheet(self._theme))

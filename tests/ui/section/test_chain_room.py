@@ -624,7 +624,7 @@ def test_the_draw_is_a_mark_on_what_was_left(
     assert draw.mark.uniform == 0.7
     assert [(s.name, s.is_drawn) for s in draw.mark.segments] == [("·Paris", False), ("·the", True)]
     assert draw.mark.segments[1].start == pytest.approx(2 / 3, rel=1e-5)
-    assert draw.note.text() == "Seed 7 drew 0.7000 between 0 and 1, which falls on ·the."
+    assert draw.note.text() == "Seed 7 drew 0.7000 between 0 and 1, which falls on “·the”."
 
 
 def test_a_mark_that_does_not_fit_is_not_shown(

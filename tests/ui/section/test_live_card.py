@@ -16,8 +16,8 @@ from recording_desk import FakeBridge, conversation
 from sampling_desk import SamplingDesk
 
 from app.chat.events import ConversationOpened, TraceRead
-from app.chat.settings import Settings
-from app.engine.protocol import Dist, MinP, Temperature, TopK, TopP
+from app.chat.settings import Settings, as_stored
+from app.engine.protocol import Dist, MinP, MirostatV2, Penalties, Temperature, TopK, TopP, Xtc
 from app.insight.live import ORDER, Values
 from app.insight.pool import Span
 from models.records import Message
@@ -111,7 +111,13 @@ def test_where_the_number_falls_now_is_marked(shown: LiveCard) -> None:
     move(shown, "top_k", 3)
     (hit,) = [row for row in shown.bars.rows if row.is_hit]
     assert hit.name == "ID 100"
-    assert "0.5000" in shown.caption.text()
+    assert "▸ where the recorded number 0.5000 falls now" in shown.caption.text()
+    for name, at in (("top_p", 100), ("min_p", 0), ("temperature", 25), ("top_k", 4)):
+        move(shown, name, at)
+    (hit,) = [row for row in shown.bars.rows if row.is_hit]
+    assert (hit.name, hit.is_drawn) == ("ID 101", True)
+    assert "the recorded number 0.5000 draws the same token" in shown.caption.text()
+    assert "▸" not in shown.caption.text()
 
 
 def test_what_cannot_be_one_number_is_two(shown: LiveCard) -> None:
@@ -188,6 +194,21 @@ def test_equal_candidates_at_a_cut_are_said_in_words(shown: LiveCard, bridge: Fa
     bridge.trace_read.emit(TraceRead("m2", (equal,)))
     move(shown, "top_k", 2)
     assert "rounding decides" in shown.caption.text()
+
+
+def test_what_it_leaves_out_of_the_chain_is_said(shown: LiveCard, desk: SamplingDesk) -> None:
+    """What it shows is not what the next reply would be drawn with then."""
+    assert not shown.without.isVisible()
+    chain = (Penalties(), TopP(0.9), TopP(0.5), MinP(), Xtc(), Xtc(0.0), Temperature(1.3), Dist())
+    desk.put({"chain": as_stored(chain)})
+    assert shown.without.text() == (
+        "The chain also has another Top-p and XTC, which are left out here."
+    )
+    assert shown.without.isVisible()
+    desk.put({"chain": as_stored((TopK(), MirostatV2()))})
+    assert shown.without.text() == "The chain also has Mirostat 2, which is left out here."
+    desk.put({})
+    assert not shown.without.isVisible()
 
 
 def test_the_order_is_that_of_the_chain() -> None:

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.chat.loading import Loader
 from app.chat.questions import NO_WEIGHTS
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+REPLACED: Final = "The file was replaced since these weights were loaded. Load it again."
 Say = Callable[[str], None]
 
 
@@ -78,14 +80,8 @@ class VocabularyFiles:
         key = f"{loaded.fast_hash} {loaded.path}"
         known = self._read.get(key)
         if known is None or (known.done() and known.exception() is not None):
-            path = loaded.path
-
-            def work() -> FileVocabulary:
-                from app.gguf.vocabulary import read_vocabulary
-
-                return read_vocabulary(path)
-
-            known = _on_thread(work)
+            path, fast_hash = loaded.path, loaded.fast_hash
+            known = _on_thread(lambda: _read(path, fast_hash))
             self._read = {key: known}
         return known
 
@@ -102,6 +98,18 @@ class VocabularyFiles:
                 failed(_sentence(error))
 
         future.add_done_callback(lambda _: self._around.post(settle))
+
+
+def _read(path: str, wanted_hash: str) -> FileVocabulary:
+    """Raises HeaderRefused, also where the file holds other weights by now."""
+    from app.gguf.fingerprint import fast_hash
+    from app.gguf.header import HeaderRefused, read_header
+    from app.gguf.vocabulary import read_vocabulary
+
+    found = read_vocabulary(path)
+    if wanted_hash and fast_hash(read_header(path)) != wanted_hash:
+        raise HeaderRefused("not_readable", REPLACED)
+    return found
 
 
 def _sentence(error: BaseException) -> str:

@@ -69,8 +69,8 @@ class VocabularyBrowser(Panel):
         self.search.textChanged.connect(self._rest.start)
         self.search.returnPressed.connect(self._search)
         self.ids.textChanged.connect(self._spell)
-        tools.bridge.vocabulary_read.connect(lambda _: self._follow())
-        tools.bridge.engine_state_changed.connect(lambda _: self._follow())
+        tools.bridge.vocabulary_read.connect(self._follow)
+        tools.bridge.engine_state_changed.connect(self._follow)
         self._theme.changed.connect(self._fit)
         self._fit()
         self._spell()
@@ -168,13 +168,18 @@ class VocabularyBrowser(Panel):
         if pieces is not None:
             self.sentence.setText("")
             desk.read_vocabulary_file(
-                lambda file: self._take_file(file, pieces), self.sentence.setText
+                lambda file: self._take_file(file, pieces),
+                lambda sentence: self._say_no_file(sentence, pieces),
             )
             self._search()
         self._say()
         self._spell()
         if pieces is not None and self._wanted is not None:
             self.go_to(self._wanted)
+
+    def _say_no_file(self, sentence: str, pieces: Pieces) -> None:
+        if pieces is self._pieces:
+            self.sentence.setText(sentence)
 
     def _take_file(self, file: FileVocabulary, pieces: Pieces) -> None:
         if pieces is self._pieces:

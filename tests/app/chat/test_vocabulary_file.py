@@ -14,8 +14,10 @@ from app.chat import vocabulary_file
 from app.chat.alarms import Alarms
 from app.chat.questions import NO_WEIGHTS
 from app.chat.surroundings import Surroundings
-from app.chat.vocabulary_file import VocabularyFiles
+from app.chat.vocabulary_file import REPLACED, VocabularyFiles
 from app.gguf import vocabulary as gguf_vocabulary
+from app.gguf.fingerprint import fast_hash
+from app.gguf.header import read_header
 from app.gguf.vocabulary import FileVocabulary
 from app.insight.merges import NO_FILE, Replay, spelled
 
@@ -30,6 +32,10 @@ class Words:
         return self
 
 
+def hash_of(path: Path) -> str:
+    return fast_hash(read_header(path)) if path.exists() else ""
+
+
 class Owner:
     """Takes what is posted, and lets a test wait for it."""
 
@@ -37,7 +43,7 @@ class Owner:
         self.posted: list[Callable[[], None]] = []
         self.came = threading.Semaphore(0)
         self.around = Surroundings(self.post, lambda _event: None, Alarms(self.post))
-        loaded = type("L", (), {"path": str(path), "fast_hash": "w1"})()
+        loaded = type("L", (), {"path": str(path), "fast_hash": hash_of(path)})()
         self.loader = type("Loader", (), {"loaded": loaded})()
         self.files = VocabularyFiles(self.around, self.loader, Words())  # type: ignore[arg-type]
         self.answers: list[Any] = []
@@ -118,6 +124,7 @@ def test_what_the_engine_takes_for_control_is_no_token_of_a_plain_text(
     path = tmp_path / "own.gguf"
     write_gguf(path, vocabulary=bpe_vocabulary(["hello"], user_defined=["<x>"], pre="smollm"))
     owner.loader.loaded.path = str(path)
+    owner.loader.loaded.fast_hash = hash_of(Path(owner.loader.loaded.path))
     owner.files.read(owner.answers.append, owner.failed)
     owner.run()
     vocabulary = owner.answers.pop()
@@ -145,6 +152,16 @@ def test_failures_are_sentences_and_are_tried_again(owner: Owner, tmp_path: Path
     owner.loader.loaded = None
     owner.files.read(owner.answers.append, owner.failed)
     assert owner.answers == [f"failed: {NO_WEIGHTS}"]
+
+
+def test_a_file_that_was_replaced_is_not_taken_for_the_loaded_one(
+    owner: Owner, tmp_path: Path
+) -> None:
+    """Its IDs would be shown with the ranks and scores of other tokens."""
+    write_gguf(tmp_path / "weights.gguf", vocabulary=bpe_vocabulary(["jelly"], pre="smollm"))
+    owner.files.read(owner.answers.append, owner.failed)
+    owner.run()
+    assert owner.answers == [f"failed: {REPLACED}"]
 
 
 def test_what_is_not_replayed_says_why(owner: Owner) -> None:

@@ -106,6 +106,20 @@ def test_all_tokens_with_bytes_and_type_then_ranks_from_the_file(
     assert room.sentence.text().startswith("byte-level BPE, 2 merges.")
 
 
+def test_what_is_said_of_the_file_of_other_weights_comes_too_late(
+    room: VocabularyBrowser, vocabularies: Vocabularies
+) -> None:
+    vocabularies.load("w1", made_pieces(TEXTS, ATTRIBUTES))
+    vocabularies.load("w2", made_pieces(TEXTS, ATTRIBUTES))
+    (_, failed_of_first), (then, failed) = vocabularies.asked
+    then(FILE)
+    said = room.sentence.text()
+    failed_of_first("The first file is gone.")
+    assert room.sentence.text() == said
+    failed("This one is gone, too.")
+    assert room.sentence.text() == "This one is gone, too."
+
+
 def test_scores_where_there_are_no_merges(
     room: VocabularyBrowser, vocabularies: Vocabularies
 ) -> None:

@@ -6,8 +6,9 @@ Run by hand, from the repository's root, after a change that is seen:
     .venv/bin/python tests/look_inside.py [SCENE …]
 
 The included weights write, at a fixed seed, a text that begins with "The capital of France is" and
-one chat; every panel is opened beside both. Times, and what is in memory, are those of the machine
-that it is run on. Look at the pictures before they are committed. No test: nothing here asserts.
+one chat; the panels and their rooms are opened beside both. What is done is what a user does: keys,
+clicks, actions. Times, and what is in memory, are those of the machine that it is run on. Look at
+the pictures before they are committed. No test: nothing here asserts.
 """
 
 from __future__ import annotations
@@ -39,6 +40,14 @@ SETTINGS = {"seed": 7, "max_tokens": 40, "temperature": 0.8}
 TEXT = "The capital of France is"
 QUESTION = "What is the capital of France, and what is it known for?"
 LOOKED_AT = b" Paris"
+ROOMS = (
+    ("Tokens", "Try a text", "tokens-try"),
+    ("Tokens", "Vocabulary", "tokens-vocabulary"),
+    ("Sampling", "Chain", "sampling-end"),
+    ("Sampling", "What if", "sampling-what-if"),
+    ("Sampling", "Grammar, limits", "sampling-rules"),
+)
+"""Panel, room, and the scene's name."""
 
 
 class Visit:
@@ -75,8 +84,9 @@ class Visit:
         looking.select(pieces.index(LOOKED_AT) if LOOKED_AT in pieces else 0)
         settle(self.app)
 
-    def picture(self, scene: str, *, small: Callable[[], QWidget]) -> None:
-        """The window at 100 %, and what `small` returns at 200 %, in both themes."""
+    def picture(self, scene: str, *, small: Callable[[], QWidget], to_end: bool = False) -> None:
+        """The window at 100 %, and what `small` returns at 200 %, in both themes. `to_end`: what
+        lies below is scrolled into view."""
         for percent, size in SIZES.items():
             self.desk.set_setting("zoom_percent", percent)
             self.window.resize(*size)
@@ -84,10 +94,21 @@ class Visit:
                 self.desk.set_setting("theme", theme)
                 settle(self.app)
                 settle(self.app)
+                if to_end:
+                    scroll_to_end(self.section())
+                    settle(self.app)
                 save(self.window if percent == 100 else small(), f"{scene}-{theme}-{percent}")
         self.desk.set_setting("zoom_percent", 100)
         self.window.resize(*SIZES[100])
         settle(self.app)
+
+
+def scroll_to_end(section: QWidget) -> None:
+    from PySide6.QtWidgets import QScrollArea
+
+    for area in section.findChildren(QScrollArea):
+        if area.isVisible():
+            area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
 
 
 def save(widget: QWidget, name: str) -> None:
@@ -109,9 +130,16 @@ def save(widget: QWidget, name: str) -> None:
 
 
 def write_text(visit: Visit) -> None:
-    visit.desk.new_text()
+    """A text document, typed, and continued at its end."""
+    from PySide6.QtCore import Qt
+    from PySide6.QtTest import QTest
+    from PySide6.QtWidgets import QWidget
+
+    visit.do("new_text")
+    page = visit.window.findChild(QWidget, "text_document")
+    QTest.keyClicks(page, TEXT)
     settle(visit.app)
-    visit.desk.continue_text(TEXT, len(TEXT))
+    QTest.keyClick(page, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     visit.wait(lambda: visit.desk.is_generating or len(visit.desk.messages) > 1)
     visit.wait_ended()
 
@@ -121,6 +149,19 @@ def hold_chat(visit: Visit) -> None:
     visit.desk.send(QUESTION)
     visit.wait(lambda: visit.desk.is_generating)
     visit.wait_ended()
+
+
+def first_click(visit: Visit, wanted: set[str]) -> None:
+    """The button above the chat and nothing else: no token is chosen yet."""
+    from PySide6.QtCore import Qt
+    from PySide6.QtTest import QTest
+    from PySide6.QtWidgets import QWidget
+
+    QTest.mouseClick(visit.window.findChild(QWidget, "section_button"), Qt.MouseButton.LeftButton)
+    visit.wait(lambda: len(visit.window.section_acts.looking().traces))
+    settle(visit.app)
+    if not wanted or "text-first-click" in wanted:
+        visit.picture("text-first-click", small=visit.section)
 
 
 def panels(visit: Visit, place: str, wanted: set[str]) -> None:
@@ -134,13 +175,28 @@ def panels(visit: Visit, place: str, wanted: set[str]) -> None:
             visit.picture(scene, small=visit.section)
 
 
-def tokens_in_chat(visit: Visit, wanted: set[str]) -> None:
-    """The token view, which the settings remember."""
-    if wanted and "chat-token-view" not in wanted:
+def rooms(visit: Visit, wanted: set[str]) -> None:
+    """What lies behind the first room of a panel, and below its first cards."""
+    for panel, room, name in ROOMS:
+        scene = f"text-{name}"
+        if wanted and scene not in wanted:
+            continue
+        visit.show_panel(panel)
+        shown = visit.section().panel()
+        shown.enter(room)
+        settle(visit.app)
+        visit.picture(scene, small=visit.section, to_end=name.endswith("end"))
+        shown.rooms.setCurrentIndex(0)
+
+
+def token_view(visit: Visit, place: str, wanted: set[str]) -> None:
+    """The pieces themselves, which the settings remember."""
+    scene = f"{place}-token-view"
+    if wanted and scene not in wanted:
         return
     visit.show_panel("Tokens")
     visit.do("toggle_token_view")
-    visit.picture("chat-token-view", small=lambda: visit.window)
+    visit.picture(scene, small=lambda: visit.window)
     visit.do("toggle_token_view")
 
 
@@ -176,10 +232,14 @@ def main() -> None:
             visit.wait(lambda: app.desk.engine_state.state == "ready")
             for name, value in SETTINGS.items():
                 app.desk.set_setting(name, value)
-            for place, begin in (("text", write_text), ("chat", hold_chat)):
-                begin(visit)
-                panels(visit, place, wanted)
-            tokens_in_chat(visit, wanted)
+            write_text(visit)
+            first_click(visit, wanted)
+            panels(visit, "text", wanted)
+            rooms(visit, wanted)
+            token_view(visit, "text", wanted)
+            hold_chat(visit)
+            panels(visit, "chat", wanted)
+            token_view(visit, "chat", wanted)
             step_by_step(visit, wanted)
         finally:
             app.close()

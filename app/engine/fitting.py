@@ -174,8 +174,10 @@ def _fit_begun(
         except PromptTooLong as error:
             used = error.used + len(begin_ids)
             raise PromptTooLong(_begun_too_long(used, window), used, window) from error
-    start = len(built.ids)
-    part = PromptPart(start, start + len(begin_ids), "assistant")
+    start, used = len(built.ids), len(built.ids) + len(begin_ids)
+    if used > window:  # of a text nothing has to stay, so that nothing has been refused yet
+        raise PromptTooLong(_begun_too_long(used, window), used, window)
+    part = PromptPart(start, used, "assistant")
     return replace(
         built,
         ids=[*built.ids, *begin_ids],

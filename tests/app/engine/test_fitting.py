@@ -327,7 +327,12 @@ def test_a_beginning_that_does_not_fit_behind_it_costs_more_turns() -> None:
     assert begun.ids[-100:] == begin_ids
     assert len(begun.cut) > len(bare.cut)
     endless = msgspec.structs.replace(prompt, begin_ids=[0] * WINDOW)
-    for one, policy in ((longer, "stop"), (endless, "drop_oldest"), (endless, "stop")):
+    text = TextPrompt("x" * 300, begin_ids=[0] * (WINDOW + 1))
+    short = TextPrompt("x", begin_ids=[0] * (WINDOW + 1))
+    for one, policy in (
+        *((longer, "stop"), (endless, "drop_oldest"), (endless, "stop")),
+        *((text, "drop_oldest"), (short, "drop_oldest"), (short, "stop")),
+    ):
         with pytest.raises(PromptTooLong) as refused:
             fit_prompt(one, build, WINDOW, policy)  # type: ignore[arg-type]
         assert refused.value.limit == WINDOW

@@ -1,4 +1,4 @@
-"""A value between two ends, dragged or set by arrow keys: Qt's own, which the wheel leaves alone."""
+"""A value that is dragged or set by arrow keys: Qt's own, which the wheel leaves alone."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class TemplateBanner(QObject):
         super().__init__(chat)
         self._desk = desk
         self._chat = chat
-        bridge.engine_state_changed.connect(lambda _: self._follow())
-        bridge.levels_changed.connect(lambda _: self._follow())
+        bridge.engine_state_changed.connect(self._follow)
+        bridge.levels_changed.connect(self._follow)
         self._follow()
 
     def choose(self) -> QMenu:

@@ -63,7 +63,7 @@ class TokenViewActs(QObject):
         chat.header.tokens_requested.connect(self.toggle)
         bridge.settings_changed.connect(self._on_settings)
         bridge.trace_read.connect(self._on_trace)
-        bridge.vocabulary_read.connect(lambda _event: self._mode.ask_again())
+        bridge.vocabulary_read.connect(self._on_vocabulary)
         bridge.engine_state_changed.connect(self._on_engine)
         self._mode.wanted.connect(self._on_wanted)
         self._mode.chosen.connect(self._on_chosen)
@@ -255,6 +255,9 @@ class TokenViewActs(QObject):
             if event.loaded is not None:
                 self._desk.read_vocabulary()
             self._mode.ask_again()
+
+    def _on_vocabulary(self) -> None:
+        self._mode.ask_again()
 
     def _on_settings(self, event: SettingsChanged) -> None:
         if event.names & {"token_view", "token_tint"}:

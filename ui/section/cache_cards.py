@@ -27,27 +27,28 @@ STOPPED: Final = "The measurement was stopped."
 ONE_STATE: Final = "These weights keep one state after the last token, however many came before."
 
 
-def chip(theme: Theme, text: str, name: str, hint: str, parent: QWidget) -> QPushButton:
-    """A small button; `hint` is its accessible name too."""
-    button = QPushButton(text, parent)
-    button.setObjectName(name)
-    button.setProperty("kind", "chip")
-    button.setAutoDefault(False)
-    button.setToolTip(hint)
-    button.setAccessibleName(hint or text)
+class SmallButton(QPushButton):
+    """`hint` is its accessible name too."""
 
-    def fit() -> None:
-        height = theme.px(CHIP_PX)
+    def __init__(self, theme: Theme, text: str, name: str, hint: str, parent: QWidget) -> None:
+        super().__init__(text, parent)
+        self._theme = theme
+        self.setObjectName(name)
+        self.setProperty("kind", "chip")
+        self.setAutoDefault(False)
+        self.setToolTip(hint)
+        self.setAccessibleName(hint or text)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        height = self._theme.px(CHIP_PX)
         radius = height // 2 - 1  # more than half the height would be none to Qt
-        button.setFont(theme.font_small())
-        button.setFixedHeight(height)
-        button.setStyleSheet(
-            f"QPushButton {{ border-radius: {radius}px; padding: 0 {theme.px(12)}px; }}"
+        self.setFont(self._theme.font_small())
+        self.setFixedHeight(height)
+        self.setStyleSheet(
+            f"QPushButton {{ border-radius: {radius}px; padding: 0 {self._theme.px(12)}px; }}"
         )
-
-    theme.changed.connect(fit)
-    fit()
-    return button
 
 
 class SizeCard(FigureCard):
@@ -119,7 +120,7 @@ class StepCard(FigureCard):
         self.without = self.add_row("cache_step_without", "reading everything again")
         self.caption = self.add_caption("cache_step_caption")
         self.caption.setText(NOT_YET)
-        self.button = chip(
+        self.button = SmallButton(
             theme,
             MEASURE,
             "measure_button",
@@ -184,8 +185,11 @@ class PolicyCard(FigureCard):
         self.body.addWidget(self.choice)
         self.caption = self.add_caption("cache_policy_caption")
         self.choice.activated.connect(self._on_chosen)
-        theme.changed.connect(lambda: self.choice.setFont(theme.font_small()))
-        self.choice.setFont(theme.font_small())
+        theme.changed.connect(self._fit_choice)
+        self._fit_choice()
+
+    def _fit_choice(self) -> None:
+        self.choice.setFont(self._theme.font_small())
 
     def set_count(self, used: int, size: int, n_cut: int) -> None:
         """The next prompt would have so many of `size` tokens, without `n_cut` messages (of a text:

@@ -31,7 +31,7 @@ from app.insight.cache_cells import CellMap
 from models.records import Message, Role
 from ui.flow import FlowLayout
 from ui.section import cache_words as words
-from ui.section.cache_cards import PolicyCard, SizeCard, StepCard, chip
+from ui.section.cache_cards import PolicyCard, SizeCard, SmallButton, StepCard
 from ui.section.cache_colors import MODES, Coloring, coloring
 from ui.section.cache_map import CacheMapView
 from ui.section.figure_card import FigureCard
@@ -135,7 +135,7 @@ class CachePanel(Panel):
         self.parked = ParkedList(self._theme, self.parked_card)
 
     def _chip(self, text: str, name: str, hint: str) -> QPushButton:
-        return chip(self._theme, text, name, hint, self)
+        return SmallButton(self._theme, text, name, hint, self)
 
     def _build(self) -> None:
         self._mode_row = QHBoxLayout()
@@ -210,15 +210,15 @@ class CachePanel(Panel):
             bridge.conversation_changed,
             bridge.engine_state_changed,
         ):
-            signal.connect(lambda _event: self._ask_soon(SOON_MS))
+            signal.connect(self._on_event)
         for signal in (bridge.token_recorded, bridge.prefill_progressed):
-            signal.connect(lambda _event: self._ask_soon(STREAM_MS))
+            signal.connect(self._on_stream)
         for signal in (bridge.message_added, bridge.conversation_opened):
-            signal.connect(lambda _event: self.done.setText(BY_HAND))  # no news any more
+            signal.connect(self._forget_news)
         bridge.context_counted.connect(self._on_counted)
-        bridge.conversation_opened.connect(lambda _event: self._on_other_chat())
+        bridge.conversation_opened.connect(self._on_other_chat)
         for signal in (bridge.settings_changed, bridge.levels_changed):
-            signal.connect(lambda _event: self._show_policy())
+            signal.connect(self._show_policy)
 
     def _fit(self) -> None:
         px = self._theme.px
@@ -559,6 +559,15 @@ class CachePanel(Panel):
         if event.last_cut is not None:  # somebody has looked
             self.policy_card.set_count(event.used, event.size, event.n_cut)
             self._show_policy()
+
+    def _on_event(self) -> None:
+        self._ask_soon(SOON_MS)
+
+    def _on_stream(self) -> None:
+        self._ask_soon(STREAM_MS)
+
+    def _forget_news(self) -> None:
+        self.done.setText(BY_HAND)
 
     def _on_other_chat(self) -> None:
         """What was counted of the one before says nothing of this one."""

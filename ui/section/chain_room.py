@@ -140,7 +140,7 @@ class ChainRoom(Panel):
             bridge.engine_state_changed,
             bridge.presets_listed,
         ):
-            signal.connect(lambda _event: self._follow())
+            signal.connect(self._follow)
         self.chain.links_changed.connect(self._on_links)
         self.chain.removed.connect(self._on_links)
         self.chain.seed_changed.connect(partial(self._set, "seed"))

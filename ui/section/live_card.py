@@ -103,7 +103,7 @@ class LiveCard(Card):
             bridge.conversation_opened,
             bridge.engine_state_changed,
         ):
-            changed.connect(lambda _event: self._follow_chat())
+            changed.connect(self._follow_chat)
         self.values.changed.connect(self._on_moved)
         self.values.refused.connect(self._on_refused)
         self.back_button.clicked.connect(lambda _=False: self._put_back())

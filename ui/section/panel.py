@@ -50,13 +50,26 @@ class Panel(QWidget):
         self._looking = looking
         self._is_active = False
         self.setAccessibleName(self.title)
-        for signal, refresh in (
-            (looking.message_changed, self._refresh_message),
-            (looking.trace_changed, self._refresh_trace),
-            (looking.token_changed, self._refresh_token),
-            (looking.words_changed, self._refresh_words),
-        ):
-            signal.connect(lambda refresh=refresh: refresh() if self._is_active else None)
+        looking.message_changed.connect(self._on_message)
+        looking.trace_changed.connect(self._on_trace)
+        looking.token_changed.connect(self._on_token)
+        looking.words_changed.connect(self._on_words)
+
+    def _on_message(self) -> None:
+        if self._is_active:
+            self._refresh_message()
+
+    def _on_trace(self) -> None:
+        if self._is_active:
+            self._refresh_trace()
+
+    def _on_token(self) -> None:
+        if self._is_active:
+            self._refresh_token()
+
+    def _on_words(self) -> None:
+        if self._is_active:
+            self._refresh_words()
 
     def set_active(self, is_active: bool) -> None:
         """Whether it is on screen."""

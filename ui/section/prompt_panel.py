@@ -185,9 +185,9 @@ class PromptPanel(Panel):
             bridge.conversation_opened,
             bridge.message_added,
         ):
-            signal.connect(lambda _event: self._on_news())
+            signal.connect(self._on_news)
         bridge.message_changed.connect(self._on_changed)
-        bridge.engine_state_changed.connect(lambda _event: self._on_engine())
+        bridge.engine_state_changed.connect(self._on_engine)
 
     def _fit(self) -> None:
         px, theme = self._theme.px, self._theme

@@ -31,8 +31,8 @@ class RulesRoom(Panel):
             bridge.conversation_opened,
             bridge.engine_state_changed,
         ):
-            signal.connect(lambda _event: self._follow())
-        bridge.engine_state_changed.connect(lambda _event: self.grammar.recheck())
+            signal.connect(self._follow)
+        bridge.engine_state_changed.connect(self.grammar.recheck)
         self.rules.changed.connect(self._on_rule)
         self.grammar.changed.connect(self._on_grammar)
         self._theme.changed.connect(self._fit)

@@ -55,8 +55,8 @@ class TryText(Panel):
         self.copy_button.clicked.connect(self.copy_ids)
         self.chips.selectionModel().currentChanged.connect(self._on_chip)
         self.chips.activated.connect(self._on_activated)
-        tools.bridge.engine_state_changed.connect(lambda _: self._ask_again())
-        tools.bridge.vocabulary_read.connect(lambda _: self._draw())
+        tools.bridge.engine_state_changed.connect(self._ask_again)
+        tools.bridge.vocabulary_read.connect(self._draw)
         self._theme.changed.connect(self._fit)
         self._fit()
 

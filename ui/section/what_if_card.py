@@ -139,9 +139,9 @@ class WhatIfCard(Card):
             bridge.levels_changed,
             bridge.conversation_opened,
         ):
-            changed.connect(lambda _event: self._on_settings())
+            changed.connect(self._on_settings)
         self.which.changed_by_user.connect(self._on_which)
-        self.values.changed.connect(lambda _values: self._on_values())
+        self.values.changed.connect(self._on_values)
         self.values.refused.connect(self._on_refused)
         tools.theme.changed.connect(self._fit)
 

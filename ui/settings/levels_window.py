@@ -86,7 +86,7 @@ class LevelsWindow(QWidget):
             bridge.engine_state_changed,
             bridge.presets_listed,
         ):
-            signal.connect(lambda _event: self._follow())
+            signal.connect(self._follow)
         theme.changed.connect(self._fit)
         self._fit()
         ZoomedSize(self, theme, SIZE_PX)

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import SettingsChanged
+from app.chat.events import LogLineArrived, SettingsChanged
 from app.chat.settings import SettingRefused, Settings, checked
 from ui.figures import known_device_text, loaded_details
 from ui.log_view import LogView
@@ -91,8 +91,8 @@ class SettingsWindow(QWidget):
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
         bridge.settings_changed.connect(self._on_settings_changed)
-        bridge.log_line_arrived.connect(lambda line: self.log_view.add_line(line.level, line.text))
-        bridge.engine_state_changed.connect(lambda _: self._show_loaded())
+        bridge.log_line_arrived.connect(self._on_log_line)
+        bridge.engine_state_changed.connect(self._show_loaded)
         theme.changed.connect(self._fit)
         self.log_view.set_lines(desk.log_lines())
         self._show_values(frozenset(self._rows))
@@ -400,6 +400,9 @@ class SettingsWindow(QWidget):
         loaded = self._desk.engine_state.loaded
         if loaded is not None:
             self._desk.load_weights(loaded.path)
+
+    def _on_log_line(self, line: LogLineArrived) -> None:
+        self.log_view.add_line(line.level, line.text)
 
     def _show_loaded(self) -> None:
         loaded = self._desk.engine_state.loaded

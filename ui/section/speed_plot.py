@@ -7,6 +7,7 @@ thread, when a plot is first on screen.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Sequence
 from typing import Any, Final
@@ -128,7 +129,9 @@ class SpeedPlot(QWidget):
             return
         self._curve.setData([at for at, _ in self._speeds], [rate for _, rate in self._speeds])
         if self._speeds:
-            self._box.setYRange(0.0, max(rate for _, rate in self._speeds), padding=0.08)
+            top = max(rate for _, rate in self._speeds)
+            self._box.setYRange(0.0, top, padding=0.08)
+            self.axes["left"].setTickSpacing(step_below(top), step_below(top))
             self._box.setXRange(0.0, self._speeds[-1][0], padding=0.02)
         self.drawn.emit()
 
@@ -155,6 +158,18 @@ class SpeedPlot(QWidget):
         pen = QPen(QColor(colors.accent), theme.px(1.5))
         pen.setCosmetic(True)  # as wide in pixels, not in tokens/s
         self._curve.setPen(pen)
+
+
+def step_below(top: float) -> float:
+    """From tick to tick of a plot that is as low as this one: at most four of them.
+
+    >>> [step_below(top) for top in (95.0, 55.0, 12.5, 3.1)]
+    [50.0, 20.0, 5.0, 1.0]
+    """
+    if top <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(top / 3.5))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= top / 3.5)
 
 
 def described(speeds: Sequence[tuple[float, float]]) -> str:

@@ -57,6 +57,19 @@ def test_a_reply_of_under_a_second_is_told_in_seconds_too(theme: Theme, qtbot: Q
         assert float(shown[0]) == 0.1
 
 
+@pytest.mark.parametrize("top", [0.3, 1.0, 9.9, 35.1, 55.0, 79.0, 95.0, 101.0, 640.0])
+def test_ticks_have_room_beneath_each_other(theme: Theme, qtbot: QtBot, top: float) -> None:
+    plot = SpeedPlot(theme)
+    qtbot.addWidget(plot)
+    plot.show_speeds([(0.5, top / 2), (1.0, top)])
+    with qtbot.waitSignal(plot.drawn, timeout=20_000):
+        plot.show()
+    axis = plot.axes["left"]
+    low, high = plot._box.viewRange()[1]
+    (_, values), *_ = axis.tickValues(low, high, 55)
+    assert 2 <= len([value for value in values if low <= value <= high]) <= 4
+
+
 def test_it_has_the_theme_s_colours_and_size(theme: Theme, qtbot: QtBot) -> None:
     plot = shown(theme, qtbot)
     height = plot.height()

@@ -29,7 +29,7 @@ PLACES: Final = (
     ("panel_prompt", "Prompt panel: what the engine was given", "Prompt", ""),
     ("panel_time", "Time panel: prefill and decode", "Time", ""),
 )
-"""Name and title of an action, the panel, and the room in it."""
+"""Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order."""
 
 
 class SectionActs(QObject):
@@ -58,8 +58,9 @@ class SectionActs(QObject):
                 group="View",
             )
         )
-        for name, title, panel, room in PLACES:
-            actions.add(Action(name, title, "", partial(self.go_to, panel, room), group="View"))
+        for number, (name, title, panel, room) in enumerate(PLACES, 1):
+            act = partial(self.go_to, panel, room)
+            actions.add(Action(name, title, f"Ctrl+{number}", act, group="View"))
 
     def go_to(self, panel: str, room: str = "") -> None:
         """Show a panel, and a room of it; the keyboard goes there."""

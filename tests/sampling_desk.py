@@ -71,8 +71,14 @@ class SamplingDesk(FakeDesk):
         self.put({**self.own, name: as_stored(checked(name, value))})
 
     def tokenize(
-        self, text: str, then: Callable[[Tokens], None], failed: Callable[[str], None]
+        self,
+        text: str,
+        then: Callable[[Tokens], None],
+        failed: Callable[[str], None],
+        *,
+        inside: bool = False,
     ) -> None:
+        assert inside, "a bias is for what stands behind other text"
         if text in self.ids:
             then(Tokens(self.ids[text], [text.encode()] * len(self.ids[text])))
         else:

@@ -44,7 +44,8 @@ class LookingDoor:
         failed: Callable[[str], None],
         *,
         special: bool = False,
+        inside: bool = False,
     ) -> None:
         """How the loaded vocabulary cuts a text, without a BOS. `special`: the text of a control
-        token becomes that token."""
-        self._questions.ask(Tokenize(0, text, special), Tokens, then, failed)
+        token becomes that token. `inside`: as it stands behind another text."""
+        self._questions.ask(Tokenize(0, text, special, inside=inside), Tokens, then, failed)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from app.engine.bounds import BadSetting
 from app.engine.grammar import grammar_text
 from app.engine.native import llama
+from app.engine.prompt_tokens import inside_ids
 from app.engine.protocol import (
     AdaptiveP,
     Dist,
@@ -115,8 +116,9 @@ def _new_dry(stage: Dry, window: int, vocabulary: Vocabulary) -> Any:
 def biases_of(stage: LogitBias, vocabulary: Vocabulary | None) -> dict[int, float]:
     """Token ID → what is added to its score; −inf where it is banned.
 
-    A text stands for every token of its tokenisation as ordinary text, just as it is written:
-    "cat" and " cat" are different tokens, and only the one that is given is meant. Several
+    A text stands for every token of its tokenisation as ordinary text behind another one, just as
+    it is written: "cat" and " cat" are different tokens, and only the one that is given is meant,
+    also where a vocabulary would put a space before a text. Several
     biases of one token add up (native code would count them differently before and after
     sorting).
     """
@@ -132,7 +134,7 @@ def _ids_of(entry: TokenBias, vocabulary: Vocabulary | None) -> list[int]:
     if entry.token_id is not None:
         return [entry.token_id]
     assert vocabulary is not None
-    return sorted(set(vocabulary.tokenize(entry.text or "")))
+    return sorted(set(inside_ids(entry.text or "", vocabulary)))
 
 
 def _logit_bias(stage: LogitBias, context: Context) -> Any:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from app.engine.bounds import BadSetting, check_number
 from app.engine.protocol import TokenBias, Tokens
@@ -24,6 +25,8 @@ Tokenize = Callable[[str, Callable[[Tokens], None], Callable[[str], None]], None
 """A text, who takes its tokens, and who is told why there are none."""
 
 FIELD_PX: Final = 56
+_MOST_DIGITS: Final = 20
+"""Of “#ID”: a longer number is no ID of anything."""
 EMPTY: Final = "No token has a bias. Type a text: a space before a word counts."
 
 
@@ -135,14 +138,14 @@ class BiasEditor(QWidget):
         self._column.addWidget(row)
         row.show()
         if entry.text is not None:
-            self._tokenize(entry.text, partial(_show_ids, ids), ids.set_text)
+            self._tokenize(entry.text, partial(_show_ids, ids), partial(_show_words, ids))
         return row
 
     def _add(self) -> None:
         text = self.text.text()
         if not text:
             return
-        is_id = text.startswith("#") and text[1:].isdecimal()
+        is_id = text.startswith("#") and text[1:].isdecimal() and len(text) <= _MOST_DIGITS
         entry = TokenBias(token_id=int(text[1:])) if is_id else TokenBias(text=text)
         self._tell([*self._entries, entry])
         if entry in self._entries:  # else it was refused, and stays to be mended
@@ -185,8 +188,15 @@ class BiasEditor(QWidget):
             number.set_least_width(self._theme.px(FIELD_PX))
 
 
+def _show_words(label: ElidedLabel, sentence: str) -> None:
+    if isValid(label):  # its entry may have been taken out meanwhile
+        label.set_text(sentence)
+
+
 def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:
     """Every token of the text gets the bias: that is worth seeing where it is several."""
+    if not isValid(label):
+        return
     ids = ", ".join(str(token_id) for token_id in tokens.token_ids)
     pieces = " ".join(visible(piece) for piece in tokens.pieces)
     many = len(tokens.token_ids) != 1

@@ -84,8 +84,9 @@ class ChainRoom(Panel):
             self._looking.go_to_most_uncertain,
         )
         self.before = BeforeStages(theme, self)
-        self.chain = SamplerChain(theme, desk.tokenize, parent=self)
-        self.reply_chain = SamplerChain(theme, desk.tokenize, is_editable=False, parent=self)
+        tokenize = partial(desk.tokenize, inside=True)  # as the engine reads a bias by text
+        self.chain = SamplerChain(theme, tokenize, parent=self)
+        self.reply_chain = SamplerChain(theme, tokenize, is_editable=False, parent=self)
         self.use_button = self._button(
             "Use this chain in the chat", "use_reply_chain_button", self._on_use
         )

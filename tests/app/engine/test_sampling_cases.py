@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gguf_writer import bpe_vocabulary, tiny_llama
+from gguf_writer import bpe_vocabulary, spm_vocabulary, tiny_llama
 from native_session import GREEDY, NativeSession, load_quietly
 
 from app.engine.bounds import BadSetting
@@ -276,6 +277,20 @@ def test_bias_by_text_means_every_token_of_it_as_written(starter: Weights) -> No
     assert not set(vocabulary.tokenize("<|im_start|>")) & set(vocabulary.control_ids.values())
     twice = LogitBias([TokenBias(5, bias=2.0), TokenBias(5, bias=-0.5), TokenBias(6, ban=True)])
     assert biases_of(twice, vocabulary) == {5: 1.5, 6: -math.inf}
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_bias_by_text_means_no_space_that_the_vocabulary_puts_before_it(
+    prefix: bool, tmp_path: Path, native_log: NativeLog
+) -> None:
+    made = spm_vocabulary(["cat", " cat"], add_space_prefix=prefix)
+    tiny_llama(tmp_path / "prefix.gguf", vocabulary=made)
+    weights = load_quietly(tmp_path / "prefix.gguf", native_log, n_ctx=256, n_threads=1)
+    assert (weights.vocabulary.tokenize("cat") == [made.id_of(" cat")]) == prefix
+    for text in ("cat", " cat"):
+        found = biases_of(LogitBias([TokenBias(text=text, ban=True)]), weights.vocabulary)
+        assert list(found) == [made.id_of(text)]
+    weights.close()
 
 
 def test_ban_by_text_keeps_it_out(session: NativeSession, starter: Weights) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
@@ -43,12 +43,14 @@ from app.engine.protocol import (
     StageEffect,
     Temperature,
     TokenBias,
+    Tokens,
     TokenTrace,
     TopK,
     TopP,
     Xtc,
 )
 from models.records import Message
+from ui.section.bias_editor import BiasEditor
 from ui.section.chain_room import CHOOSE, OTHER, UNKNOWN, ChainRoom
 from ui.section.looking import NO_TOKEN_YET, Looking
 from ui.section.panel import Tools
@@ -404,6 +406,33 @@ def test_logit_bias_by_text_shows_its_ids(panel: ChainRoom, desk: SamplingDesk) 
     assert gone is not None
     QTest.mouseClick(gone, LEFT)
     assert len(desk.asked()[0].biases) == 2  # type: ignore[attr-defined]
+
+
+def test_ids_that_come_for_an_entry_that_was_taken_out_are_nobodys(
+    qtbot: QtBot, theme: Theme
+) -> None:
+    """The engine's text thread may be busy with a long prompt meanwhile."""
+    asked: list[tuple[Any, Any]] = []
+    host = QWidget()
+    qtbot.addWidget(host)
+    editor = BiasEditor(theme, lambda _text, then, failed: asked.append((then, failed)), host)
+    editor.show_biases([TokenBias(text=" Paris"), TokenBias(text="Eiffel")])
+    editor.show_biases([])
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    (then, _), (_, failed) = asked
+    then(Tokens([7], [b" Paris"]))
+    failed("This needs loaded weights.")
+
+
+def test_a_number_that_no_id_reaches_is_taken_for_a_text(panel: ChainRoom) -> None:
+    panel.chain.links_changed.emit(
+        (Link(LogitBias([TokenBias(1, bias=2.0)])), *panel._desk.sampling_links())
+    )
+    found = card(panel, LogitBias)
+    assert found.bias is not None
+    found.bias.text.setText("#" + "9" * 5000)
+    QTest.keyClick(found.bias.text, Key.Key_Return)
+    assert found.bias._entries == [TokenBias(1, bias=2.0)], "refused: a text has 1,000 characters"
 
 
 def test_an_absurd_bias_is_refused_in_its_own_row(panel: ChainRoom, desk: SamplingDesk) -> None:

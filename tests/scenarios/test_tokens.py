@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QTableView, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
 from app.insight.merges import NO_FILE
 from ui.section.chips import ChipView
 from ui.section.merge_steps import MergeSteps
 from ui.section.reply_tokens import ReplyTokens
+from ui.section.section import Section
 from ui.section.tokens_panel import TokensPanel
+from ui.section_acts import PLACES
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 20},
@@ -116,3 +118,18 @@ def test_a_text_its_merges_and_its_ids_with_the_included_weights(open_window: An
     person.find(QLineEdit, "vocabulary_search").setText("<|im_end|>")
     person.wait(lambda: column(table, 1) == ["<|im_end|>"])
     assert column(table, 3) == ["control"]
+
+
+def test_each_panel_has_a_key(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.find(QWidget, "composer").setFocus()
+    for number, (_, _, panel, room) in enumerate(PLACES, 1):
+        person.press(Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
+        tabs = person.find(QTabBar, "section_tabs")
+        person.wait(lambda tabs=tabs, panel=panel: tabs.tabText(tabs.currentIndex()) == panel)
+        section = person.find(Section, "section")
+        person.wait(lambda section=section, panel=panel: section.isVisible() and section.panel())
+        rooms = [each for each in section.panel().findChildren(QTabBar) if each.isVisible()]
+        if room:
+            assert room in [each.tabText(each.currentIndex()) for each in rooms]

@@ -13,7 +13,6 @@ from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.events import SettingsChanged
 from ui.section.section import Section
-from ui.section_acts import PLACES
 from ui.sizes import SECTION_PX
 from ui.theme import Theme
 from ui.window import MainWindow
@@ -98,12 +97,3 @@ def test_what_was_open_and_how_wide_is_remembered(
     qtbot.waitUntil(lambda: abs(desk.settings.section_width - 500) <= 3)
     section.tabs.tabBarClicked.emit(0)
     assert desk.settings.section_panel == "Tokens"
-
-
-def test_each_panel_has_a_key(open_window: Open) -> None:
-    window = open_window(1440, 900)
-    for number, (_, _, panel, _) in enumerate(PLACES, 1):
-        QTest.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
-        section = window.findChild(Section, "section")
-        assert section is not None and section.isVisible()
-        assert section.tabs.tabText(section.tabs.currentIndex()) == panel

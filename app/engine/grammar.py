@@ -40,13 +40,13 @@ from app.engine.grammar_limits import (
     largest_ways,
     shape_of,
 )
+from app.engine.grammar_messages import MAX_GRAMMAR_BYTES
 from app.engine.native import llama
 from app.engine.schema_grammar import Converted, convert
 
 if TYPE_CHECKING:
     from app.engine.vocabulary import Vocabulary
 
-MAX_BYTES: Final = 64 * 1024
 MAX_SCHEMA_DEPTH: Final = 32
 _ROOT: Final = b"root"
 _LIMIT_S: Final = 1.5
@@ -134,11 +134,11 @@ def grammar_text(grammar: object, json_schema: object) -> str:
     if grammar != "" and json_schema != "":
         raise BadSetting("json_schema", "Give either a grammar or a JSON schema, not both.")
     if json_schema != "":
-        check_text(json_schema, "The JSON schema", "json_schema", most=MAX_BYTES)
+        check_text(json_schema, "The JSON schema", "json_schema", most=MAX_GRAMMAR_BYTES)
         text = schema_to_gbnf(str(json_schema))
         _check_shape(text, "The grammar of this JSON schema", "json_schema")
         return text
-    check_text(grammar, "The grammar", "grammar", most=MAX_BYTES, least=0)
+    check_text(grammar, "The grammar", "grammar", most=MAX_GRAMMAR_BYTES, least=0)
     if grammar != "":
         _check_shape(str(grammar), "The grammar", "grammar")
     return str(grammar)
@@ -149,7 +149,7 @@ def _field(json_schema: object) -> str:
 
 
 def _check_shape(text: str, label: str, field: str) -> None:
-    check_text(text, label, field, most=4 * MAX_BYTES)
+    check_text(text, label, field, most=4 * MAX_GRAMMAR_BYTES)
     problem = _shape_problem(text)
     if problem:
         raise BadSetting(field, f"{label} {problem}.")

@@ -5,9 +5,14 @@ Re-exported by `protocol.py`, which tells what holds for every struct.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from app.engine.frames import Message
+
+MAX_GRAMMAR_BYTES: Final = 64 * 1024
+"""Of a grammar, and of a schema."""
 
 
 class CheckGrammar(Message, frozen=True, tag=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import QMimeData, QTimer, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QTextCharFormat, QTextCursor, QTextFormat
 from PySide6.QtWidgets import (
     QFrame,
@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.resolved import Resolved
+from app.engine.grammar_messages import MAX_GRAMMAR_BYTES
 from app.engine.protocol import GrammarChecked
 from ui.section.stage_words import LEVELS
 from ui.settings.fields import ChoiceField
@@ -29,6 +30,8 @@ from ui.theme import Theme
 from ui.utf16 import utf16_length
 
 CHECK_AFTER_MS: Final = 400
+MOST_LINES: Final = 24
+"""Of more the text is scrolled."""
 NONE: Final = "none"
 GBNF: Final = "grammar"
 SCHEMA: Final = "json_schema"
@@ -59,9 +62,12 @@ class Check(Protocol):
 
 
 class GrammarText(QPlainTextEdit):
-    """Tab leaves it. `left`: the keyboard went elsewhere."""
+    """Tab leaves it. `left`: the keyboard went elsewhere. `too_long`: so many characters were to be
+    pasted; laying out a megabyte of them would hold the window up, and no grammar may be so long.
+    """
 
     left = Signal()
+    too_long = Signal(int)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -72,6 +78,13 @@ class GrammarText(QPlainTextEdit):
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self.left.emit()
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        length = len(source.text())
+        if length > MAX_GRAMMAR_BYTES:
+            self.too_long.emit(length)
+        else:
+            super().insertFromMimeData(source)
 
     def underline(self, line: int, column: int, wave: QColor, behind: QColor) -> None:
         """Mark the place, from there to the end of the word."""
@@ -155,6 +168,7 @@ class GrammarEditor(QFrame):
         self._timer.timeout.connect(self.check_now)
         self.kind.changed_by_user.connect(self._on_kind)
         self.text.textChanged.connect(self._on_text)
+        self.text.too_long.connect(self._on_too_long)
         self.text.left.connect(lambda: self.check_now() if self._timer.isActive() else None)
         theme.changed.connect(self._fit)
         self._fit()
@@ -208,6 +222,7 @@ class GrammarEditor(QFrame):
             self._is_showing = True
             self.text.setPlainText(self._texts_shown())
             self._is_showing = False
+            self._fit_text()
 
     def _arrange(self) -> None:
         kind = str(self.kind.value())
@@ -250,6 +265,15 @@ class GrammarEditor(QFrame):
         self._texts[kind] = self.text.toPlainText()
         self._is_dirty = True
         self._timer.start()
+        self._fit_text()
+
+    def _on_too_long(self, length: int) -> None:
+        what = "schema" if self.kind.value() == SCHEMA else "grammar"
+        found = GrammarChecked(
+            f"What you pasted has {length:,} characters; a {what} may have at most "
+            f"{MAX_GRAMMAR_BYTES:,} bytes. Shorten it and paste again."
+        )
+        self._say(found, "What stands here is as it was.")
 
     def check_now(self) -> None:
         """Ask the engine about what stands there; an answer to an older text is dropped."""
@@ -285,6 +309,13 @@ class GrammarEditor(QFrame):
 
     # --- looks ----------------------------------------------------------------------------------
 
+    def _fit_text(self) -> None:
+        """As high as what is written, within reason."""
+        px, n_lines = self._theme.px, min(self.text.blockCount(), MOST_LINES)
+        self.text.setFixedHeight(
+            max(px(120), self.text.fontMetrics().lineSpacing() * n_lines + px(24))
+        )
+
     def _fit(self) -> None:
         px = self._theme.px
         small = self._theme.font_small().pixelSize()
@@ -292,7 +323,7 @@ class GrammarEditor(QFrame):
         self._column.setSpacing(px(6))
         self.title.setStyleSheet("font-weight: 600;")
         self.text.setFont(self._theme.font_mono(12))
-        self.text.setFixedHeight(px(120))
+        self._fit_text()
         self.refusal.setStyleSheet(f"font-size: {small}px;")
 
 

@@ -17,7 +17,6 @@ from app.engine.bounds import BadSetting
 from app.engine.candidates import Candidates
 from app.engine.chain import Chain, NoCandidate
 from app.engine.grammar import (
-    MAX_BYTES,
     Grammar,
     GrammarTooSlow,
     check_grammar,
@@ -26,6 +25,7 @@ from app.engine.grammar import (
     schema_to_gbnf,
 )
 from app.engine.grammar_limits import MAX_NESTING, MAX_WAYS, largest_ways, shape_of
+from app.engine.grammar_messages import MAX_GRAMMAR_BYTES
 from app.engine.native import Batch, llama
 from app.engine.protocol import (
     Dist,
@@ -344,7 +344,7 @@ MONSTERS: list[tuple[str, str]] = [
     ('root ::= "a"{5,2}', "a repetition, {5,2}, that cannot be counted"),
     ('root ::= ("a" | "b"){ 99999999999999999999 }', "that cannot be counted"),
     ('root ::= "a" # {5,2}\nb ::= "{5,2}" [{5,2}]{2,5}', ""),
-    ("root ::= " + "(" * 200_000 + '"a"' + ")" * 200_000, f"at most {MAX_BYTES:,}"),
+    ("root ::= " + "(" * 200_000 + '"a"' + ")" * 200_000, f"at most {MAX_GRAMMAR_BYTES:,}"),
     ("root ::= " + "(" * 5_000 + '"a"' + ")" * 5_000, f"more than {MAX_NESTING} deep"),
     (DOUBLING + 'r40 ::= "a"\nroot ::= r0', "too ambiguous"),
     ('root ::= ("a"?){50}\n' + 'x ::= "b"\n' * 9, ""),

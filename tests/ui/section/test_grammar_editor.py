@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.resolved import resolve
 from app.chat.settings import Settings
+from app.engine.grammar_messages import MAX_GRAMMAR_BYTES
 from app.engine.protocol import CheckGrammar, GrammarChecked
 from app.engine.script_grammar import scripted_check
 from ui.section.grammar_editor import (
@@ -215,3 +217,33 @@ def test_leaving_the_field_checks_at_once(editor: GrammarEditor, chat: Chat) -> 
     write(editor, GOOD)
     editor.kind.setFocus()
     assert chat.asked == [GOOD]
+
+
+def test_a_paste_that_nothing_may_be_as_long_as_is_not_taken(
+    editor: GrammarEditor, chat: Chat
+) -> None:
+    """It would hold the window up for half a second, to be refused then."""
+    choose(editor, "grammar")
+    editor.text.setPlainText(GOOD)
+    source = QMimeData()
+    source.setText("x" * (MAX_GRAMMAR_BYTES + 1))
+    editor.text.insertFromMimeData(source)
+    assert editor.text.toPlainText() == GOOD
+    assert "has 65,537 characters" in editor.refusal.text()
+    source.setText("\n# yes")
+    editor.text.moveCursor(QTextCursor.MoveOperation.End)
+    editor.text.insertFromMimeData(source)
+    editor.check_now()
+    assert chat.changes[-1] == (GOOD + "\n# yes", "")
+    assert not editor.refusal.isVisible()
+
+
+def test_the_text_is_as_high_as_what_is_written(editor: GrammarEditor) -> None:
+    choose(editor, "json_schema")
+    low = editor.text.height()
+    editor.text.setPlainText("\n" * 15)
+    middle = editor.text.height()
+    editor.text.setPlainText("\n" * 500)
+    assert low < middle < editor.text.height() < 30 * editor.text.fontMetrics().lineSpacing()
+    editor.text.setPlainText("")
+    assert editor.text.height() == low

@@ -289,6 +289,8 @@ class CachePanel(Panel):
             is_wanted = card is not self.parked_card or bool(told and told.parked)
             card.setVisible(told is not None and loaded is not None and is_wanted)
         self.map.setVisible(told is not None)
+        for button in self.mode_buttons:
+            button.setVisible(told is not None)
         self.legend.setVisible(told is not None)
         self.cells_card.title.setText(words.cells_text(told) if told else "KV cache")
         per_token = loaded.kv_bytes_per_token if loaded is not None else 0

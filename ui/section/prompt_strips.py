@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from app.insight.message_tokens import plain
 from app.insight.prompt_parts import PromptTokens
 
 
+_UP_TO_LINE_END: Final = re.compile(rb"[^\n]*\n|[^\n]+")
+
+
 class WordStrip:
-    """A text of which no tokens are known, in words."""
+    """A text of which no tokens are known, in words; none goes on behind the end of a line."""
 
     def __init__(self, text: str) -> None:
-        self._words = plain(text).before
+        words = plain(text).before
+        self._words = [part for word in words for part in _UP_TO_LINE_END.findall(word)]
 
     def __len__(self) -> int:
         return len(self._words)

@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from ui.section.prompt_strips import WordStrip
 from ui.section.prompt_text import MOST_KEPT_LINES, Look, PromptText
 from ui.theme import Theme
 
@@ -222,3 +223,23 @@ def test_32_000_tokens_come_in_slices_and_paint_quickly(theme: Theme, qtbot: QtB
         text.viewport().repaint()
         times.append(time.process_time() - began)
     assert min(times) < 0.025
+
+
+def test_a_text_without_tokens_has_the_lines_that_it_has(theme: Theme, qtbot: QtBot) -> None:
+    stored = "<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\n\nHello\tthere \n<end>\n"
+    strip = WordStrip(stored)
+    assert b"".join(strip.pieces(0, len(strip))) == stored.encode()
+    text = PromptText(theme)
+    qtbot.addWidget(text)
+    text.resize(900, 400)
+    text.show_tokens(strip, Look())
+    assert text.is_whole
+    pieces = [
+        b"".join(
+            b"".join(strip.pieces(token, token + 1))
+            for box in text.lines.boxes_of_line(line)
+            for token in text.lines.tokens_of_box(box)
+        )
+        for line in range(text.lines.n_lines)
+    ]
+    assert [piece for piece in pieces if piece] == stored.encode().splitlines(keepends=True)

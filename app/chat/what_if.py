@@ -8,7 +8,6 @@ the engine is asked only about a prompt that is known to be what the reply was m
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,12 +41,17 @@ _TOLD_BY_NOBODY: Final = frozenset(("grammar", "banned-strings"))
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`stages`: what to draw with instead, the selecting one last."""
+    """`stages`: what to draw with instead, the selecting one last. `traces` are kept as they are
+    now: a reply that grows adds to its table, and may take tokens back."""
 
     message: Message
     traces: Sequence[TokenTrace]
     stages: tuple[Stage, ...]
     n_vocab: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.traces, TraceTable):
+            object.__setattr__(self, "traces", self.traces.head(len(self.traces)))
 
     @property
     def n_head(self) -> int:
@@ -92,11 +96,9 @@ class WhatIfs:
     def ask(self, question: Question, then: Callable[[WhatIf], None]) -> None:
         """What the record says, on a thread."""
         number = self._begin()
-        traces = question.traces
-        # A reply that grows adds to its table while we look.
-        kept = traces.head(len(traces)) if isinstance(traces, TraceTable) else tuple(traces)
-        asked = dataclasses.replace(question, traces=kept)
-        self._on_thread(lambda: _from_record(asked, lambda: number != self._newest), number, then)
+        self._on_thread(
+            lambda: _from_record(question, lambda: number != self._newest), number, then
+        )
 
     def ask_engine(
         self,

@@ -134,6 +134,17 @@ def test_the_record_answers_on_a_thread(asked: Asked) -> None:
     assert asked.found[0].first == Change(1, 3)
 
 
+def test_a_question_is_about_the_reply_as_it_was(asked: Asked) -> None:
+    """One that grows takes tokens back while somebody looks at the answer."""
+    growing = TraceTable(TRACES)
+    question = Question(reply(), growing, (TopK(3), Temperature(2.0), Dist()), 3)
+    asked.what_ifs.ask(question, asked.found.append)
+    growing.truncate(0)
+    asked.run()
+    assert asked.found[0].first == Change(1, 3)
+    assert [token.token_id for token in question.traces] == [token.token_id for token in TRACES]
+
+
 def test_a_newer_question_ends_an_older_one(asked: Asked) -> None:
     asked.what_ifs.ask(Question(reply(), TRACES, TOP3, 3), asked.found.append)
     asked.what_ifs.ask(Question(reply(), TRACES, TOP3, 3), asked.found.append)

@@ -9,7 +9,6 @@ from typing import Final
 from app.insight.message_tokens import plain
 from app.insight.prompt_parts import PromptTokens
 
-
 _UP_TO_LINE_END: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 

@@ -244,7 +244,8 @@ def grid_for(n_used: int, n_ctx: int, width: int, height: int, least: int, most:
     """Squares as large as there is room for, between `least` and `most` pixels.
 
     Free cells are not all drawn: so many cells are as the next power of two has, so that squares
-    keep their size while a reply grows.
+    keep their size while a reply grows. Rows have 16, 32, 64, … squares where that fills the
+    width, so that the last row is a whole one and positions can be counted.
 
     >>> grid_for(70, 4096, 360, 200, 4, 11)
     Grid(n_shown=256, per_square=1, columns=32, pitch=11)
@@ -255,6 +256,15 @@ def grid_for(n_used: int, n_ctx: int, width: int, height: int, least: int, most:
     while n_shown < min(n_used + n_used // 8, n_ctx):
         n_shown *= 2
     n_shown = max(1, min(n_shown, n_ctx))
+    even = [
+        (columns * pitch, pitch, columns)
+        for pitch in range(least, most + 1)
+        if (columns := 1 << (max(1, width // pitch).bit_length() - 1)) > 1
+        and -(-n_shown // columns) * pitch <= height
+    ]
+    widest, pitch, columns = max(even, default=(0, most, 1))
+    if 4 * widest >= 3 * width:
+        return Grid(n_shown, 1, columns, pitch)
     for pitch in range(most, least - 1, -1):
         columns = max(1, width // pitch)
         if -(-n_shown // columns) * pitch <= height:

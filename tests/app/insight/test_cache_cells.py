@@ -107,6 +107,16 @@ def test_every_grid_holds_what_is_used_and_fits(n_used: int, n_ctx: int, width: 
     assert 4 <= grid.pitch <= 11
 
 
+@pytest.mark.parametrize("width", [276, 342, 376, 700])
+@pytest.mark.parametrize("n_used", [0, 70, 300, 900])
+def test_rows_are_whole_and_fill_the_width(width: int, n_used: int) -> None:
+    grid = grid_for(n_used, 8192, width, 208, 4, 11)
+    assert grid.n_squares == grid.rows * grid.columns
+    assert grid.columns in (16, 32, 64, 128, 256)
+    assert grid.columns * grid.pitch >= 0.75 * width
+    assert grid.pitch >= 8 or n_used > 256, "as large as there is room for"
+
+
 def test_squares_keep_their_size_while_a_reply_grows() -> None:
     grids = {grid_for(n, 32_768, 396, 208, 4, 11) for n in range(0, 32_768, 7)}
     assert len(grids) <= 8

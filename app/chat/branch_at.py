@@ -31,6 +31,7 @@ from app.chat.text_document import document, place_of
 from app.chat.text_mode import TextMode
 from app.chat.traces import Traces
 from app.engine.protocol import Tokenize, Tokens
+from app.insight.message_tokens import n_given
 from app.insight.trace_table import TraceTable
 from models.records import Message, Role
 
@@ -223,8 +224,4 @@ class BranchAt:
 
 def n_untraced(message: Message) -> int:
     """How many of a reply's first tokens were given to it and are in no trace."""
-    given = message.settings.get("given")
-    if not isinstance(given, dict):
-        return 0
-    n_tokens, n_traced = given.get("tokens"), given.get("traced", 0)
-    return n_tokens - n_traced if isinstance(n_tokens, int) and isinstance(n_traced, int) else 0
+    return n_given(message) or 0

@@ -28,6 +28,7 @@ from app.engine.protocol import (
     TokenTrace,
 )
 from app.engine.replay_messages import MAX_ASKED
+from app.insight.message_tokens import n_taken_over
 from app.insight.trace_table import TraceTable
 from app.insight.what_if import Change, Settings, Unsure, WhatIf, what_if
 from models.records import Message
@@ -56,9 +57,7 @@ class Question:
     @property
     def n_head(self) -> int:
         """How many of the first tokens another version drew, from which this one was branched."""
-        given = self.message.settings.get("given")
-        traced = given.get("traced") if isinstance(given, Mapping) else None
-        return traced if isinstance(traced, int) else 0
+        return n_taken_over(self.message)
 
     @property
     def sampling(self) -> Sampling:

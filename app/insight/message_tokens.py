@@ -110,6 +110,14 @@ def n_given(message: Message) -> int | None:
     return min(max(n_tokens - n_traced, 0), n_tokens)
 
 
+def n_taken_over(message: Message) -> int:
+    """How many of the first tokens of its trace a reply has from the version that it was branched
+    from: they were drawn there, with other settings and at another time."""
+    given = message.settings.get("given")
+    n_traced = given.get("traced") if isinstance(given, dict) else None
+    return max(n_traced, 0) if isinstance(n_traced, int) else 0
+
+
 def given_text(message: Message) -> str:
     """The text of a given beginning, reasoning first."""
     given = message.settings.get("given")

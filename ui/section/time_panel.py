@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.engine.protocol import TokenTrace
+from app.insight.message_tokens import n_taken_over
 from app.insight.timeline import (
     COUNTED,
     Lane,
@@ -63,6 +64,7 @@ NOT_RECORDED: Final = (
 )
 NOTHING_RECORDED: Final = "Times were not recorded for this reply."
 
+BEFORE_BRANCH: Final = "Token {number:,} was drawn in the version that this one was branched from."
 POINT: Final = "Point at a block or a bar for its figures; click a bar to look at its token."
 
 _TICKS_OF_BAR: Final = 10_000
@@ -74,13 +76,14 @@ class TimePanel(Panel):
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
         self._line_of: str | None = None
+        self._n_head = 0
         self._known: tuple[Sequence[TokenTrace], Sequence[float]] = ((), ())
         self._prefilled: tuple[str, int, int] | None = None
         self.setObjectName("panel_time")
         self._make()
         self._build()
         self.line.words_of = self._words_of
-        self.line.token_clicked.connect(self._looking.select)
+        self.line.token_clicked.connect(self._on_token_clicked)
         self.line.step_wanted.connect(self._looking.step)
         self.line.view_changed.connect(self._follow_view)
         self.bar.valueChanged.connect(self._on_bar)
@@ -180,7 +183,9 @@ class TimePanel(Panel):
         self._refresh_trace()
 
     def _refresh_trace(self) -> None:
-        message, token_ms = self._looking.message, self._token_ms()
+        message = self._looking.message
+        self._n_head = 0 if message is None else n_taken_over(message)
+        token_ms = self._token_ms()[self._n_head :]
         stretches = self._stretches(message, token_ms)
         if message is None or message.id != self._line_of:
             self._line_of = None if message is None else message.id
@@ -192,8 +197,9 @@ class TimePanel(Panel):
         self._refresh_token()
 
     def _refresh_token(self) -> None:
-        self.line.select(self._looking.index)
         index = self._looking.index
+        is_on_line = index is not None and index >= self._n_head
+        self.line.select(index - self._n_head if index is not None and is_on_line else None)
         lines = [] if index is None else self._token_lines(index)
         self.readout.setText(" · ".join(lines) or POINT)
         self.readout.setVisible(bool(lines) or bool(self.line.stretches))
@@ -290,24 +296,29 @@ class TimePanel(Panel):
 
     # --- words ----------------------------------------------------------------------------------
 
+    def _on_token_clicked(self, bar: int) -> None:
+        self._looking.select(bar + self._n_head)
+
     def _words_of(self, hit: Hit) -> list[str]:
         if hit.token is not None:
-            return [*self._token_lines(hit.token), "Click: look at this token"]
+            return [*self._token_lines(hit.token + self._n_head), "Click: look at this token"]
         if hit.stretch is not None and hit.stretch < len(self.line.stretches):
             return stretch_lines(self.line.stretches[hit.stretch])
         return [HINT]
 
     def _token_lines(self, index: int) -> list[str]:
-        found = self.line.bars
-        if index >= min(len(found), len(self._looking.traces)):
+        found, bar = self.line.bars, index - self._n_head
+        if bar < 0:
+            return [BEFORE_BRANCH.format(number=index + 1)]
+        if bar >= len(found) or index >= len(self._looking.traces):
             return []
         return token_lines(
             index,
             visible(self._looking.traces[index].piece),
-            float(found.ms[index]),
-            float(found.starts[index]),
-            int(found.slots[index]),
-            int(found.batch[index]),
+            float(found.ms[bar]),
+            float(found.starts[bar]),
+            int(found.slots[bar]),
+            int(found.batch[bar]),
         )
 
 

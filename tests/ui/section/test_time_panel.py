@@ -31,6 +31,7 @@ from ui.section.panel import PanelKind, Tools
 from ui.section.section import Section
 from ui.section.time_line import Hit
 from ui.section.time_panel import (
+    BEFORE_BRANCH,
     GATHERED,
     GROWING,
     NOT_RECORDED,
@@ -435,3 +436,30 @@ def test_nothing_is_wider_than_the_section(
     content = panel.area.widget()
     assert content.minimumSizeHint().width() <= panel.area.viewport().width()
     qtbot.waitUntil(lambda: content.width() <= panel.area.viewport().width())
+
+
+# --- a branch -----------------------------------------------------------------------------------
+
+
+def test_a_branch_has_on_its_line_what_was_drawn_in_it(
+    show: Callable[..., TimePanel], tools: Tools
+) -> None:
+    """The first two tokens of the trace are those of another version, with its times."""
+    line = [["rendering", 3.0], ["prefill", 20.0, 1, 1, 1], ["first", 1.0, 1, 1, 1]]
+    given = {"tokens": 2, "traced": 2, "chosen": [102]}
+    tokens = (*traces()[:2], *(msgspec.structs.replace(t, ms=m) for t, m in NEW))
+    panel = show(tokens, timeline=[*line, ["decode", 70.0, 2, 1, 1]], given=given)
+    found = panel.line.bars
+    assert found.ms.tolist() == [1.0, 30.0, 40.0]
+    assert found.ends.tolist() == pytest.approx([24.0, 54.0, 94.0])
+    QTest.mouseClick(panel.line, Qt.MouseButton.LeftButton, pos=middle(panel, 1).toPoint())
+    assert tools.looking.index == 3
+    assert panel.line.selected == 1
+    assert "token 4 of the reply · 30.0 ms" in panel.readout.text()
+    tools.looking.select(1)
+    assert panel.line.selected is None
+    assert panel.readout.text() == BEFORE_BRANCH.format(number=2)
+    assert "token 3 of the reply" in panel._words_of(Hit(token=0))
+
+
+NEW = list(zip(traces()[2:], (1.0, 30.0, 40.0), strict=True))

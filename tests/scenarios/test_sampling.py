@@ -7,10 +7,21 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QWidget
 
 from app.chat.sampler_links import stages_of_reply
-from app.engine.protocol import Dist, Dry, MinP, Penalties, Stage, Temperature, TopK, TopP
+from app.engine.protocol import (
+    Dist,
+    Dry,
+    LogitBias,
+    MinP,
+    Penalties,
+    Stage,
+    Temperature,
+    TopK,
+    TopP,
+)
+from app.insight.tokens_shown import visible
 from ui.section.chain_room import ChainRoom
 from ui.section.evidence_view import EvidenceView
 from ui.section.rules_room import RulesRoom
@@ -154,3 +165,36 @@ def test_a_grammar_is_asked_of_the_engine_and_kept(person: Any) -> None:
     QTest.keyClick(text, Key.Key_Backspace)
     person.wait(lambda: person.app.desk.resolved_settings().settings.grammar == 'root ::= "a" ')
     assert not panel.grammar.refusal.isVisible()
+
+
+def test_a_stage_that_is_added_gets_the_keyboard_and_taken_out_gives_it_on(person: Any) -> None:
+    panel = chain_of(person)
+    acts = {a.text(): a for a in panel.stages_menu().actions()}
+    acts["Top-p again"].trigger()
+    first, second = [c for c in panel.chain.cards if isinstance(c.link.stage, TopP)]
+    person.wait(second.fields["p"].hasFocus)
+    type_into(first.fields["p"], "0.5")
+    type_into(second.fields["p"], "7")
+    assert second.refusal.isVisible()
+    {a.text(): a for a in first.menu().actions()}["Take out"].trigger()
+    left = [c for c in panel.chain.cards if isinstance(c.link.stage, TopP)]
+    assert left == [second], "not the other card of its kind"
+    assert second.fields["p"].text() == "7"
+    assert second.handle.hasFocus()
+    {a.text(): a for a in panel.chain.cards[-2].menu().actions()}["Take out"].trigger()
+    assert panel.chain.cards[-1].stops()[0].hasFocus()
+
+
+def test_a_bias_by_id_says_what_the_id_stands_for(person: Any) -> None:
+    panel = chain_of(person)
+    {a.text(): a for a in panel.stages_menu().actions()}["Logit bias"].trigger()
+    editor = card(panel, LogitBias).bias
+    assert editor is not None
+    person.wait(editor.text.hasFocus)
+    QTest.keyClicks(editor.text, "#65")
+    QTest.keyClick(editor.text, Key.Key_Return)
+    label = editor.findChild(QLabel, "bias_ids")
+    assert label is not None
+    loaded = person.app.desk.engine_state.loaded
+    pieces = person.wait(lambda: person.app.desk.words_of(loaded.fast_hash))
+    person.wait(lambda: label.text() == f"“{visible(pieces.piece(65))}”" != "“”")

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidg
 from shiboken6 import isValid
 
 from app.engine.bounds import BadSetting, check_number
+from app.engine.pieces import Pieces
 from app.engine.protocol import TokenBias, Tokens
 from app.engine.stage_rules import BIAS
 from app.insight.tokens_shown import visible
@@ -47,6 +48,8 @@ class BiasEditor(QWidget):
         self._rows: list[QWidget] = []
         self._numbers: list[DragNumber] = []
         self._refused: dict[int, str] = {}
+        self._ids: list[ElidedLabel] = []
+        self._pieces: Pieces | None = None
         self.text = QLineEdit(self)
         self.text.setObjectName("bias_text")
         self.text.setAccessibleName("Text whose tokens get a bias")
@@ -87,6 +90,7 @@ class BiasEditor(QWidget):
             row.hide()
             row.deleteLater()
         self._numbers.clear()
+        self._ids.clear()
         self._refused.clear()
         self.refused.emit("")
         self._rows = [self._row(at, entry) for at, entry in enumerate(self._entries)]
@@ -103,6 +107,7 @@ class BiasEditor(QWidget):
         ids = ElidedLabel("", row)
         ids.setObjectName("bias_ids")
         ids.setProperty("kind", "small")
+        self._ids.append(ids)
         bias = DragNumber(is_whole=False, step=0.5, bounds=(BIAS.low, BIAS.high), parent=row)
         bias.setObjectName("bias_number")
         bias.setAccessibleName(f"Bias of {shown}, added to the logit")
@@ -139,7 +144,22 @@ class BiasEditor(QWidget):
         row.show()
         if entry.text is not None:
             self._tokenize(entry.text, partial(_show_ids, ids), partial(_show_words, ids))
+        else:
+            self._show_piece(at)
         return row
+
+    def show_pieces(self, pieces: Pieces | None) -> None:
+        """What IDs stand for in the loaded vocabulary, where that is known."""
+        if pieces is not self._pieces:
+            self._pieces = pieces
+            for at in range(len(self._ids)):
+                self._show_piece(at)
+
+    def _show_piece(self, at: int) -> None:
+        token_id = self._entries[at].token_id
+        if token_id is not None:
+            piece = self._pieces.piece(token_id) if self._pieces is not None else b""
+            self._ids[at].set_text(f"“{visible(piece)}”" if piece else "")
 
     def _add(self) -> None:
         text = self.text.text()
@@ -200,5 +220,6 @@ def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:
     ids = ", ".join(str(token_id) for token_id in tokens.token_ids)
     pieces = " ".join(visible(piece) for piece in tokens.pieces)
     many = len(tokens.token_ids) != 1
-    label.set_text(f"IDs {ids}" if many else f"ID {ids}")
+    one = f"ID {ids}" if ids else "no token: it changes nothing"
+    label.set_text(f"each of IDs {ids}" if many and ids else one)
     label.setAccessibleName(f"{label.text()}: {pieces}. Each of them gets the bias.")

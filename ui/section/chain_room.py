@@ -185,6 +185,9 @@ class ChainRoom(Panel):
             resolved.level_of("seed"),
             message.seed if message is not None else None,
         )
+        self.chain.show_pieces(
+            self._desk.words_of(loaded.fast_hash) if loaded is not None else None
+        )
         self.presets.show_presets()
         self.reset_button.setEnabled(self._desk.sets_own_chain())
 
@@ -234,6 +237,7 @@ class ChainRoom(Panel):
         links, place = added(self.chain.links, kind())
         self._on_links(links)
         if place < len(self.chain.cards):
+            self.chain.cards[place].take_keyboard()
             self._keep_in_view(self.chain.cards[place])
 
     def _on_use(self) -> None:
@@ -268,6 +272,7 @@ class ChainRoom(Panel):
         self._show_evidence()
 
     def _refresh_words(self) -> None:
+        self._show_chain()
         self._show_evidence()
 
     def _show_which(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from PySide6.QtCore import QPoint, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.chat.sampler_links import Link, Links, moved, removed, switched, with_stage
@@ -116,6 +116,12 @@ class SamplerChain(QWidget):
             card.seed_changed.connect(self.seed_changed)
         return card
 
+    def show_pieces(self, pieces: Pieces | None) -> None:
+        """What IDs stand for in the loaded vocabulary."""
+        for card in self.cards:
+            if card.bias is not None:
+                card.bias.show_pieces(pieces)
+
     def show_seed(self, seed: int | None, level: str, reply_seed: int | None) -> None:
         last = self.cards[-1] if self.cards else None
         if isinstance(last, SelectCard):
@@ -158,9 +164,16 @@ class SamplerChain(QWidget):
         self._want(switched(self._links, self.cards.index(card), is_on=is_on))
 
     def _on_remove(self, card: StageCard) -> None:
-        self.removed.emit(
-            removed(self._links, self.cards.index(card)), f"{card.title.text()} is taken out."
-        )
+        """Its own card goes, not another one of its kind; the keyboard goes to the next one."""
+        at = self.cards.index(card)
+        links = removed(self._links, at)
+        if links == self._links:
+            return
+        following = self.cards[at + 1]
+        self.cards.append(self.cards.pop(at))
+        self.removed.emit(links, f"{card.title.text()} is taken out.")
+        if following in self.cards and (stops := following.stops()):
+            stops[0].setFocus(Qt.FocusReason.TabFocusReason)
 
     def _on_move(self, card: StageCard, by: int) -> None:
         at = self.cards.index(card)

@@ -317,6 +317,11 @@ class StageCard(QFrame):
         self.fields[attribute].show_value(getattr(self._link.stage, attribute))
         self.fields[attribute].selectAll()
 
+    def take_keyboard(self) -> None:
+        """To what one would write first."""
+        first = self.bias.text if self.bias is not None else next(iter(self.fields.values()), None)
+        (first or self.handle).setFocus(Qt.FocusReason.TabFocusReason)
+
     # --- changing -------------------------------------------------------------------------------
 
     def _on_value(self, attribute: str, value: object) -> None:

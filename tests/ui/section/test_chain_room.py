@@ -390,7 +390,7 @@ def test_logit_bias_by_text_shows_its_ids(panel: ChainRoom, desk: SamplingDesk) 
         QTest.keyClicks(editor.text, text)
         QTest.keyClick(editor.text, Key.Key_Return)
     assert [e.findChild(QLabel, "bias_ids").text() for e in editor._rows] == [  # type: ignore[union-attr]
-        "ID 7042", "IDs 36, 12", "",
+        "ID 7042", "each of IDs 36, 12", "",
     ]  # fmt: skip
     number = editor._rows[0].findChild(QLineEdit, "bias_number")
     assert isinstance(number, QLineEdit)

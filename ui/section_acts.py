@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 PLACES: Final = (
     ("panel_tokens", "Tokens panel: what else was on the table", "Tokens", "This reply"),
-    ("panel_try_text", "Tokens panel: try a text", "Tokens", "Try a text"),
-    ("panel_vocabulary", "Tokens panel: vocabulary", "Tokens", "Vocabulary"),
+    ("panel_try_text", "Try a text: see its tokens", "Tokens", "Try a text"),
+    ("panel_vocabulary", "Vocabulary of the weights", "Tokens", "Vocabulary"),
     ("panel_sampling", "Sampling panel: chain, logit bias, seed", "Sampling", "Chain"),
-    ("panel_what_if", "Sampling panel: what if, other settings", "Sampling", "What if"),
-    ("panel_grammar", "Sampling panel: grammar, JSON schema", "Sampling", "Grammar, limits"),
+    ("panel_what_if", "What if: the same dice, other settings", "Sampling", "What if"),
+    ("panel_grammar", "Grammar or JSON schema of replies", "Sampling", "Grammar, limits"),
     ("panel_cache", "Cache panel: what the KV cache holds", "Cache", ""),
     ("panel_prompt", "Prompt panel: what the engine was given", "Prompt", ""),
     ("panel_time", "Time panel: prefill and decode", "Time", ""),

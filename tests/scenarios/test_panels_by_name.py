@@ -39,6 +39,8 @@ def test_the_words_that_one_looks_for_find_it(open_window: Any) -> None:
     person.wait_ready()
     registry = person.window.action_registry
     rows = [Row(action.title, action.run) for action in registry]
+    titles = ("What is the capital of France, and what is it known for?", "Grammars of Jena")
+    chats = [(title, Row(title, person.app.desk.new_conversation)) for title in titles]
     for words, wanted in (
         ("sampling", "panel_sampling"),
         ("grammar", "panel_grammar"),
@@ -48,4 +50,4 @@ def test_the_words_that_one_looks_for_find_it(open_window: Any) -> None:
         ("vocabulary", "panel_vocabulary"),
         ("prefill", "panel_time"),
     ):
-        assert ranked(words, rows, [])[0].title == registry[wanted].title
+        assert ranked(words, rows, chats)[0].title == registry[wanted].title

@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor
 from ui.theme import Colors
 
 WORDS: Final = {
+    "bos": "BOS",
     "scaffold": "template",
     "system": "system",
     "user": "you",
@@ -23,6 +24,7 @@ WORDS: Final = {
     "unknown": "not told apart",
 }
 _NAMES: Final = {
+    "bos": "from_template",
     "scaffold": "from_template",
     "system": "from_system",
     "user": "from_you",

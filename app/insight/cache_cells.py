@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from app.engine.cache_messages import CacheMap, CacheSlot, CellPart, LastTurn
 from app.engine.frames import ProtocolError
 from app.engine.pieces import unpack
+from app.insight.prompt_parts import named
 
 MOST_CELLS: Final = 2**31
 TURNS: Final = ("reused", "evaluated", "written")
@@ -75,7 +76,7 @@ class CellMap:
     def __init__(self, told: CacheMap, prefer: str = "") -> None:
         self.told = told
         self._ids: dict[int, tuple[int, ...]] = {}
-        self._parts = [_numbered(slot.parts) for slot in told.slots]
+        self._parts = [_numbered(named(slot.parts)) for slot in told.slots]
         turns = {turn.conversation: turn for turn in told.turns}
         self._turns = [turns.get(slot.conversation) for slot in told.slots]
         order = sorted(range(len(told.slots)), key=lambda i: told.slots[i].conversation != prefer)

@@ -12,12 +12,20 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from app.engine.pieces import unpack, whole
-from app.engine.protocol import PromptScores, PromptShown, ProtocolError, ShownPart
+from app.engine.protocol import CellPart, PromptScores, PromptShown, ProtocolError, ShownPart
+
+P = TypeVar("P", CellPart, ShownPart)
+
+BOS: Final = "bos"
+"""Of a plain text, which has no template: the token that begins it."""
 
 ORIGINS: Final = (
+    BOS,
     "scaffold",
     "system",
     "user",
@@ -94,7 +102,23 @@ def checked(shown: PromptShown) -> PromptTokens:
         at = part.end
     if at != n_tokens:
         raise ProtocolError("a prompt's parts do not cover it")
-    return PromptTokens(ids, offsets, shown.blob, attributes, controls, shown.parts)
+    parts = named(shown.parts)
+    return PromptTokens(ids, offsets, shown.blob, attributes, controls, parts)
+
+
+def named(parts: Sequence[P]) -> list[P]:
+    """The parts of one prompt. A plain text has no template, so what stands around it is its BOS.
+
+    >>> [part.origin for part in named([ShownPart(0, 1, "scaffold"), ShownPart(1, 6, "text")])]
+    ['bos', 'text']
+    """
+    is_plain = any(part.origin == "text" for part in parts)
+    return [
+        msgspec.structs.replace(part, origin=BOS)
+        if is_plain and part.origin == "scaffold"
+        else part
+        for part in parts
+    ]
 
 
 @dataclass(frozen=True, slots=True)

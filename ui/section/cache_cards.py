@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 POLICIES: Final = (("drop_oldest", "Leave out the oldest"), ("stop", "Stop and say so"))
+TITLE: Final = "When the context window is full"
 CHIP_PX: Final = 28
 MEASURE: Final = "Measure now"
 NOT_YET: Final = "What the cache saves at the next token: measured on your machine when you ask."
@@ -174,12 +175,12 @@ class PolicyCard(FigureCard):
     """What happens with a prompt that is too long, and what would happen now."""
 
     def __init__(self, theme: Theme, desk: Desk, parent: QWidget) -> None:
-        super().__init__(theme, "When the window is full", parent)
+        super().__init__(theme, TITLE, parent)
         self._desk = desk
         self._used = self._size = self._n_cut = 0
         self.choice = Combo(theme, self)
         self.choice.setObjectName("cache_policy")
-        self.choice.setAccessibleName("When the window is full")
+        self.choice.setAccessibleName(TITLE)
         for value, text in POLICIES:
             self.choice.addItem(text, value)
         self.body.addWidget(self.choice)

@@ -91,6 +91,14 @@ def test_an_empty_cache_has_no_cells() -> None:
     assert (cells.n_used, cells.stretches, cells.at(0)) == (0, (), None)
 
 
+def test_what_begins_a_plain_text_is_no_template() -> None:
+    text = [CellPart(0, 1, "scaffold"), CellPart(1, 6, "text"), CellPart(6, 9, "reply", "m1")]
+    chat = [CellPart(0, 2, "scaffold"), CellPart(2, 5, "user", "m2")]
+    cells = CellMap(told(slot(0, [(1, 0, 9)], text), slot(1, [(2, 0, 5)], chat, "b"), n_used=14))
+    origins = [stretch.origin for stretch in cells.stretches]
+    assert origins == ["bos", "text", "assistant", "scaffold", "user"]
+
+
 # --- squares ------------------------------------------------------------------------------------
 
 

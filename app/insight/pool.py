@@ -114,7 +114,13 @@ class Span:
 
 def recorded(token: TokenTrace, n_vocab: int) -> Pool:
     """The candidates of a token before the first stage. Raises CannotTell where none are known."""
-    return pool_of(unpack(token.alternative_ids), unpack(token.alternative_logprobs), n_vocab)
+    ids, logprobs = unpack(token.alternative_ids), list(unpack(token.alternative_logprobs))
+    if token.token_id in ids:  # of a stored trace the others are rounded, the drawn one is not
+        at = ids.index(token.token_id)
+        above = logprobs[at - 1] if at else math.inf
+        below = logprobs[at + 1] if at + 1 < len(logprobs) else -math.inf
+        logprobs[at] = min(max(token.logprob, below), above)  # the order stays
+    return pool_of(ids, logprobs, n_vocab)
 
 
 def pool_of(ids: Sequence[int], logprobs: Sequence[float], n_vocab: int) -> Pool:

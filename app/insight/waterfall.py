@@ -78,13 +78,17 @@ def waterfall(
 ) -> Waterfall:
     """`n_vocab`: None where it is not known. `temperatures`: of the stages that divide by a fixed
     one, by position."""
-    ids, logprobs = unpack(token.alternative_ids), unpack(token.alternative_logprobs)
+    ids = unpack(token.alternative_ids)
+    # Of a stored trace the others are rounded, the drawn one is not.
+    logprobs = tuple(
+        token.logprob if token_id == token.token_id else logprob
+        for token_id, logprob in zip(ids, unpack(token.alternative_logprobs), strict=True)
+    )
     removed_by = token.removed_by.data if token.removed_by is not None else b""
     candidates = tuple(
         Candidate(
             token_id,
-            # Of a stored trace the others are rounded, the drawn one is not.
-            math.exp(min(token.logprob if token_id == token.token_id else logprob, 0.0)),
+            math.exp(min(logprob, 0.0)),
             _end(removed_by, at),
             token_id == token.token_id,
         )

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from app.engine.protocol import Array, StageEffect, TokenTrace
+from app.insight.live import ORDER, Values, live
+from app.insight.pool import SUM_ERROR
 from app.insight.trace_columns import pack, unpack
 from app.insight.waterfall import waterfall
 
@@ -187,7 +189,15 @@ def test_a_trace_without_stages_is_only_candidates() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_of_a_stored_trace_the_drawn_token_is_told_exactly(seed: int) -> None:
-    """The same token stands in three places of the window: with one and the same probability."""
-    (read,) = unpack(pack([Chain(seed, 0).top_k(40).trace()]))
-    (drawn,) = [each for each in waterfall(read, N).candidates if each.is_drawn]
+    """The same token stands in several places of the window: with one and the same share."""
+    chain = Chain(seed, 0).top_k(40)
+    chain.then("temperature", chain.scores / 0.8)
+    (read,) = unpack(pack([chain.trace()]))
+    fall = waterfall(read, N, {1: 0.8})
+    ((at, drawn),) = [pair for pair in enumerate(fall.candidates) if pair[1].is_drawn]
     assert drawn.probability == math.exp(read.logprob)
+    for step in fall.steps:
+        assert step.shares is not None
+        assert step.shares[at] == step.probability
+    before = live(read, N, Values(), ORDER).rows[at].before
+    assert before == pytest.approx(drawn.probability, rel=2 * SUM_ERROR)

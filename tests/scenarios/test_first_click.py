@@ -284,7 +284,8 @@ def the_sampling(reader: Reader, truth: Truth) -> None:
         assert card.evidence.removed_button.text() == removed
         assert reader.reads(card.evidence.bars)
         shares = [bar.share for bar in card.evidence.bars.bars]
-        assert shares == pytest.approx(softmax(left)[truth.order[: len(shares)]], abs=1e-3)
+        assert shares[0] == pytest.approx(softmax(left)[truth.paris], abs=1e-5)
+        assert shares == pytest.approx(softmax(left)[truth.order[: len(shares)]], rel=1e-3)
         before = n_left
     sentence = cards[Temperature].sentence
     assert reader.reads(sentence)

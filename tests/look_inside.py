@@ -94,21 +94,22 @@ class Visit:
                 self.desk.set_setting("theme", theme)
                 settle(self.app)
                 settle(self.app)
-                if to_end:
-                    scroll_to_end(self.section())
-                    settle(self.app)
+                scroll(self.section(), to_end)
+                settle(self.app)
                 save(self.window if percent == 100 else small(), f"{scene}-{theme}-{percent}")
         self.desk.set_setting("zoom_percent", 100)
         self.window.resize(*SIZES[100])
         settle(self.app)
 
 
-def scroll_to_end(section: QWidget) -> None:
+def scroll(section: QWidget, to_end: bool) -> None:
+    """What is in view to its end, or to its beginning."""
     from PySide6.QtWidgets import QScrollArea
 
     for area in section.findChildren(QScrollArea):
         if area.isVisible():
-            area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
+            bar = area.verticalScrollBar()
+            bar.setValue(bar.maximum() if to_end else bar.minimum())
 
 
 def save(widget: QWidget, name: str) -> None:

@@ -24,6 +24,7 @@ from app.chat.questions import Questions
 from app.chat.recorded import hash_of
 from app.chat.replies import Replies
 from app.chat.reply import Branch
+from app.chat.sampler_links import chains_before
 from app.chat.settings import as_stored
 from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
@@ -182,6 +183,7 @@ class BranchAt:
             head=head,
             chosen_ids=chosen_ids,
             weights_hash=message.weights_hash or "",
+            drawn_with=tuple(chains_before(message.settings, index)),
         )
         self._replies.branch(message_id, changes, branch, place)
 

@@ -76,11 +76,14 @@ class Beginning:
 class Branch(Beginning):
     """A reply that goes another way from a token on: the tokens before it, by ID, and those that
     were chosen in its place. The engine says what they spell. `weights_hash`: whose IDs they are.
+    `drawn_with`: up to which place of the trace its first tokens were drawn with which recorded
+    chain, in order.
     """
 
     head: TraceTable = field(default_factory=TraceTable)
     chosen_ids: tuple[int, ...] = ()
     weights_hash: str = ""
+    drawn_with: tuple[tuple[int, Any], ...] = ()
 
     def __bool__(self) -> bool:
         return True
@@ -96,6 +99,7 @@ class Branch(Beginning):
         return Beginning.as_recorded(self) | {
             "traced": len(self.head),
             "chosen": list(self.chosen_ids),
+            "drawn_with": [list(each) for each in self.drawn_with],
         }
 
     def begun(self, request: Generate) -> Generate:

@@ -52,6 +52,7 @@ USUAL_ORDER: Final[tuple[type[Stage], ...]] = (
 """llama.cpp's own order: where a stage that is added finds its place."""
 
 Values = dict[str, Any]
+_OF_CHAIN: Final = ("filters", "select")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,36 @@ def neutralised(links: Links) -> Links:
 
 
 # --- of replies -----------------------------------------------------------------------------------
+
+
+def chains_before(recorded: Mapping[str, Any], index: int) -> list[tuple[int, Any]]:
+    """With which chains, as they are stored, the first `index` tokens of a reply's trace were
+    drawn: (up to which one, chain). A reply that was branched has the first ones of others."""
+    found: list[tuple[int, Any]] = []
+    given, sampling = recorded.get("given"), recorded.get("sampling")
+    before = given.get("drawn_with") if isinstance(given, Mapping) else None
+    n_before = given.get("traced") if isinstance(given, Mapping) else None
+    if not isinstance(before, list | tuple):
+        before = [(n_before, None)]
+    own = {k: sampling.get(k) for k in _OF_CHAIN} if isinstance(sampling, Mapping) else None
+    for entry in (*before, (index, own)):
+        is_entry = isinstance(entry, list | tuple) and len(entry) == 2
+        if not is_entry or not isinstance(entry[0], int):
+            continue
+        start, end = found[-1][0] if found else 0, min(entry[0], index)
+        if end <= start:
+            continue
+        if found and found[-1][1] == entry[1]:
+            found.pop()
+        found.append((end, entry[1]))
+    return found
+
+
+def stages_at(recorded: Mapping[str, Any], index: int) -> tuple[Stage, ...]:
+    """The stages that the token at this place of a reply's trace was drawn with; nothing where that
+    is not known."""
+    chains = chains_before(recorded, index + 1)
+    return stages_of_reply({"sampling": chains[-1][1]}) if chains else ()
 
 
 def stages_of_reply(recorded: Mapping[str, Any]) -> tuple[Stage, ...]:

@@ -20,9 +20,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.sampler_links import USUAL_ORDER, Link, Links, added, neutralised, stages_of_reply
+from app.chat.sampler_links import (
+    USUAL_ORDER,
+    Link,
+    Links,
+    added,
+    neutralised,
+    stages_at,
+    stages_of_reply,
+)
 from app.engine.effects import idle_stages
 from app.engine.protocol import Stage, TokenTrace
+from app.insight.message_tokens import n_taken_over
 from app.insight.stage_evidence import Evidence, evidence
 from ui.flow import FlowLayout
 from ui.section.before_stages import BeforeStages
@@ -41,6 +50,10 @@ CHOOSE: Final = (
     "there): then each stage shows what it did to it."
 )
 OTHER: Final = "This reply was made with another chain than the next one will be."
+OF_ANOTHER: Final = (
+    "This token was drawn in the version that this one was branched from, with another chain. Flip "
+    "back to it to see what its stages did."
+)
 UNKNOWN: Final = "What this reply was drawn with was not stored with it."
 CAPTION: Final = (
     "Recorded as it was drawn. Bars: the best candidates that each stage left, and their shares "
@@ -297,7 +310,7 @@ class ChainRoom(Panel):
         message = looking.message
         told: Evidence | None = None
         if token is not None and self._stages:
-            told = evidence(token, self._stages, looking.n_vocab)
+            told = self._told(token)
         seed = message.seed if message is not None else None
         is_reply = self._is_own and self.which.value() == REPLY
         self.chain.show_evidence(None if self._is_own else told, looking.words, seed)
@@ -306,6 +319,19 @@ class ChainRoom(Panel):
         self.before.show_rows(told if shows else None, looking.words)
         self.caption.setVisible(shows and not (told is not None and told.sentence))
         self._say(told, shows)
+
+    def _told(self, token: TokenTrace) -> Evidence:
+        """What the stages did to the token that is looked at; of one that another version drew, if
+        that was with the same chain."""
+        message, index = self._looking.message, self._looking.index
+        if (
+            message is not None
+            and index is not None
+            and index < n_taken_over(message)
+            and stages_at(message.settings, index) != self._stages
+        ):
+            return Evidence(sentence=OF_ANOTHER)
+        return evidence(token, self._stages, self._looking.n_vocab)
 
     def _say(self, told: Evidence | None, shows: bool) -> None:
         if told is not None and told.sentence and shows:

@@ -10,6 +10,8 @@ import pytest
 from app.chat import branch_at, events
 from app.chat.branch_at import n_untraced
 from app.chat.replies import OTHER_WEIGHTS_SENTENCE
+from app.chat.sampler_links import stages_at
+from app.engine.protocol import Temperature
 from models.records import Message, MessageState
 
 TABLE = [["blue", 0.5], ["red", 0.25], ["the", 0.1]]
@@ -90,6 +92,7 @@ def test_a_chosen_token_begins_a_new_version_and_the_old_one_stays(make_room: An
     assert new.settings["given"] == {
         "characters": 0, "reasoning_characters": 0, "tokens": 1, "message_id": old.id,
         "traced": 1, "chosen": [red],
+        "drawn_with": [[1, {k: old.settings["sampling"][k] for k in ("filters", "select")}]],
     }  # fmt: skip
     now = trace(room, new.id)
     assert [token.index for token in now] == [0, 1, 2, 3, 4]
@@ -105,6 +108,23 @@ def test_a_chosen_token_begins_a_new_version_and_the_old_one_stays(make_room: An
     room.until(lambda: room.desk.messages[-1].id == old.id, "the old version")
     back = dataclasses.replace(room.desk.messages[-1], rendered_prompt=old.rendered_prompt)
     assert back == dataclasses.replace(old, sibling_count=2)
+
+
+def test_of_each_token_it_is_known_with_which_chain_it_was_drawn(make_room: Any) -> None:
+    """Also of a branch of a branch: a temperature of now says nothing about a token of before."""
+    room = make_room(COLOURS).start_ready()
+    old, used = room.ask("Colour?"), []
+    for place, temperature in ((2, 1.5), (4, 0.5), (3, 0.5)):
+        used.append(old.settings["temperature"])
+        room.desk.set_setting("temperature", temperature)
+        room.desk.branch_at(old.id, place, id_of(room, "red"))
+        old = branched(room, old)
+    heats = [
+        next(stage.t for stage in stages_at(old.settings, at) if isinstance(stage, Temperature))
+        for at in range(5)
+    ]
+    assert heats == [used[0], used[0], 1.5, 0.5, 0.5]
+    assert len(old.settings["given"]["drawn_with"]) == 2
 
 
 def test_the_tokens_that_views_are_told_of_have_their_place_in_the_whole(make_room: Any) -> None:

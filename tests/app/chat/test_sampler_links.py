@@ -14,10 +14,12 @@ from app.chat.sampler_links import (
     Link,
     Links,
     added,
+    chains_before,
     links_of,
     moved,
     neutralised,
     removed,
+    stages_at,
     stages_of_reply,
     switched,
     values_of_links,
@@ -31,6 +33,7 @@ from app.engine.protocol import (
     MinP,
     Mirostat,
     Penalties,
+    Sampling,
     Stage,
     Temperature,
     TokenBias,
@@ -189,6 +192,29 @@ def test_a_reply_tells_its_own_stages() -> None:
     chat = Chat({"chain": [{"stage": "top_k", "k": 3}, {"stage": "greedy"}]})
     recorded = {"sampling": as_stored(chat.resolved().settings.sampling())}
     assert stages_of_reply(recorded) == (TopK(3), Greedy())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"traced": 2},
+        {"traced": 2, "drawn_with": 7},
+        {"traced": 2, "drawn_with": [[2, None]]},
+        {"traced": 2, "drawn_with": [[2, {"filters": [1], "select": None}]]},
+    ],
+)
+def test_of_a_branch_without_the_old_chain_only_its_own_tokens_have_one(given: Any) -> None:
+    own = as_stored(Sampling([TopK(3)], Greedy()))
+    recorded = {"sampling": own, "given": given}
+    assert [stages_at(recorded, at) for at in range(4)] == [(), (), *[(TopK(3), Greedy())] * 2]
+    assert [end for end, _ in chains_before(recorded, 5)] == [2, 5]
+    assert chains_before(recorded, 0) == []
+
+
+@pytest.mark.parametrize("given", [None, 7, {}, {"tokens": 3}, {"traced": "x", "drawn_with": [[]]}])
+def test_of_a_reply_that_was_not_branched_all_have_its_own(given: Any) -> None:
+    recorded = {"sampling": as_stored(Sampling([TopK(3)], Greedy())), "given": given}
+    assert stages_at(recorded, 0) == (TopK(3), Greedy())
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ from app.engine.protocol import (
 )
 from models.records import Message
 from ui.section.bias_editor import BiasEditor
-from ui.section.chain_room import CHOOSE, OTHER, UNKNOWN, ChainRoom
+from ui.section.chain_room import CHOOSE, OF_ANOTHER, OTHER, UNKNOWN, ChainRoom
 from ui.section.looking import NO_TOKEN_YET, Looking
 from ui.section.panel import Tools
 from ui.section.sampler_chain import SamplerChain
@@ -595,6 +595,23 @@ def test_each_card_shows_what_its_stage_did(
     assert not card(panel, MinP).evidence.removed_button.isEnabled()
     assert card(panel, TopK).evidence.removed_button.text() == "−996 removed"
     assert card(panel, TopK).evidence.isVisible()
+
+
+def test_a_token_of_the_version_before_the_branch_keeps_to_its_own_chain(
+    panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
+) -> None:
+    """Its recorded shares fit that version's temperature, and not the one of now."""
+    as_made(desk)
+    hot = (*MADE_WITH[:4], Temperature(2.0), Dist())
+    tokens = (token(), msgspec.structs.replace(token(), index=1))
+    for old, is_told in ((MADE_WITH, True), (hot, False)):
+        chain = sampling_of(*old)["sampling"]
+        given = {"tokens": 1, "traced": 1, "chosen": [3], "drawn_with": [[1, chain]]}
+        show_reply(panel, *tokens, settings=sampling_of(*MADE_WITH) | {"given": given})
+        assert card(panel, TopK).evidence.isVisibleTo(panel) == is_told
+        assert (panel.note.text() == OF_ANOTHER) != is_told
+        panel._looking.select(1)
+        assert card(panel, TopK).evidence.isVisibleTo(panel)
 
 
 def test_of_a_reply_by_other_weights_nobody_knows_how_many_there_were(

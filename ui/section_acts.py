@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ui.section.looking import Looking
     from ui.section.section import Section
 
+NEXT_KEY: Final = "Alt+."
+PREVIOUS_KEY: Final = "Alt+,"
 PLACES: Final = (
     ("panel_tokens", "Tokens panel: what else was on the table", "Tokens", "This reply"),
     ("panel_try_text", "Try a text: see its tokens", "Tokens", "Try a text"),
@@ -61,6 +63,20 @@ class SectionActs(QObject):
         for number, (name, title, panel, room) in enumerate(PLACES, 1):
             act = partial(self.go_to, panel, room)
             actions.add(Action(name, title, f"Ctrl+{number}", act, group="View"))
+
+        for name, title, key, by in (
+            ("panels_token_next", "Next token, in all panels", NEXT_KEY, 1),
+            ("panels_token_previous", "Previous token, in all panels", PREVIOUS_KEY, -1),
+        ):
+            step = partial(self._step, by)
+            actions.add(Action(name, title, key, step, self._has_tokens, group="View"))
+
+    def _has_tokens(self) -> bool:
+        is_shown = self._columns.is_section_shown
+        return is_shown and self._looking is not None and len(self._looking.traces) > 0
+
+    def _step(self, by: int) -> None:
+        self.looking().step(by)
 
     def go_to(self, panel: str, room: str = "") -> None:
         """Show a panel, and a room of it; the keyboard goes there."""

@@ -64,7 +64,9 @@ class LiveCard(Card):
         self.use_button.setToolTip("The next reply of this chat is drawn with these values.")
         self.back_button = self._button("Put back", "live_back_button")
         self.back_button.setToolTip("Back to the values that the next reply would be drawn with.")
+        self.uncertain_button = self._button("Take the most uncertain one", "live_uncertain_button")
         self._acts = QHBoxLayout()
+        self._acts.addWidget(self.uncertain_button)
         self._acts.addWidget(self.use_button)
         self._acts.addWidget(self.back_button)
         self._acts.addStretch(1)
@@ -107,6 +109,7 @@ class LiveCard(Card):
         self.values.changed.connect(self._on_moved)
         self.values.refused.connect(self._on_refused)
         self.back_button.clicked.connect(lambda _=False: self._put_back())
+        self.uncertain_button.clicked.connect(lambda _=False: self._looking.go_to_most_uncertain())
         self.use_button.clicked.connect(lambda _=False: self._use())
         tools.theme.changed.connect(self._fit)
 
@@ -180,6 +183,7 @@ class LiveCard(Card):
             self._show_sentence(reason.sentence)
             return
         self.bars.show_rows(self._rows(found))
+        self._offer(is_choosing=False)
         self.summary.setText(summary(found))
         self.without.setText(without(left_out(self._desk.resolved_settings().settings)))
         self.without.setVisible(bool(self.without.text()))
@@ -191,6 +195,13 @@ class LiveCard(Card):
         for widget in (self.bars, self.summary, self.without):
             widget.setVisible(False)
         self.caption.setText(sentence)
+        self._offer(is_choosing=sentence == CHOOSE)
+
+    def _offer(self, *, is_choosing: bool) -> None:
+        """Without a token there is nothing to move, but one to choose."""
+        self.uncertain_button.setVisible(is_choosing)
+        self.use_button.setVisible(not is_choosing)
+        self.back_button.setVisible(not is_choosing)
 
     def _rows(self, found: Live) -> list[LiveRow]:
         shown = [
@@ -245,7 +256,7 @@ class LiveCard(Card):
     def _fit(self) -> None:
         px, small = self._theme.px, self._theme.font_small().pixelSize()
         self._acts.setSpacing(px(6))
-        for button in (self.back_button, self.use_button):
+        for button in (self.uncertain_button, self.back_button, self.use_button):
             button.setStyleSheet(
                 f"QPushButton {{ padding: {px(3)}px {px(10)}px; font-size: {small}px; }}"
             )

@@ -21,6 +21,7 @@ from ui.keys import with_key
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
+from ui.section_acts import NEXT_KEY, PREVIOUS_KEY
 
 
 class Section(QWidget):
@@ -69,13 +70,19 @@ class Section(QWidget):
         self.name = PartsLabel("", self)
         self.name.setObjectName("section_token")
         self.name.setProperty("kind", "small")
+        self.previous_button = self._step_button("caret-left", "Previous token", PREVIOUS_KEY, -1)
+        self.next_button = self._step_button("caret-right", "Next token", NEXT_KEY, 1)
         self._stack = QStackedWidget(self)
         self._row = QHBoxLayout()
         self._row.addWidget(self.tabs, 1)
         self._row.addWidget(self.close_button)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._row)
-        self._column.addWidget(self.name)
+        self._names = QHBoxLayout()
+        self._names.addWidget(self.name, 1)
+        self._names.addWidget(self.previous_button)
+        self._names.addWidget(self.next_button)
+        self._column.addLayout(self._names)
         self._column.addWidget(self._stack, 1)
         self.tabs.currentChanged.connect(self._on_tab)
         self.tabs.tabBarClicked.connect(self._on_clicked)
@@ -86,6 +93,12 @@ class Section(QWidget):
         theme.changed.connect(self._fit)
         self._fit()
         self._say()
+
+    def _step_button(self, icon: str, spoken: str, key: str, by: int) -> IconButton:
+        button = IconButton(self._theme, icon, spoken, hint=with_key(spoken, key), parent=self)
+        button.setObjectName("section_token_next" if by > 0 else "section_token_previous")
+        button.clicked.connect(lambda _=False: self._looking.step(by))
+        return button
 
     def panel(self) -> Panel | None:
         """The one on screen."""
@@ -149,10 +162,16 @@ class Section(QWidget):
         else:
             text = f"{len(looking.traces):,} tokens · choose one"
         self.name.set_text(text)
+        last = len(looking.traces) - 1
+        self.previous_button.setEnabled(token is not None and looking.index != 0)
+        self.next_button.setEnabled(last >= 0 and looking.index != last)
 
     def _fit(self) -> None:
         px = self._theme.px
         self._column.setContentsMargins(px(12), px(12), px(12), px(12))
         self._column.setSpacing(px(8))
         self._row.setSpacing(px(4))
+        self._names.setSpacing(px(2))
+        for button in (self.previous_button, self.next_button):
+            button.setFixedSize(px(22), px(20))
         self.tabs.setStyleSheet(f"QTabBar::tab {{ padding: {px(6)}px {px(8)}px; }}")

@@ -70,6 +70,11 @@ def test_without_a_token_it_says_what_to_do(
     bridge.trace_read.emit(TraceRead("m2", (token(),)))
     assert card.caption.text() == CHOOSE
     assert not card.bars.isVisible()
+    assert not card.use_button.isVisible()
+    QTest.mouseClick(card.uncertain_button, Qt.MouseButton.LeftButton)
+    assert card._looking.index == 0
+    assert card.bars.isVisible()
+    assert not card.uncertain_button.isVisible()
 
 
 def test_it_begins_with_the_values_of_the_chat(shown: LiveCard) -> None:

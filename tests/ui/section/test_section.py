@@ -125,6 +125,25 @@ def test_the_line_above_says_which_token_it_is_about(
     assert section.name.text() == "·Par · token 1 of the reply · ID 100 · 77.3 %"
 
 
+def test_one_goes_from_token_to_token_whatever_panel_is_shown(
+    section: Section, tools: Tools, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    show(section, qtbot)
+    before, after = section.previous_button, section.next_button
+    assert (before.isEnabled(), after.isEnabled()) == (False, False)
+    looking = tools.looking
+    looking._show(trace_of([b"a", b"b"]), "")
+    assert (before.isEnabled(), after.isEnabled()) == (False, True)
+    after.click()
+    assert looking.index == 0
+    assert (before.isEnabled(), after.isEnabled()) == (False, True)
+    after.click()
+    assert looking.index == 1
+    assert (before.isEnabled(), after.isEnabled()) == (True, False)
+    before.click()
+    assert looking.index == 0
+
+
 def test_the_user_s_choice_of_a_tab_is_told_and_no_other(section: Section, qtbot: QtBot) -> None:
     told: list[str] = []
     section.tab_changed.connect(told.append)

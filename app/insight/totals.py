@@ -103,17 +103,19 @@ class RunningTotals:
         else:
             self._sorted_times = sorted(times)
 
-    def totals(self) -> Totals | None:
+    def totals(self, taken_over: int = 0) -> Totals | None:
+        """`taken_over`: so many of the first tokens were drawn in another version, at its speed."""
         n = len(self.times)
         if not n:
             return None
-        mean, after_first = self._sums[0] / n, math.fsum(self.times[1:])
+        mean, own = self._sums[0] / n, self.times[taken_over:]
+        after_first = math.fsum(own[1:])
         return Totals(
             n_tokens=n,
             mean_logprob=mean,
             perplexity=math.exp(min(-mean, 700.0)),
             mean_entropy=self._sums[1] / n,
-            tokens_per_s=1000 * (n - 1) / after_first if after_first > 0 else 0.0,
+            tokens_per_s=1000 * (len(own) - 1) / after_first if after_first > 0 else 0.0,
             usual_ms=(self._sorted_times[(n - 1) // 2] + self._sorted_times[n // 2]) / 2,
         )
 

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.insight.message_tokens import n_taken_over
 from app.insight.tokens_shown import visible
 from app.insight.totals import RunningTotals, Totals, speeds
 from ui.icon_button import IconButton
@@ -288,9 +289,11 @@ class ReplyTokens(Panel):
 
     def _say(self) -> None:
         self._totals.follow(self._looking.traces)
-        found = self._totals.totals()
+        message = self._looking.message
+        taken_over = 0 if message is None else n_taken_over(message)
+        found = self._totals.totals(taken_over)
         self.speed.setVisible(found is not None)
-        self.plot.show_speeds(speeds(self._totals.times))
+        self.plot.show_speeds(speeds(self._totals.times[taken_over:]))
         self.copy_button.setEnabled(found is not None)
         self.uncertain_button.setEnabled(found is not None)
         if found is None:

@@ -6,6 +6,7 @@ import csv
 import io
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -66,8 +67,8 @@ def read(
 ) -> Callable[..., ReplyTokens]:
     """A reply of these pieces has been read from the database."""
 
-    def build(*pieces: bytes) -> ReplyTokens:
-        desk.messages = ask()
+    def build(*pieces: bytes, **fields: Any) -> ReplyTokens:
+        desk.messages = ask(**fields)
         bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
         bridge.trace_read.emit(TraceRead("m2", trace_of(pieces or PIECES)))
         return room
@@ -112,6 +113,16 @@ def test_figures_say_their_units(read: Callable[..., ReplyTokens]) -> None:
     assert room.figures.text() == "mean log-probability −0.69 nat · mean entropy 2.50 bit"
     assert room.speed.figure.text() == "47.6 tokens/s"
     assert len(room.plot._speeds) == 3
+
+
+def test_the_speed_of_a_branch_is_that_of_its_own_tokens(
+    read: Callable[..., ReplyTokens],
+) -> None:
+    """20, 21 and 22 ms, 20 ms: of the last two one came after the branch's first."""
+    room = read(settings={"given": {"tokens": 2, "traced": 2, "chosen": [102]}})
+    assert room.certainty.figure.text() == "4 tokens · perplexity 2.00"
+    assert room.speed.figure.text() == "50.0 tokens/s"
+    assert len(room.plot._speeds) == 1
 
 
 def test_table_and_looking_choose_the_same_token(

@@ -137,10 +137,3 @@ def strength(token: Figures, tint: Tint, usual_ms: float = 0.0) -> float | None:
     if value is None or math.isnan(value):
         return None
     return min(max(value, 0.0), 1.0)
-
-
-def most_uncertain(tokens: Sequence[TokenTrace]) -> int | None:
-    """The position of the token with the largest entropy, the first of equals."""
-    if not len(tokens):
-        return None
-    return max(range(len(tokens)), key=lambda at: (tokens[at].entropy, -at))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.insight.tokens_shown import most_uncertain
+from app.insight.message_tokens import most_uncertain_place
 from models.records import Message, MessageState, Role
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Looking(QObject):
             self.select(min(max(at + by, 0), len(self.traces) - 1))
 
     def go_to_most_uncertain(self) -> None:
-        self.select(most_uncertain(self.traces))
+        self.select(most_uncertain_place(self.traces))
 
     # --- following ------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from app.insight.tokens_shown import (
     TINTS,
     groups,
     hexadecimal,
-    most_uncertain,
     strength,
     surprise_at_draw,
     visible,
@@ -100,8 +99,3 @@ def test_tints_grow_from_sure_to_unsure_within_bounds(tint: str) -> None:
     assert found == sorted(found)
     assert found[0] == 0.0
     assert found[-1] == pytest.approx(1.0)
-
-
-def test_the_most_uncertain_token_has_the_largest_entropy() -> None:
-    assert most_uncertain([token(entropy=e) for e in (1.0, 3.0, 3.0, 2.0)]) == 1
-    assert most_uncertain([]) is None

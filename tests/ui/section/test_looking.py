@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import pytest
 from made_traces import trace_of
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
@@ -111,6 +112,20 @@ def test_a_token_is_chosen_by_its_place_and_by_steps(
     assert looking.token == looking.traces[0]
     looking.go_to_most_uncertain()
     assert looking.index == 2
+
+
+def test_to_the_most_uncertain_token_no_token_of_a_growing_reply_is_made(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 64 candidates each that takes a tenth of a second at 16,384 tokens."""
+    table, made = TraceTable(trace_of(PIECES)), list[int]()
+    open_chat(desk, bridge, ask(state=MessageState.STREAMING))
+    desk.growing_trace = lambda _id: table  # type: ignore[attr-defined]
+    looking.set_awake(True)
+    make = TraceTable._token
+    monkeypatch.setattr(TraceTable, "_token", lambda t, at: (made.append(at), make(t, at))[1])
+    looking.go_to_most_uncertain()
+    assert (looking.index, made) == (2, [])
 
 
 def test_a_token_that_is_chosen_before_the_trace_is_here_is_chosen_then(

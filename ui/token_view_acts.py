@@ -34,6 +34,8 @@ AT_ONCE: Final = 3
 """So many traces are read at the same time."""
 MOST_CHARS: Final = 100_000
 """A longer message is not cut into tokens: it is shown as its text."""
+KEPT_CUT: Final = 100_000
+"""Tokens of messages that nobody drew: so many are kept as they were cut, some 10 MB."""
 NOTHING_RECORDED: Final = "Nothing was recorded about these tokens, so they have no tint."
 NO_WEIGHTS: Final = (
     "Without loaded weights, messages without recorded tokens are shown as plain text."
@@ -229,9 +231,10 @@ class TokenViewActs(QObject):
             )
 
     def _on_cut(self, message: Message, key: tuple[str, str], tokens: Tokens) -> None:
-        if len(self._cut) > 200:
-            self._cut.clear()
         self._cut[key] = tokens
+        n_kept = sum(len(each.token_ids) for each in self._cut.values())
+        while n_kept > KEPT_CUT and len(self._cut) > 1:
+            n_kept -= len(self._cut.pop(next(iter(self._cut))).token_ids)
         self._asked.pop(message.id, None)
         self._show_cut(message, tokens)
 

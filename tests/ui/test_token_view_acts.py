@@ -25,7 +25,7 @@ from app.engine.pieces import Pieces
 from app.engine.protocol import Array, Tokens, Vocabulary
 from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState, Role
-from ui.token_view_acts import NOTHING_RECORDED, OTHER_WEIGHTS
+from ui.token_view_acts import KEPT_CUT, NOTHING_RECORDED, OTHER_WEIGHTS
 from ui.transcript.token_mode import TokenMode
 from ui.window import MainWindow
 
@@ -352,3 +352,14 @@ def test_a_message_with_nothing_in_it_is_no_trouble(
     window.chat.transcript.viewport().repaint()
     QTest.keyClick(window.chat.transcript, Qt.Key.Key_Right)
     assert mode.is_on
+
+
+def test_what_is_kept_of_long_messages_is_bounded(window: MainWindow, mode: TokenMode) -> None:
+    """Somebody scrolls through a chat of many pasted texts."""
+    acts = window.token_view_acts
+    long = Tokens(list(range(KEPT_CUT // 4)), [b" word"] * (KEPT_CUT // 4))
+    for number in range(40):
+        acts._on_cut(QUESTION, ("w1", f"text {number}"), long)
+    assert [text for _, text in acts._cut] == [f"text {number}" for number in range(36, 40)]
+    acts._on_cut(QUESTION, ("w1", "one"), Tokens(list(range(2 * KEPT_CUT)), [b"x"] * 2 * KEPT_CUT))
+    assert [text for _, text in acts._cut] == ["one"]

@@ -208,6 +208,10 @@ def _choices(theme: Theme) -> str:
     QSlider::handle:horizontal {{
         background: {c.accent}; width: {theme.px(14)}px; border-radius: {theme.px(7)}px;
         margin: -{theme.px(5)}px 0;
+    }}
+    QSlider::handle:horizontal:focus {{
+        background: {c.card}; border: {theme.px(3)}px solid {c.accent};
+        width: {theme.px(10)}px; margin: -{theme.px(6)}px 0; border-radius: {theme.px(8)}px;
     }}"""
 
 

@@ -64,6 +64,23 @@ def test_values_that_are_moved_change_the_token_s_shares_and_then_the_chat(perso
     person.wait(lambda: person.app.desk.resolved_settings().settings.temperature == 2)
 
 
+def test_what_is_moved_above_is_what_the_dice_begin_with(person: Any) -> None:
+    """Until one types other values there, and as long as they are not put back."""
+    live: LiveCard = person.find(LiveCard, "live_card")
+    dice: WhatIfCard = person.find(WhatIfCard, "what_if_card")
+    typed = dice.which.findChild(QWidget, f"choice_{TYPED}")
+    assert typed is not None
+    live.values.sliders["temperature"].setValue(30)
+    QTest.mouseClick(typed, LEFT)
+    assert dice.values.values.temperature == 1.5
+    assert "1.5" in dice.difference.text()
+    QTest.mouseClick(live.back_button, LEFT)
+    assert dice.values.values.temperature == 0.8
+    dice.values.sliders["temperature"].setValue(10)
+    live.values.sliders["temperature"].setValue(30)
+    assert dice.values.values.temperature == 0.5
+
+
 def test_the_same_dice_with_other_settings_lead_to_a_branch(person: Any) -> None:
     card: WhatIfCard = person.find(WhatIfCard, "what_if_card")
     typed = card.which.findChild(QWidget, f"choice_{TYPED}")

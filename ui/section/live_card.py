@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.chat.resolved import shown_value
@@ -39,7 +40,10 @@ _IN_ORDER: Final = {kind: WORDS[kind].title.lower() for kind in ORDER}
 
 
 class LiveCard(Card):
-    """Follows the token that is looked at while it is active."""
+    """Follows the token that is looked at while it is active. `moved`: other values than the
+    chat's, or None where they are its own again."""
+
+    moved = Signal(object)
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools.theme, "Live: logits, softmax, cuts", parent)
@@ -139,10 +143,12 @@ class LiveCard(Card):
             self._on_refused("")
             self._refresh()
         self._show_buttons()
+        self.moved.emit(None)
 
-    def _on_moved(self, _values: Values) -> None:
+    def _on_moved(self, values: Values) -> None:
         self._is_touched = True
         self._show_buttons()
+        self.moved.emit(values)
         self._refresh()
 
     def _on_refused(self, sentence: str) -> None:
@@ -165,6 +171,7 @@ class LiveCard(Card):
                 self._desk.set_at_level("chat", field.name, value)
         self._is_touched = False
         self._show_buttons()
+        self.moved.emit(None)
 
     # --- what comes of them ---------------------------------------------------------------------
 
@@ -327,7 +334,11 @@ def percent(span: Span) -> str:
     """
     >>> percent(Span(0.41, 0.41)), percent(Span(0.41, 0.44)), percent(Span(0.0, 0.0))
     ('41.0 %', '41–44 %', '0 %')
+    >>> percent(Span(0.99996, 0.99996)), percent(Span(1.0, 1.0))
+    ('> 99.9 %', '100 %')
     """
+    if span.low >= 0.9995:
+        return "100 %" if span.low > 1 - 5e-7 else "> 99.9 %"
     low, high = f"{100 * span.low:.1f}", f"{100 * span.high:.1f}"
     if low == high:
         return "0 %" if span.high == 0 else "< 0.1 %" if low == "0.0" else f"{low} %"

@@ -32,9 +32,13 @@ def percent(share: float | None) -> str:
     """
     >>> percent(0.7731), percent(0.0000004), percent(None)
     ('77.3 %', '< 0.1 %', '–')
+    >>> percent(0.99996), percent(1.0)
+    ('> 99.9 %', '100.0 %')
     """
     if share is None:
         return "–"
+    if 0.9995 <= share < 1 - 5e-7:
+        return "> 99.9 %"
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 

@@ -19,6 +19,7 @@ from app.chat.resolved import merged
 from app.chat.sampler_links import stages_of_reply
 from app.chat.settings import Settings
 from app.chat.what_if import Question, can_ask_engine
+from app.insight.live import Values
 from app.insight.tokens_shown import visible
 from app.insight.what_if import Unsure, WhatIf
 from models.records import Message
@@ -35,7 +36,9 @@ WHAT: Final = (
     "Draws every token of this reply again: with the number that drew it, and other settings."
 )
 UNKNOWN: Final = "What this reply was drawn with was not stored with it: nothing to compare with."
-SAME: Final = "These are the settings that this reply was drawn with."
+SAME: Final = (
+    "These are the settings that this reply was drawn with. Change the chain, or take values here."
+)
 ASK: Final = "Same dice, other settings"
 ASK_ENGINE: Final = "Ask the engine"
 STOP: Final = "Stop asking"
@@ -59,6 +62,7 @@ class WhatIfCard(Card):
         self._desk, self._looking = tools.desk, tools.looking
         self._is_active = False
         self._is_typed_by_hand = False
+        self._offered: Values | None = None
         self._asked: Question | None = None
         self._found: WhatIf | None = None
         self.is_asking = False
@@ -168,6 +172,15 @@ class WhatIfCard(Card):
             {n: getattr(typed, n) for n in names if getattr(typed, n) != getattr(own, n)},
         )
 
+    def offer(self, values: Values | None) -> None:
+        """Values that are moved elsewhere: those here begin with them, until one types here.
+        None: they are moved no more."""
+        self._offered = values
+        if not self._is_typed_by_hand:
+            if self.which.value() == TYPED:
+                self._forget()
+            self._on_settings()
+
     def _on_which(self, _value: object) -> None:
         self._forget()
         self._on_settings()
@@ -181,7 +194,8 @@ class WhatIfCard(Card):
         if not self._is_active:
             return
         if not self._is_typed_by_hand:
-            self.values.show_values(values_of(self._desk.resolved_settings().settings))
+            of_chat = values_of(self._desk.resolved_settings().settings)
+            self.values.show_values(of_chat if self._offered is None else self._offered)
         self._refresh()
 
     def _on_refused(self, sentence: str) -> None:

@@ -19,6 +19,7 @@ class WhatIfRoom(Panel):
         super().__init__(tools, parent)
         self.setObjectName("what_if_room")
         self.live, self.what_if = LiveCard(tools, self), WhatIfCard(tools, self)
+        self.live.moved.connect(self.what_if.offer)
         self.area = CardColumn(self)
         self.area.fill(self.live, self.what_if)
         column = QVBoxLayout(self)

@@ -89,7 +89,7 @@ class Header(QWidget):
         self.temporary_button.setObjectName("temporary_chat_button")
         self.section_button = IconButton(
             theme,
-            "magnifying-glass",
+            "eye",
             "Look inside",
             hint=with_key("Look inside: what happened in a reply", SECTION_KEY),
             parent=self,

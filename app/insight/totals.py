@@ -20,13 +20,14 @@ from app.insight.trace_table import TraceTable, cuts_of
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`tokens_per_s` counts as llama-bench does: (n − 1) ÷ time after the first token."""
+    """`tokens_per_s` counts as llama-bench does: (n − 1) ÷ time after the first token; None where
+    no time passed. `usual_ms`: the median of the tokens' times."""
 
     n_tokens: int
     mean_logprob: float
     perplexity: float
     mean_entropy: float
-    tokens_per_s: float
+    tokens_per_s: float | None
     usual_ms: float
 
 
@@ -115,7 +116,7 @@ class RunningTotals:
             mean_logprob=mean,
             perplexity=math.exp(min(-mean, 700.0)),
             mean_entropy=self._sums[1] / n,
-            tokens_per_s=1000 * (len(own) - 1) / after_first if after_first > 0 else 0.0,
+            tokens_per_s=1000 * (len(own) - 1) / after_first if after_first > 0 else None,
             usual_ms=(self._sorted_times[(n - 1) // 2] + self._sorted_times[n // 2]) / 2,
         )
 

@@ -313,7 +313,9 @@ class Alternatives(QWidget):
         elif token.chosen:
             self.hint.setText("This token was chosen by hand, not drawn.")
         else:
-            self.hint.setText("Enter on a row: another version goes on with that token instead.")
+            self.hint.setText(
+                "A double click on a row, or Enter: another version goes on with that token."
+            )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

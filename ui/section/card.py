@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayout, QWidget
 
@@ -42,6 +43,12 @@ def small_label(text: str, parent: QWidget) -> QLabel:
     label.setProperty("kind", "small")
     label.setWordWrap(True)
     return label
+
+
+def set_alone(body: QVBoxLayout, label: QLabel, is_alone: bool) -> None:
+    """Where a sentence is all that a card has to say, it stands right below the title."""
+    label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+    body.setStretchFactor(label, int(is_alone))
 
 
 def tighten(table: QTableView, theme: Theme) -> None:

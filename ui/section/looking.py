@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.insight.message_tokens import most_uncertain_place
+from app.insight.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ NO_TOKENS = "This reply has no tokens: it ended before the first one."
 
 
 class Looking(QObject):
-    """A token can be chosen before its trace is read: it is chosen when that is here.
+    """A token can be chosen before its trace is read: it is chosen when that is here. Of a reply
+    that goes another way from a chosen token on, that one is looked at.
 
     `message_changed`: another reply, or none. `trace_changed`: more of it is known, or less.
     `token_changed`: another token is chosen. `words_changed`: what IDs stand for is known now.
@@ -168,6 +169,8 @@ class Looking(QObject):
     def _take(self, message: Message | None) -> None:
         self.message, self.traces, self.index, self._awaited = message, (), None, None
         self.is_growing = message is not None and message.state is MessageState.STREAMING
+        if message is not None and self.is_growing:
+            self._awaited = first_chosen(message)
         self.message_changed.emit()
         self.token_changed.emit()
         self._read()
@@ -188,7 +191,15 @@ class Looking(QObject):
     def _show(self, traces: Sequence[TokenTrace], sentence: str) -> None:
         self.traces, self.sentence = traces, sentence
         self.trace_changed.emit()
-        if self._awaited is not None and len(traces):
+        if self._is_awaited_here or (len(traces) and not self.is_growing):
+            self._take_awaited()
+
+    @property
+    def _is_awaited_here(self) -> bool:
+        return self._awaited is not None and self._awaited < len(self.traces)
+
+    def _take_awaited(self) -> None:
+        if self._awaited is not None:
             self.select(self._awaited)
 
     def _is_looked_at(self, message_id: str) -> bool:
@@ -225,6 +236,9 @@ class Looking(QObject):
         if not len(self.traces):
             self.traces = self._desk.growing_trace(event.message_id) or ()
         self.sentence = ""
+        if self._is_awake and self._is_awaited_here:
+            self.trace_changed.emit()
+            self._take_awaited()
         if self._is_awake and not self._timer.isActive():
             self._timer.start()
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.insight.merges import Part, Replay, Step
 from app.insight.tokens_shown import hexadecimal, visible
 from ui.icon_button import IconButton
-from ui.section.card import Card, small_label
+from ui.section.card import Card, set_alone, small_label
 from ui.section.chips import Chip, ChipView
 from ui.section.vocabulary_model import signed
 from ui.slider import Slider
@@ -31,7 +31,7 @@ _BUTTONS: Final = (
 
 class MergeSteps(Card):
     """`show_replay` begins at the end, where the tokens are; the slider has the keys: arrows, Home
-    and End."""
+    and End. Without steps and without a sentence about them it is not there."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Merges, one by one", parent)
@@ -81,12 +81,14 @@ class MergeSteps(Card):
         self.caption.setText("")
         self.sentence.setText(sentence)
         self._offer(False)
+        self.setVisible(bool(sentence))
 
     def show_replay(self, replay: Replay) -> None:
         """The text has other merges now; their end is shown, as the chips above are."""
         self._replay = replay
         self.caption.setText(_caption(replay))
         self._offer(True)
+        self.show()
         self.slider.blockSignals(True)
         self.slider.setMaximum(len(replay.steps))
         self.slider.setValue(len(replay.steps))
@@ -99,6 +101,7 @@ class MergeSteps(Card):
     def _offer(self, is_offered: bool) -> None:
         for widget in (self.parts, self.slider, self.caption, *self.buttons.values()):
             widget.setVisible(is_offered)
+        set_alone(self.body, self.sentence, not is_offered)
 
     def _draw(self) -> None:
         replay = self._replay

@@ -292,8 +292,9 @@ class ReplyTokens(Panel):
         message = self._looking.message
         taken_over = 0 if message is None else n_taken_over(message)
         found = self._totals.totals(taken_over)
-        self.speed.setVisible(found is not None)
+        self.speed.setVisible(found is not None and found.tokens_per_s is not None)
         self.plot.show_speeds(speeds(self._totals.times[taken_over:]))
+        self.caption.setText(CAPTION + _of_others(taken_over))
         self.copy_button.setEnabled(found is not None)
         self.uncertain_button.setEnabled(found is not None)
         if found is None:
@@ -301,9 +302,11 @@ class ReplyTokens(Panel):
             self.figures.setText(self._looking.sentence)
             return
         self.certainty.figure.set_text(
-            f"{found.n_tokens:,} tokens · perplexity {found.perplexity:.2f}"
+            f"{found.n_tokens:,} token{'' if found.n_tokens == 1 else 's'} · "
+            f"perplexity {found.perplexity:.2f}"
         )
-        self.speed.figure.set_text(f"{found.tokens_per_s:.1f} tokens/s")
+        if found.tokens_per_s is not None:
+            self.speed.figure.set_text(f"{found.tokens_per_s:.1f} tokens/s")
         self.figures.setText(_figures(found))
 
     def _on_scrolled(self, value: int) -> None:
@@ -321,6 +324,13 @@ class ReplyTokens(Panel):
     def _on_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
         if current.isValid() and not self._is_following:
             self._looking.select(self.model.place_of(current.row()))
+
+
+def _of_others(count: int) -> str:
+    if not count:
+        return ""
+    first = "The first token is" if count == 1 else f"The first {count:,} tokens are"
+    return f" {first} of the version that was branched; the speed is that of the others."
 
 
 def _figures(found: Totals) -> str:

@@ -6,6 +6,7 @@ dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
@@ -18,7 +19,7 @@ from app.insight.merges import Replay
 from app.insight.tokens_shown import hexadecimal, visible
 from ui.check_box import CheckBox
 from ui.icon_button import IconButton
-from ui.section.card import Card, small_label
+from ui.section.card import Card, set_alone, small_label
 from ui.section.chips import Chip, ChipView
 from ui.section.merge_steps import MergeSteps
 from ui.section.panel import Panel, Tools
@@ -173,7 +174,7 @@ class TryText(Panel):
     def _fail(self, sentence: str) -> None:
         self._tokens = None
         self.tokens_card.figure.set_text("")
-        self.chips.show_chips(())
+        self._show_chips(())
         self.copy_button.setEnabled(False)
         self.detail.setText(sentence)
         self.steps.say("")
@@ -205,12 +206,17 @@ class TryText(Panel):
         left = len(tokens.token_ids) - len(found)
         if left > 0:
             found.append(Chip("…", f"{left:,} more", "Only so many are drawn; all are counted"))
-        self.chips.show_chips(found)
+        self._show_chips(found)
         self.detail.setText(
             "Choose a token to read what it is; Enter looks it up in the vocabulary."
             if found
             else EMPTY
         )
+
+    def _show_chips(self, chips: Sequence[Chip]) -> None:
+        self.chips.show_chips(chips)
+        self.chips.setVisible(bool(chips))
+        set_alone(self.tokens_card.body, self.detail, not chips)
 
     def _on_chip(self, current: QModelIndex, _previous: QModelIndex) -> None:
         if current.isValid():

@@ -60,7 +60,7 @@ def facts_of(
     details = [f"token {place + 1:,} of {len(tokens.traces):,}", f"{trace.ms:.1f} ms"]
     bits = surprise_at_draw(trace)
     if bits is not None:
-        details.append(f"{bits:.2f} bit at the draw")
+        details.append(f"surprise at the draw {bits:.2f} bit")
     caption = RECORDED if words is not None else f"{RECORDED} {NOT_READ}"
     found = _alternatives(trace, words, may_branch and words is not None)
     return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)

@@ -188,6 +188,41 @@ def test_the_newest_reply_is_followed_as_it_grows_and_said_at_most_ten_times_a_s
     assert looking.message == ended
 
 
+def test_the_token_that_was_chosen_to_branch_is_looked_at_when_it_is_there(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    """Also of an old reply, which was looked at instead of the newest; elsewhere nothing is."""
+    tokens = trace_of((b"Par", b"is", b"."))
+    for given, index in (
+        ({"tokens": 1, "traced": 1, "chosen": [7]}, 1),
+        ({"tokens": 0, "traced": 0, "chosen": [7]}, 0),
+        ({"tokens": 2}, None),
+        (None, None),
+    ):
+        table = TraceTable(tokens[:index] if index else [])
+        open_chat(desk, bridge, ask())
+        looking.set_awake(True)
+        bridge.trace_read.emit(TraceRead("m2", tokens))
+        looking.select(2)
+        new = message(
+            3, Role.ASSISTANT, "", state=MessageState.STREAMING, settings={"given": given}
+        )
+        desk.growing_trace = {"m3": table}.get  # type: ignore[attr-defined]
+        desk.messages = (desk.messages[0], dataclasses.replace(new, parent_id="m1"))
+        bridge.path_changed.emit(PathChanged("c1", desk.messages))
+        assert (looking.message, looking.index) == (desk.messages[1], None)
+        shown: list[int] = []
+        looking.token_changed.connect(lambda shown=shown: shown.append(len(looking.traces)))
+        for token in tokens[len(table) :]:
+            table.append(token)
+            bridge.token_recorded.emit(TokenRecorded("c1", "m3", token, 10))
+        assert looking.index == index
+        assert shown == ([] if index is None else [index + 1]), "at once, and once"
+    looking.select(None)
+    arrive(bridge, table, tokens[0])
+    assert looking.index is None
+
+
 def test_where_there_is_no_token_nobody_is_told_to_choose_one(
     looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
 ) -> None:

@@ -32,7 +32,7 @@ from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState
 from ui.section.looking import NO_REPLY, Looking
 from ui.section.panel import Tools
-from ui.section.reply_tokens import LOW_PX, ReplyTokens
+from ui.section.reply_tokens import CAPTION, LOW_PX, ReplyTokens
 from ui.section.token_model import TIME, TOKEN, TYPE
 from ui.section.tokens_panel import ROOMS, TokensPanel
 from ui.section.vocabulary_browser import VocabularyBrowser
@@ -123,6 +123,26 @@ def test_the_speed_of_a_branch_is_that_of_its_own_tokens(
     assert room.certainty.figure.text() == "4 tokens · perplexity 2.00"
     assert room.speed.figure.text() == "50.0 tokens/s"
     assert len(room.plot._speeds) == 1
+
+
+@pytest.mark.parametrize(
+    ("taken_over", "sentence"),
+    [(0, ""), (1, "The first token is of"), (2, "The first 2 tokens are of")],
+)
+def test_the_caption_says_which_tokens_are_of_the_version_that_was_branched(
+    read: Callable[..., ReplyTokens], taken_over: int, sentence: str
+) -> None:
+    given = {"tokens": taken_over, "traced": taken_over, "chosen": [102]}
+    caption = read(settings={"given": given}).caption.text()
+    assert caption.startswith(CAPTION)
+    assert (sentence in caption) if sentence else (caption == CAPTION)
+
+
+def test_of_one_token_no_speed_is_told(read: Callable[..., ReplyTokens]) -> None:
+    room = read(b"Par")
+    assert room.certainty.figure.text() == "1 token · perplexity 2.00"
+    assert not room.speed.isVisibleTo(room)
+    assert read().speed.isVisibleTo(room)
 
 
 def test_table_and_looking_choose_the_same_token(

@@ -12,6 +12,7 @@ from made_words import BYTE, CONTROL, made_pieces
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
@@ -184,6 +185,33 @@ def test_an_empty_text_says_what_to_do(room: TryText, engine: Engine, qtbot: QtB
     assert room.tokens_card.figure.text() == "0 tokens · 0 characters · 0 bytes"
     assert texts(room) == []
     assert room.steps.sentence.text() == ""
+
+
+def test_a_sentence_that_stands_alone_stands_below_its_title(
+    room: TryText, engine: Engine, qtbot: QtBot
+) -> None:
+    """A title in the middle of a card that is empty otherwise looks broken."""
+    engine.asked[0].then(ANSWER)
+    engine.replays[0].failed("Too long.")
+    QApplication.processEvents()
+    cards = ((room.steps, room.steps.sentence), (room.tokens_card, room.detail))
+    steps, sentence = cards[0]
+    assert steps.title.y() < steps.height() / 5
+    assert sentence.y() < steps.height() / 4
+    assert room.chips.isVisible()
+    room.text.clear()
+    qtbot.waitUntil(lambda: room.detail.text() == EMPTY)
+    QApplication.processEvents()
+    assert not room.chips.isVisible()
+    assert not steps.isVisible(), "there is nothing that it could say"
+    card, detail = cards[1]
+    assert card.title.y() < card.height() / 5
+    assert detail.y() < card.height() / 4
+    room.text.setPlainText("new")
+    qtbot.waitUntil(lambda: engine.asked[-1].text == "new")
+    engine.asked[-1].then(ANSWER)
+    assert room.chips.isVisible()
+    assert steps.isVisible()
 
 
 def test_enter_on_a_chip_looks_its_id_up(room: TryText, engine: Engine, qtbot: QtBot) -> None:

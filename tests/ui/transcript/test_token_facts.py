@@ -31,7 +31,7 @@ def test_the_card_says_what_the_trace_holds(words: Pieces) -> None:
     assert facts.piece == "·city"
     assert facts.figures == "ID 101 · 77.3 % · rank 1 · entropy 2.00 bit"
     assert f"{100 * math.exp(trace.logprob):.1f} %" in facts.figures
-    assert facts.details == "token 2 of 2 · 21.0 ms · 0.00 bit at the draw"
+    assert facts.details == "token 2 of 2 · 21.0 ms · surprise at the draw 0.00 bit"
     assert facts.bytes == "bytes 20 63 69 74 79"
     assert facts.caption == RECORDED
     drawn, other = facts.alternatives

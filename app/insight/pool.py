@@ -27,6 +27,7 @@ from typing import Final
 
 from app.engine.pieces import unpack
 from app.engine.protocol import TokenTrace
+from app.insight.trace_columns import LOGPROB_TOLERANCE, STEPS_PER_NAT
 
 FLOAT32: Final = 2.0**-24
 """The most that one float32 operation is wrong by, relative to its result."""
@@ -113,14 +114,20 @@ class Span:
 
 
 def recorded(token: TokenTrace, n_vocab: int) -> Pool:
-    """The candidates of a token before the first stage. Raises CannotTell where none are known."""
+    """The candidates of a token before the first stage. Raises CannotTell where none are known.
+
+    In a stored trace they are rounded, all but the drawn one: then scores may be wrong by as much.
+    """
     ids, logprobs = unpack(token.alternative_ids), list(unpack(token.alternative_logprobs))
-    if token.token_id in ids:  # of a stored trace the others are rounded, the drawn one is not
+    slack = RECORD_ERROR
+    if all((lp * STEPS_PER_NAT).is_integer() for lp in logprobs if math.isfinite(lp)):
+        slack += LOGPROB_TOLERANCE
+    if token.token_id in ids:
         at = ids.index(token.token_id)
         above = logprobs[at - 1] if at else math.inf
         below = logprobs[at + 1] if at + 1 < len(logprobs) else -math.inf
         logprobs[at] = min(max(token.logprob, below), above)  # the order stays
-    return pool_of(ids, logprobs, n_vocab)
+    return replace(pool_of(ids, logprobs, n_vocab), slack=slack)
 
 
 def pool_of(ids: Sequence[int], logprobs: Sequence[float], n_vocab: int) -> Pool:

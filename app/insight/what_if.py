@@ -219,6 +219,7 @@ def _before_stages(token: TokenTrace, n_vocab: int) -> Pool:
         tuple(pool.scores[at] - best for at in kept),
         Rest(rest.most, rest.ceiling - best, 0.0, rest.high * scale) if rest else NO_REST,
         pool.size,
+        slack=pool.slack,
     )
 
 

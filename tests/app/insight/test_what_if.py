@@ -10,6 +10,7 @@ from time import thread_time
 import msgspec
 import pytest
 
+from app.engine.pieces import unpack as numbers
 from app.engine.protocol import (
     AdaptiveP,
     Array,
@@ -28,6 +29,7 @@ from app.engine.protocol import (
     Xtc,
 )
 from app.insight import what_if as module
+from app.insight.trace_columns import pack, unpack
 from app.insight.what_if import Change, Settings, what_if
 
 
@@ -204,3 +206,30 @@ def test_four_thousand_tokens_take_less_than_a_second() -> None:
     assert found.looked_at == 4000
     assert found.first is None
     assert took < 1.0, took
+
+
+def edge(logprobs: tuple[float, ...], t: float) -> float:
+    """Where the part of the best one ends, at a temperature."""
+    weights = [math.exp(logprob / t) for logprob in logprobs]
+    return weights[0] / sum(weights)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_stored_trace_has_rounded_is_not_taken_for_sure(seed: int) -> None:
+    """A number between the edge of the true shares and that of the rounded ones."""
+    source = random.Random(seed)
+    first, second = sorted((source.uniform(0.2, 0.5) for _ in range(2)), reverse=True)
+    shares = {7: first, 3: second, 9: 1 - first - second}
+    if shares[9] > second:
+        shares = {7: shares[9], 3: first, 9: second}
+    (read,) = unpack(pack([token(0, shares, 0.99, min(shares, key=shares.get))]))  # type: ignore[arg-type]
+    true = edge(tuple(math.log(share) for share in shares.values()), 0.7)
+    rounded = edge(numbers(read.alternative_logprobs), 0.7)
+    number = (true + rounded) / 2
+    assert abs(true - rounded) < 1e-3
+    stored = msgspec.structs.replace(read, uniform=number)
+    found = what_if([stored], settings(TopK(3), Temperature(0.7)))
+    best = 7 if number < true else 3
+    assert (found.first is None and found.unsure) or found.first == Change(0, best)
+    if abs(true - rounded) > 1e-4:
+        assert found.unsure

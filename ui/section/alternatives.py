@@ -306,8 +306,9 @@ class Alternatives(QWidget):
         token = self._looking.token
         self.text.setEnabled(token is not None)
         self.button.setEnabled(token is not None and bool(self.text.text()))
-        self.table.empty_words = CHOOSE if token is None else NOT_RECORDED
-        self.table.setAccessibleDescription("" if token is not None else CHOOSE)
+        choose = CHOOSE if len(self._looking.traces) else ""
+        self.table.empty_words = choose if token is None else NOT_RECORDED
+        self.table.setAccessibleDescription("" if token is not None else choose)
         if token is None:
             self.hint.setText("")
         elif token.chosen:

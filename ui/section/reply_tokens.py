@@ -29,7 +29,7 @@ from ui.section.alternatives import FEWEST_ROWS, Alternatives
 from ui.section.card import Card, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.speed_plot import SpeedPlot
-from ui.section.token_model import CHOSEN, DRAFTED, ID, TOKEN, TokenModel
+from ui.section.token_model import CHOSEN, DRAFTED, ID, NUMBER, TOKEN, TokenModel
 
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
@@ -37,6 +37,8 @@ LOW_PX: Final = 600
 _WIDTHS: Final = (32, 68, 52, 42, 48, 54, 48, 84, 90)
 _LARGE_ID_PX: Final = 60
 _LARGE: Final = 100_000
+_DIGIT_PX: Final = 8
+_FEWEST_DIGITS: Final = 2
 
 
 class TokenTable(QTableView):
@@ -127,6 +129,7 @@ class ReplyTokens(Panel):
         self.table.copy_wanted.connect(self.copy_csv)
         self.table.menu_wanted.connect(self._open_menu)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
+        self.table.horizontalHeader().sortIndicatorChanged.connect(self._on_sorted)
         bar = self.table.verticalScrollBar()
         bar.valueChanged.connect(self._on_scrolled)
         bar.rangeChanged.connect(self._stay_at_end)
@@ -207,8 +210,10 @@ class ReplyTokens(Panel):
         self._fit_columns()
 
     def _fit_columns(self) -> None:
-        """IDs of a large vocabulary have a digit more."""
+        """IDs of a large vocabulary have a digit more, and so have the numbers of many tokens."""
         px, words, widths = self._theme.px, self._looking.words, list(_WIDTHS)
+        more = len(f"{len(self._looking.traces):,}") - _FEWEST_DIGITS
+        widths[NUMBER] += max(0, more) * _DIGIT_PX
         if words is not None and len(words) > _LARGE:
             widths[ID] = _LARGE_ID_PX
         self.table.set_widths([px(width) for width in widths])
@@ -255,6 +260,7 @@ class ReplyTokens(Panel):
         self._totals = RunningTotals()
         self.model.show(self._looking.traces)
         self._is_at_end = True
+        self._fit_columns()
         self._say()
 
     def _refresh_trace(self) -> None:
@@ -264,6 +270,7 @@ class ReplyTokens(Panel):
             self._totals = RunningTotals()
             self.model.show(self._looking.traces)
         self.model.set_words(self._looking.words)
+        self._fit_columns()
         self._say()
         self._refresh_token()
 
@@ -320,6 +327,15 @@ class ReplyTokens(Panel):
     def _on_filter(self, text: str) -> None:
         self.model.set_filter(text)
         self._refresh_token()
+
+    def _on_sorted(self) -> None:
+        """From the first row on, or where the chosen token is now."""
+        self._refresh_token()
+        row = self.model.row_of(self._looking.index)
+        if row is None:
+            self.table.scrollToTop()
+        else:
+            self.table.scrollTo(self.model.index(row, 0))
 
     def _on_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
         if current.isValid() and not self._is_following:

@@ -26,7 +26,8 @@ Index = QModelIndex | QPersistentModelIndex
 
 COLUMNS: Final = ("#", "Token", "ID", "Prob.", "Rank", "Entropy", "Time", "Type", "Bytes")
 NUMBER, TOKEN, ID, PROBABILITY, RANK, ENTROPY, TIME, TYPE, BYTES = range(len(COLUMNS))
-_UNITS: Final = {"Prob.": "%", "Entropy": "bit", "Time": "ms"}
+_UNITS: Final = {"Prob.": "%", "Rank": "", "Entropy": "bit", "Time": "ms"}
+"""What stands in a second line of the heading, with the arrow."""
 _HINTS: Final = {
     "#": "Place among the tokens that were drawn, from 1",
     "Token": "The piece of text; · is a space, ↵ a line break. A sign before it: not drawn by the "
@@ -297,7 +298,8 @@ class TokenModel(QAbstractTableModel):
             column, is_down = self._sorted_by
             sign = ("", " ↓" if is_down else " ↑")[section == column]
             name, unit = COLUMNS[section], _UNITS.get(COLUMNS[section])
-            return f"{name}{sign}" if unit is None else f"{name}{sign}\n{unit}"
+            below = "" if unit is None else f"{unit}{sign}".strip()
+            return f"{name}\n{below}" if below else f"{name}{sign}" if unit is None else name
         if role == Qt.ItemDataRole.ToolTipRole:
             return _HINTS[COLUMNS[section]]
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -325,7 +327,7 @@ _TOKEN_ROLES: Final = frozenset(
 
 def heading(column: int) -> str:
     name = COLUMNS[column]
-    return f"{name} {_UNITS[name]}" if name in _UNITS else name
+    return f"{name} {_UNITS.get(name, '')}".rstrip()
 
 
 def _ordered(numbers: Sequence[float]) -> list[float]:

@@ -200,7 +200,9 @@ def test_a_row_says_what_was_recorded_in_its_units(qtbot: QtBot) -> None:
 def test_the_column_that_is_sorted_by_is_marked() -> None:
     model = TokenModel()
     model.sort(ENTROPY, DOWN)
-    assert model.headerData(ENTROPY, Qt.Orientation.Horizontal) == "Entropy ↓\nbit"
+    assert model.headerData(ENTROPY, Qt.Orientation.Horizontal) == "Entropy\nbit ↓"
+    model.sort(RANK)
+    assert model.headerData(RANK, Qt.Orientation.Horizontal) == "Rank\n↑"
     assert model.headerData(NUMBER, Qt.Orientation.Horizontal) == "#"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from made_words import BYTE, CONTROL, made_pieces
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded
 
@@ -30,14 +31,16 @@ from app.chat.events import (
 )
 from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState
+from ui.section.alternatives import CHOOSE
 from ui.section.looking import NO_REPLY, Looking
 from ui.section.panel import Tools
 from ui.section.reply_tokens import CAPTION, LOW_PX, ReplyTokens
-from ui.section.token_model import TIME, TOKEN, TYPE
+from ui.section.token_model import ID, TIME, TOKEN, TYPE
 from ui.section.tokens_panel import ROOMS, TokensPanel
 from ui.section.vocabulary_browser import VocabularyBrowser
 
 Ask = Callable[..., tuple[Message, ...]]
+HEADING_PADDING_PX = 5
 PIECES = (b"Par", b"is", b" is", b".")
 
 
@@ -172,6 +175,53 @@ def test_columns_are_seen_whole_or_not_at_all(read: Callable[..., ReplyTokens]) 
     table.setColumnWidth(TOKEN, 40)
     table.resize(table.width() + 30, table.height())
     assert table.columnWidth(TOKEN) == 40, "what somebody has chosen stays"
+
+
+def test_headings_are_whole_whatever_is_sorted_by(
+    read: Callable[..., ReplyTokens], qtbot: QtBot
+) -> None:
+    table = read().table
+    header = table.horizontalHeader()
+    for column, order in itertools.product(range(header.count()), Qt.SortOrder):
+        table.sortByColumn(column, order)
+        for at in range(header.count()):
+            text = table.model().headerData(at, Qt.Orientation.Horizontal)
+            wide = max(header.fontMetrics().horizontalAdvance(line) for line in text.split("\n"))
+            assert wide + 2 * HEADING_PADDING_PX <= header.sectionSize(at), text
+
+
+@pytest.mark.parametrize("count", [9, 100, 1_000, 10_000])
+def test_the_number_of_the_last_token_is_whole(
+    read: Callable[..., ReplyTokens], count: int
+) -> None:
+    room = read(*[b"x"] * count)
+    last = room.model.index(count - 1, 0)
+    assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(0)
+
+
+def test_what_is_sorted_is_read_from_its_beginning_or_from_the_chosen_token_on(
+    read: Callable[..., ReplyTokens], looking: Looking
+) -> None:
+    room = read(*[b"x"] * 200)
+    QApplication.processEvents()
+    bar = room.table.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    assert bar.value() > 0
+    room.table.sortByColumn(ID, Qt.SortOrder.DescendingOrder)
+    assert bar.value() == 0
+    looking.select(3)
+    room.table.sortByColumn(TIME, Qt.SortOrder.AscendingOrder)
+    room.table.sortByColumn(TIME, Qt.SortOrder.DescendingOrder)
+    chosen = room.table.visualRect(room.table.currentIndex())
+    assert room.model.place_of(room.table.currentIndex().row()) == 3
+    assert room.table.viewport().rect().contains(chosen)
+
+
+def test_before_there_are_tokens_nobody_is_told_to_choose_one(
+    room: ReplyTokens, read: Callable[..., ReplyTokens]
+) -> None:
+    assert room.alternatives.table.empty_words == ""
+    assert read().alternatives.table.empty_words == CHOOSE
 
 
 def test_a_filter_keeps_the_choice_and_shows_what_fits(

@@ -97,7 +97,7 @@ class WhatIfCard(Card):
         self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
         self.engine_button.setToolTip(
             "The engine reads prompt and reply again and draws the unsure tokens from all "
-            "candidates, with the same numbers."
+            "candidates, with the same numbers. That takes as long as writing it did."
         )
         self.caption = small_label("", self)
         self.caption.setObjectName("what_if_caption")

@@ -10,7 +10,7 @@ from native_chains import native_chain
 from native_session import NativeSession
 
 from app.engine.draw_replay import GRAMMAR, HAS_MEMORY, NO_DECISION, NO_NUMBER, NONSENSE
-from app.engine.native import llama
+from app.engine.native import NativeLog, llama
 from app.engine.pieces import unpack
 from app.engine.protocol import (
     AskedDraw,
@@ -133,6 +133,25 @@ def test_the_same_settings_draw_the_same_tokens(session: NativeSession, starter:
     for filters in chains:
         told = Told(session, starter, Sampling(filters, Dist(), seed=3))
         assert told.drawn(told.sampling) == [token.token_id for token in told.tokens]
+
+
+def test_tokens_between_are_read_as_they_were_written(
+    native_log: NativeLog, gemma: Weights
+) -> None:
+    """Asked about one token alone: those before it, read at once, would give it other scores, and
+    with them another share. The recorded one is that of llama.cpp's float32."""
+    told = Told(NativeSession(gemma, native_log), gemma, OWN)
+    shares = []
+    for token in told.tokens[5::6]:
+        asked = told.asked()[token.index]
+        ending = told.answer(told.command(OWN, asked=[asked]))
+        assert isinstance(ending, Finished)
+        assert isinstance(ending.result, DrawsReplayed)
+        (draw,) = ending.result.draws
+        shares.append((draw.token_id, draw.probability))
+    recorded = [(each.token_id, each.stages[-1].probability) for each in told.tokens[5::6]]
+    assert [token_id for token_id, _ in shares] == [token_id for token_id, _ in recorded]
+    assert [p for _, p in shares] == pytest.approx([p for _, p in recorded], abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", [3, 8])

@@ -5,6 +5,7 @@ another one for it."""
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 
 import pytest
 from conversation import Conversation
+from gguf_writer import Shape, bpe_vocabulary, tiny_llama
 from native_session import GREEDY, NativeSession
 
 from app.engine import cache_view, draw_replay, grammar
 from app.engine.admission import INTERNAL
 from app.engine.protocol import (
     AskedDraw,
+    CacheAct,
     CacheMap,
     ChangeCache,
     ChatMessage,
@@ -324,5 +327,106 @@ def test_after_an_unload_each_says_so_and_a_load_brings_everything_back(
         assert isinstance(conversation.ask(draws).result, DrawsReplayed)
         failed = [e for e in conversation.events if isinstance(e, Failed)]
         assert not any(e.sentence == INTERNAL for e in failed)
+    finally:
+        assert conversation.leave() == 0
+
+
+# --- everything at once ---------------------------------------------------------------------------
+
+FIRST, LAST, N_ACTS = 20, 220, 800
+
+
+class Crowd:
+    """Five chats in four slots of 512 cells. The weights write a fixed successor after each token,
+    so every reply is known before."""
+
+    def __init__(self, talk: Conversation, seed: int) -> None:
+        self._talk, self._chance = talk, random.Random(seed)
+        self._open: dict[int, Any] = {}
+        self._wanted: dict[int, list[int]] = {}
+        self.n_whole = 0
+
+    def act(self) -> None:
+        chance, number, chat = self._chance, next(_ids), self._chance.choice("abcde")
+        ids = [chance.randrange(FIRST, LAST) for _ in range(chance.randrange(2, 90))]
+        replies = [i for i, command in self._open.items() if isinstance(command, Generate)]
+        match chance.randrange(8):
+            case 0 | 1 if len(replies) < 6:
+                length = chance.randrange(1, 25)
+                self._wanted[number] = written_after(ids[-1], length)
+                self._say(
+                    Generate(
+                        *(number, IdsPrompt(ids), GREEDY, length),
+                        conversation=chat,
+                        hold=chance.random() < 0.2,
+                        score_prompt=chance.random() < 0.1,
+                    )
+                )
+            case 2 | 3:
+                acts: list[CacheAct] = ["clear", "park", "drop", "keep_prefix"]
+                keep, copy = chance.choice([0, 5, 30, -3, LARGE]), chance.choice([0, 0, 7])
+                self._say(ChangeCache(number, chance.choice(acts), chat, keep, copy))
+            case 4:
+                self._say(MeasureStep(number, chat))
+            case 5:
+                self._say(ReplayDraws(number, ids, 1, FIVE, [AskedDraw(len(ids), 0.5)]))
+            case 6 if self._open:
+                self._talk.say(Stop(chance.choice(list(self._open))))
+            case 7 if replies:
+                self._talk.say(chance.choice([Hold, Resume])(chance.choice(replies)))
+            case _:
+                self._say(ReadCache(number))
+        if len(self._open) > 8:
+            self.settle()
+
+    def _say(self, command: Any) -> None:
+        self._open[command.id] = command
+        self._talk.say(command)
+
+    def settle(self) -> None:
+        """Let everybody run on, until each has ended: once, and with what it had to say."""
+        while self._open:
+            for request_id, command in self._open.items():
+                if isinstance(command, Generate):
+                    self._talk.say(Resume(request_id))
+            ending = self._talk.hear((Finished, Stopped, Failed))
+            command = self._open.pop(ending.id)
+            if isinstance(ending, Failed):
+                assert ending.kind in ("bad_setting", "busy", "out_of_memory"), ending
+            elif isinstance(command, Generate) and isinstance(ending, Finished):
+                told, wanted = ending.result.token_ids, self._wanted[ending.id]
+                is_cut = ending.result.stop_reason == "context_full"
+                assert told == (wanted[: len(told)] if is_cut else wanted), command
+                self.n_whole += not is_cut
+
+
+def written_after(token_id: int, length: int) -> list[int]:
+    found = [token_id]
+    for _ in range(length):
+        found.append(successor(found[-1]))
+    return found[1:]
+
+
+def successor(token_id: int) -> int:
+    return FIRST + ((token_id - FIRST) * 7 + 3) % (LAST - FIRST)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_reply_is_another_one_whatever_is_done_beside_it(tmp_path: Path, seed: int) -> None:
+    path, following = tmp_path / "tiny.gguf", {i: successor(i) for i in range(FIRST, LAST)}
+    tiny_llama(path, vocabulary=bpe_vocabulary(), successors=following, shape=Shape(n_embd=256))
+    conversation = Conversation()
+    try:
+        parked_bytes = [10_000_000, 200_000][seed - 1]
+        conversation.load(
+            path,
+            LoadOptions(n_ctx=512, n_threads=1, n_ubatch=32, n_slots=4, parked_bytes=parked_bytes),
+        )
+        crowd = Crowd(conversation, seed)
+        for _ in range(N_ACTS):
+            crowd.act()
+        crowd.settle()
+        assert crowd.n_whole > 20
+        assert conversation.ask(ReadCache(next(_ids))).result.n_used <= 512
     finally:
         assert conversation.leave() == 0

@@ -15,6 +15,7 @@ types is tokenised, and it alone. What must hold:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from app.chat.events import Noticed
@@ -83,9 +84,15 @@ class BranchAt:
         self._text_mode = text_mode
         self._traces = Traces(around)
 
-    def at(self, message_id: str, index: int, token_id: int) -> None:
-        """`index`: the token's place in the reply's trace."""
-        self._branch(message_id, index, (token_id,))
+    def at(
+        self,
+        message_id: str,
+        index: int,
+        token_id: int,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`index`: the token's place in the reply's trace. `settings`: of the new version alone."""
+        self._branch(message_id, index, (token_id,), settings or {})
 
     def at_text(self, message_id: str, index: int, text: str) -> None:
         """As `at`, with the tokens of a text."""
@@ -124,7 +131,13 @@ class BranchAt:
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _branch(self, message_id: str, index: int, chosen_ids: tuple[int, ...]) -> None:
+    def _branch(
+        self,
+        message_id: str,
+        index: int,
+        chosen_ids: tuple[int, ...],
+        own: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         message = self._source(message_id)
         if message is None or not self._is_known(message):
             return
@@ -135,7 +148,7 @@ class BranchAt:
                 message_id,
                 index,
                 lambda head, count, sentence: self._go(
-                    message_id, index, chosen_ids, head, count, sentence
+                    message_id, index, chosen_ids, head, count, own, sentence
                 ),
             )
             return
@@ -144,7 +157,9 @@ class BranchAt:
             self._say(NO_SUCH_TOKEN.format(count=count))
             return
         head = traces.head(index)
-        growing.stop_then(message_id, lambda: self._go(message_id, index, chosen_ids, head, count))
+        growing.stop_then(
+            message_id, lambda: self._go(message_id, index, chosen_ids, head, count, own)
+        )
 
     def _go(
         self,
@@ -153,6 +168,7 @@ class BranchAt:
         chosen_ids: tuple[int, ...],
         head: TraceTable,
         count: int,
+        own: Mapping[str, Any],
         sentence: str = "",
     ) -> None:
         """The old tokens are here. The chat on screen may be another one by now."""
@@ -185,7 +201,7 @@ class BranchAt:
             weights_hash=message.weights_hash or "",
             drawn_with=tuple(chains_before(message.settings, index)),
         )
-        self._replies.branch(message_id, changes, branch, place)
+        self._replies.branch(message_id, {**own, **changes}, branch, place)
 
     def _ids_before(
         self, message: Message, index: int, head: TraceTable, count: int

@@ -5,6 +5,9 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from app.chat.branch_at import BranchAt
 from app.chat.events import TokenHeld
 from app.chat.step_mode import StepMode
@@ -16,11 +19,17 @@ class BranchDoor:
     _branch_at: BranchAt
     _step: StepMode
 
-    def branch_at(self, message_id: str, index: int, token_id: int) -> None:
+    def branch_at(
+        self,
+        message_id: str,
+        index: int,
+        token_id: int,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         """Another version of a reply of the open chat: what it says before the token at this place
         of its trace, then this token instead, then the engine writes on. A reply that grows is
-        stopped first."""
-        self._branch_at.at(message_id, index, token_id)
+        stopped first. `settings`: of this version alone, over those of the chat."""
+        self._branch_at.at(message_id, index, token_id, settings)
 
     def branch_at_text(self, message_id: str, index: int, text: str) -> None:
         """The same with a text in that place. It is tokenised by itself."""

@@ -9,6 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
+from app.chat.sampler_links import stages_of_reply
+from app.engine.protocol import Temperature
 from ui.section.live_card import LiveCard
 from ui.section.sampling_panel import SamplingPanel
 from ui.section.what_if_card import TYPED, WhatIfCard
@@ -90,7 +92,12 @@ def test_the_same_dice_with_other_settings_lead_to_a_branch(person: Any) -> None
     QTest.mouseClick(card.ask_button, LEFT)
     person.wait(card.answer.isVisible)
     assert card.answer.text() == "Token 1 would have been “Lyon” instead of “Paris”."
+    person.wait(lambda: not card.caption.visibleRegion().isEmpty())
     QTest.mouseClick(card.branch_button, LEFT)
     person.wait(lambda: person.app.desk.messages[-1].content.startswith("Lyon"))
     person.wait_ended()
-    assert person.app.desk.messages[-1].content == "Lyon."
+    reply = person.app.desk.messages[-1]
+    assert reply.content == "Lyon."
+    # What is written behind the branch is drawn with what was asked about; the chat stays.
+    assert Temperature(2.0) in stages_of_reply(reply.settings)
+    assert person.app.desk.resolved_settings().settings.temperature == 0.8

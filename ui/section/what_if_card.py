@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.chat.preset_words import differences
@@ -55,7 +56,9 @@ _REASONS: Final = 3
 
 
 class WhatIfCard(Card):
-    """Asks when the button is pressed, and never by itself."""
+    """Asks when the button is pressed, and never by itself. `answered`: what it found is shown."""
+
+    answered = Signal()
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools.theme, "What if", parent)
@@ -64,6 +67,7 @@ class WhatIfCard(Card):
         self._is_typed_by_hand = False
         self._offered: Values | None = None
         self._asked: Question | None = None
+        self._asked_values: dict[str, Any] = {}
         self._found: WhatIf | None = None
         self.is_asking = False
         self.setObjectName("what_if_card")
@@ -92,7 +96,8 @@ class WhatIfCard(Card):
         self.unsure.setObjectName("what_if_unsure")
         self.branch_button = self._button("Branch from there", "what_if_branch", self._branch)
         self.branch_button.setToolTip(
-            "Another version of this reply: the same up to there, then this token, then on."
+            "Another version of this reply: the same up to there, then this token, then on with the "
+            "settings that were asked about."
         )
         self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
         self.engine_button.setToolTip(
@@ -165,12 +170,15 @@ class WhatIfCard(Card):
         settings = self._desk.resolved_settings().settings
         if self.which.value() == CHAT:
             return settings
+        return merged(settings, self._typed(settings))
+
+    def _typed(self, settings: Settings) -> dict[str, Any]:
+        """What is typed here and differs from the chat's settings."""
+        if self.which.value() == CHAT:
+            return {}
         own, typed = values_of(settings), self.values.values
         names = [field.name for field in FIELDS]
-        return merged(
-            settings,
-            {n: getattr(typed, n) for n in names if getattr(typed, n) != getattr(own, n)},
-        )
+        return {n: getattr(typed, n) for n in names if getattr(typed, n) != getattr(own, n)}
 
     def offer(self, values: Values | None) -> None:
         """Values that are moved elsewhere: those here begin with them, until one types here.
@@ -241,6 +249,7 @@ class WhatIfCard(Card):
         stages = (*sampling.filters, sampling.select)
         n_vocab = self._looking.n_vocab or MOST_TOKENS
         self._asked = Question(message, self._looking.traces, stages, n_vocab)
+        self._asked_values = self._typed(self._desk.resolved_settings().settings)
         self._set_asking(True)
         self._desk.what_if(self._asked, self._take)
 
@@ -258,6 +267,7 @@ class WhatIfCard(Card):
         self._found = found
         self._set_asking(False)
         self._show_found()
+        self.answered.emit()
 
     def _on_failed(self, sentence: str) -> None:
         self._set_asking(False)
@@ -321,7 +331,11 @@ class WhatIfCard(Card):
     def _branch(self) -> None:
         if self._asked is not None and self._found is not None and self._found.first is not None:
             change = self._found.first
-            self._desk.branch_at(self._asked.message.id, change.index, change.token_id)
+            place = (self._asked.message.id, change.index, change.token_id)
+            if self._asked_values:
+                self._desk.branch_at(*place, self._asked_values)
+            else:
+                self._desk.branch_at(*place)
 
     # --- looks ----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ui.section.card_column import CardColumn
@@ -20,6 +21,7 @@ class WhatIfRoom(Panel):
         self.setObjectName("what_if_room")
         self.live, self.what_if = LiveCard(tools, self), WhatIfCard(tools, self)
         self.live.moved.connect(self.what_if.offer)
+        self.what_if.answered.connect(self._show_answer)
         self.area = CardColumn(self)
         self.area.fill(self.live, self.what_if)
         column = QVBoxLayout(self)
@@ -27,6 +29,12 @@ class WhatIfRoom(Panel):
         column.addWidget(self.area)
         self._theme.changed.connect(self._fit)
         self._fit()
+
+    def _show_answer(self) -> None:
+        """It stands below what was pressed, and may be out of view: shown once it has its height."""
+        QTimer.singleShot(
+            0, self, lambda: self.area.ensureWidgetVisible(self.what_if.caption, 0, 8)
+        )
 
     def set_active(self, is_active: bool) -> None:
         super().set_active(is_active)

@@ -50,6 +50,17 @@ class ContextMeter:
         self._request_id: int | None = None
         self._conversation_id = ""
         self._is_stale = False
+        self._last: tuple[str, ContextCounted] | None = None
+
+    @property
+    def last(self) -> ContextCounted | None:
+        """What was counted last of the open conversation's next prompt."""
+        is_open = self._last is not None and self._last[0] == self._shelf.open.id
+        return self._last[1] if self._last is not None and is_open else None
+
+    def _say(self, count: ContextCounted) -> None:
+        self._last = self._shelf.open.id, count
+        self._around.emit(count)
 
     def count_soon(self) -> None:
         self._around.alarms.set("count", COUNT_DELAY_S, self._count)
@@ -66,7 +77,7 @@ class ContextMeter:
             return
         path, draft = self._shelf.path, self._draft_text()
         if not path and not draft.strip():
-            self._around.emit(ContextCounted(0, loaded.n_ctx, last_cut=""))
+            self._say(ContextCounted(0, loaded.n_ctx, last_cut=""))
             return
         settings = resolved_for(self._around, self._loader, self._shelf.open).settings
         prompt = chat_prompt(self._shelf.open, path, settings, self._loader.weights_hash, draft)
@@ -87,8 +98,6 @@ class ContextMeter:
         is_current = self._conversation_id == self._shelf.open.id
         if isinstance(event, Finished) and isinstance(event.result, PromptCount) and is_current:
             count = event.result
-            self._around.emit(
-                ContextCounted(count.n_tokens, count.n_ctx, count.n_cut, count.last_cut)
-            )
+            self._say(ContextCounted(count.n_tokens, count.n_ctx, count.n_cut, count.last_cut))
         if self._is_stale or not is_current:
             self.count_soon()

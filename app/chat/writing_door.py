@@ -13,7 +13,7 @@ from app.chat.cache import CacheLook
 from app.chat.counting import ContextMeter
 from app.chat.door import Door
 from app.chat.edits import Edit, Edits
-from app.chat.events import QueuedMessage
+from app.chat.events import ContextCounted, QueuedMessage
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.shelf import Shelf
@@ -114,6 +114,10 @@ class WritingDoor(Door):
     def kept_edit(self, task: str, message_id: str) -> Edit | None:
         """What was typed there and not decided, in this run or an earlier one."""
         return self._edits.of(task, message_id)
+
+    def context_count(self) -> ContextCounted | None:
+        """What was counted last of the open conversation's next prompt; None: nothing yet."""
+        return self._meter.last
 
     # --- text mode ------------------------------------------------------------------------------
 

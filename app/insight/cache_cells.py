@@ -258,14 +258,14 @@ def grid_for(n_used: int, n_ctx: int, width: int, height: int, least: int, most:
         n_shown *= 2
     n_shown = max(1, min(n_shown, n_ctx))
     even = [
-        (columns * pitch, pitch, columns)
-        for pitch in range(least, most + 1)
+        (pitch, columns)
+        for pitch in range(most, least - 1, -1)
         if (columns := 1 << (max(1, width // pitch).bit_length() - 1)) > 1
         and -(-n_shown // columns) * pitch <= height
     ]
-    widest, pitch, columns = max(even, default=(0, most, 1))
-    if 4 * widest >= 3 * width:
-        return Grid(n_shown, 1, columns, pitch)
+    for pitch, columns in even:
+        if 4 * columns * pitch >= 3 * width:
+            return Grid(n_shown, 1, columns, pitch)
     for pitch in range(most, least - 1, -1):
         columns = max(1, width // pitch)
         if -(-n_shown // columns) * pitch <= height:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QTabBar
 
+from ui.elided import PartsLabel
 from ui.section.section import Section
 
 
@@ -26,8 +27,11 @@ def test_zooming_in_and_back_leaves_the_columns_as_they_were(
     person.send("Which city?")
     person.wait_ended()
     before = person.window.columns.sizes()
+    lines = [each for each in section.panel().findChildren(PartsLabel) if each.isVisible()]
+    heights = [line.minimumHeight() for line in lines]
     theme = person.window.chat.transcript.theme
     for percent in (150, 250, 100):
         theme.set_zoom(percent)
         person.qtbot.wait(20)
     person.wait(lambda: person.window.columns.sizes() == before)
+    assert [line.minimumHeight() for line in lines] == heights

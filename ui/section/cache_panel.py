@@ -578,4 +578,7 @@ class CachePanel(Panel):
 
     def _show_policy(self) -> None:
         if self._is_active:
+            count = self._desk.context_count()  # it may be older than the panel
+            if count is not None:
+                self.policy_card.set_count(count.used, count.size, count.n_cut)
             self.policy_card.show_policy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from ui.elided import ElidedLabel, PartsLabel
@@ -107,4 +107,5 @@ class FigureCard(QFrame):
             caption.setFont(theme.font_small())
         for line in self._lines:
             line.setFont(theme.font_small())
-            line.setMinimumHeight(line.fontMetrics().height())
+            # Not by the line's own font: while the theme changes that may still be the former one.
+            line.setMinimumHeight(QFontMetrics(theme.font_small()).height())

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -198,8 +198,13 @@ class PromptPanel(Panel):
         self.token.setFont(theme.font_mono(12))
         for line in (self.whence, self.bytes):
             line.setFont(theme.font_small())
-        for line in (self.whence, self.token, self.bytes):
-            line.setMinimumHeight(line.fontMetrics().height())
+        for line, font in (
+            (self.whence, theme.font_small()),
+            (self.token, theme.font_mono(12)),
+            (self.bytes, theme.font_small()),
+        ):
+            # Not by the line's own font: while the theme changes that may still be the former one.
+            line.setMinimumHeight(QFontMetrics(font).height())
         self.tint.setFont(theme.font_small())
         self.text.setMinimumHeight(px(96))
         radius = px(_CHIP_PX) // 2 - 1  # more than half the height would be none to Qt

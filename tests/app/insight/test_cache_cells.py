@@ -125,6 +125,12 @@ def test_rows_are_whole_and_fill_the_width(width: int, n_used: int) -> None:
     assert grid.pitch >= 8 or n_used > 256, "as large as there is room for"
 
 
+@pytest.mark.parametrize("scale", [1, 2, 3])
+def test_squares_are_as_large_at_every_zoom(scale: int) -> None:
+    grid = grid_for(140, 256, 376 * scale, 208 * scale, 4 * scale, 11 * scale)
+    assert (grid.columns, grid.rows, grid.pitch) == (32, 8, 11 * scale)
+
+
 def test_squares_keep_their_size_while_a_reply_grows() -> None:
     grids = {grid_for(n, 32_768, 396, 208, 4, 11) for n in range(0, 32_768, 7)}
     assert len(grids) <= 8

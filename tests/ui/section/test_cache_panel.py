@@ -711,3 +711,26 @@ def test_after_a_restart_the_turn_is_what_was_stored_with_the_reply(
     stage.answer(told())
     assert stage.row("cache_reused") == ""
     assert stage.text("cache_turn_caption") == NO_TURN
+
+
+def test_what_was_counted_before_the_panel_was_there_is_known(
+    stage: Stage, tools: Tools, qtbot: QtBot
+) -> None:
+    stage.desk.context_count = lambda: ContextCounted(167, 256, 12, "m1")  # type: ignore[attr-defined]
+    panel = CachePanel(tools)
+    qtbot.addWidget(panel)
+    panel.show()
+    panel.set_active(True)
+    caption = panel.findChild(QLabel, "cache_policy_caption")
+    assert caption is not None
+    assert caption.text().startswith("Now 12 older messages would be left out")
+    panel.set_active(False)
+
+
+def test_lines_take_no_more_room_after_a_high_zoom(stage: Stage, theme: Theme) -> None:
+    stage.answer(one_chat())
+    before = stage.panel.where.minimumHeight()
+    theme.set_zoom(300)
+    assert stage.panel.where.minimumHeight() > 2 * before
+    theme.set_zoom(100)
+    assert stage.panel.where.minimumHeight() == before

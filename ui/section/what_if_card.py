@@ -96,8 +96,8 @@ class WhatIfCard(Card):
         self.unsure.setObjectName("what_if_unsure")
         self.branch_button = self._button("Branch from there", "what_if_branch", self._branch)
         self.branch_button.setToolTip(
-            "Another version of this reply: the same up to there, then this token, then on with the "
-            "settings that were asked about."
+            "Another version of this reply: the same up to there, then this token, then on with "
+            "the settings that were asked about."
         )
         self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
         self.engine_button.setToolTip(

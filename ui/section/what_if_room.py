@@ -31,7 +31,7 @@ class WhatIfRoom(Panel):
         self._fit()
 
     def _show_answer(self) -> None:
-        """It stands below what was pressed, and may be out of view: shown once it has its height."""
+        """It stands below what was pressed, maybe out of view; it gets its height in a moment."""
         QTimer.singleShot(
             0, self, lambda: self.area.ensureWidgetVisible(self.what_if.caption, 0, 8)
         )

@@ -199,9 +199,10 @@ class Following(QObject):
         if event.conversation_id == self._open_id:
             self._chat.status.clear_reply()
             done, total = event.done_tokens, event.total_tokens
-            self._chat.transcript.set_progress(
-                event.message_id, f"Reading the prompt, {done:,} of {total:,} tokens"
-            )
+            words = f"Reading the prompt, {done:,} of {total:,} tokens"
+            if done >= total:  # in step mode the first token may wait for long now
+                words = f"The prompt is read, {total:,} tokens"
+            self._chat.transcript.set_progress(event.message_id, words)
 
     def _on_send_queued(self, event: SendQueued) -> None:
         if event.conversation_id == self._open_id:

@@ -197,7 +197,7 @@ class StepBar(QWidget):
         )
         self.caption.set_text(
             f"Drawn: “{piece}”, {share} %, {place} · "
-            "probabilities before samplers, at temperature 1"
+            "probabilities before samplers, at temperature 1 · click another one to choose it"
         )
 
     def _on_picked(self, token_id: int) -> None:

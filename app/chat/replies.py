@@ -315,17 +315,21 @@ class Replies:
 
     def _new_reply(self, waiting: Waiting, place: int) -> Reply:
         conversation = self._shelf.conversation(waiting.conversation_id) or self._shelf.open
+        beginning = waiting.beginning
+        # Whoever looks while it grows learns now what was not drawn here.
+        given = {"given": beginning.as_recorded()} if beginning else {}
         message = Message(
             id=new_id(),
             conversation_id=waiting.conversation_id,
             parent_id=waiting.path[-1].id,
             role=Role.ASSISTANT,
-            content=waiting.beginning.content,
-            reasoning=waiting.beginning.reasoning,
+            content=beginning.content,
+            reasoning=beginning.reasoning,
             created_at=now(),
             state=MessageState.STREAMING,
             settings=at_first(self._resolved(conversation, waiting.answers[place]))
-            | ({PLACE: list(waiting.place)} if waiting.place else {}),
+            | ({PLACE: list(waiting.place)} if waiting.place else {})
+            | given,
             weights_name=self._loader.weights_name,
             weights_hash=self._loader.weights_hash or None,
             sibling_index=waiting.version + place,
@@ -333,7 +337,7 @@ class Replies:
         )
         return Reply(
             message,
-            waiting.beginning,
+            beginning,
             is_beside=len(waiting.answers) > 1,
             changes=waiting.answers[place],
             asked_at=self._around.clock(),

@@ -314,9 +314,7 @@ class Alternatives(QWidget):
         elif token.chosen:
             self.hint.setText("This token was chosen by hand, not drawn.")
         else:
-            self.hint.setText(
-                "A double click on a row, or Enter: another version goes on with that token."
-            )
+            self.hint.setText("Double-click a row: another version goes on with that token.")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -36,7 +36,7 @@ GROWN_MS = 100
 NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."
 NOT_A_REPLY = "Only replies have tokens that were drawn. Choose one of them."
 READING = "Reading what was recorded…"
-NO_TOKEN_YET = "No token yet: the prompt is being read."
+NO_TOKEN_YET = "There is no token yet."
 NO_TOKENS = "This reply has no tokens: it ended before the first one."
 
 

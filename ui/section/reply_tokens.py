@@ -34,7 +34,7 @@ from ui.section.token_model import CHOSEN, DRAFTED, ID, NUMBER, TOKEN, TokenMode
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
 LOW_PX: Final = 600
-_WIDTHS: Final = (32, 68, 52, 42, 48, 54, 48, 84, 90)
+_WIDTHS: Final = (32, 52, 52, 58, 48, 54, 48, 84, 90)
 _LARGE_ID_PX: Final = 60
 _LARGE: Final = 100_000
 _DIGIT_PX: Final = 8
@@ -212,8 +212,10 @@ class ReplyTokens(Panel):
     def _fit_columns(self) -> None:
         """IDs of a large vocabulary have a digit more, and so have the numbers of many tokens."""
         px, words, widths = self._theme.px, self._looking.words, list(_WIDTHS)
-        more = len(f"{len(self._looking.traces):,}") - _FEWEST_DIGITS
-        widths[NUMBER] += max(0, more) * _DIGIT_PX
+        number = f"{len(self._looking.traces):,}"
+        commas = number.count(",")
+        more = max(0, len(number) - commas - _FEWEST_DIGITS)
+        widths[NUMBER] += more * _DIGIT_PX + commas * _DIGIT_PX // 2
         if words is not None and len(words) > _LARGE:
             widths[ID] = _LARGE_ID_PX
         self.table.set_widths([px(width) for width in widths])

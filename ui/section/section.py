@@ -160,7 +160,8 @@ class Section(QWidget):
         elif looking.sentence:
             text = looking.sentence
         else:
-            text = f"{len(looking.traces):,} tokens · choose one"
+            count = len(looking.traces)
+            text = f"{count:,} token{'' if count == 1 else 's'} · choose one"
         self.name.set_text(text)
         last = len(looking.traces) - 1
         self.previous_button.setEnabled(token is not None and looking.index != 0)

@@ -12,6 +12,7 @@ from app.chat.branch_at import n_untraced
 from app.chat.replies import OTHER_WEIGHTS_SENTENCE
 from app.chat.sampler_links import stages_at
 from app.engine.protocol import Temperature
+from app.insight.message_tokens import first_chosen, n_taken_over
 from models.records import Message, MessageState
 
 TABLE = [["blue", 0.5], ["red", 0.25], ["the", 0.1]]
@@ -73,6 +74,17 @@ def said(room: Any) -> str:
     return str(room.of(events.Noticed)[-1].sentence)
 
 
+def said_of(room: Any, message_id: str) -> list[Message]:
+    """A message as it was shown, in each path and in each change, in order."""
+    found: list[Message] = []
+    for event in room.events:
+        if isinstance(event, events.PathChanged):
+            found += [each for each in event.messages if each.id == message_id]
+        elif isinstance(event, events.MessageAdded | events.MessageChanged):
+            found += [event.message] if event.message.id == message_id else []
+    return found
+
+
 def refused(room: Any, old: Message, sentence: str) -> None:
     room.until(lambda: room.of(events.Noticed) and said(room) == sentence, sentence)
     assert room.desk.messages[-1].id == old.id
@@ -108,6 +120,22 @@ def test_a_chosen_token_begins_a_new_version_and_the_old_one_stays(make_room: An
     room.until(lambda: room.desk.messages[-1].id == old.id, "the old version")
     back = dataclasses.replace(room.desk.messages[-1], rendered_prompt=old.rendered_prompt)
     assert back == dataclasses.replace(old, sibling_count=2)
+
+
+def test_where_it_was_chosen_is_known_from_the_first_moment_on(make_room: Any) -> None:
+    """For who looks while it grows; of another version without a choice there is no such place."""
+    room = make_room(COLOURS).start_ready()
+    old = room.ask("Colour?")
+    room.desk.branch_at(old.id, 1, id_of(room, "red"))
+    new = branched(room, old)
+    seen = [each for each in said_of(room, new.id) if each.state is MessageState.STREAMING]
+    assert seen
+    assert {(n_taken_over(each), first_chosen(each)) for each in seen} == {(1, 1)}
+    room.desk.retry(new.id)
+    third = room.until(
+        lambda: (r := room.ended_reply()) and r.id not in (old.id, new.id) and r, "another version"
+    )
+    assert (n_taken_over(third), first_chosen(third)) == (0, None)
 
 
 def test_of_each_token_it_is_known_with_which_chain_it_was_drawn(make_room: Any) -> None:

@@ -35,7 +35,7 @@ from ui.section.alternatives import CHOOSE
 from ui.section.looking import NO_REPLY, Looking
 from ui.section.panel import Tools
 from ui.section.reply_tokens import CAPTION, LOW_PX, ReplyTokens
-from ui.section.token_model import ID, TIME, TOKEN, TYPE
+from ui.section.token_model import ID, PROBABILITY, TIME, TOKEN, TYPE
 from ui.section.tokens_panel import ROOMS, TokensPanel
 from ui.section.vocabulary_browser import VocabularyBrowser
 
@@ -197,6 +197,19 @@ def test_the_number_of_the_last_token_is_whole(
     room = read(*[b"x"] * count)
     last = room.model.index(count - 1, 0)
     assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(0)
+
+
+def test_small_probabilities_are_whole(
+    room: ReplyTokens, read: Callable[..., ReplyTokens], bridge: FakeBridge
+) -> None:
+    read()
+    shares = (0.095 / 100, 0.012 / 100, 0.00012 / 100, 5e-7)
+    bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * len(shares), shares)))
+    for row in range(len(shares)):
+        cell = room.model.index(row, PROBABILITY)
+        assert room.table.sizeHintForIndex(cell).width() <= room.table.columnWidth(PROBABILITY), (
+            room.model.data(cell)
+        )
 
 
 def test_what_is_sorted_is_read_from_its_beginning_or_from_the_chosen_token_on(

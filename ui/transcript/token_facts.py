@@ -17,6 +17,7 @@ from ui.section.token_model import percent
 
 N_ALTERNATIVES: Final = 5
 RECORDED: Final = "Recorded as it was drawn; before samplers, at temperature 1."
+CHOSEN: Final = "Chosen by hand; measured before samplers, at temperature 1."
 NOT_READ: Final = "Load the weights that wrote this to read the pieces and to branch."
 NO_TOKENS: Final = "This is a word of the text: where its tokens are is not known."
 CUT_NOW: Final = "Not drawn: it was written, and is cut here by the loaded vocabulary."
@@ -24,13 +25,15 @@ CUT_NOW: Final = "Not drawn: it was written, and is cut here by the loaded vocab
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """`probability`: before samplers, at temperature 1. `is_drawn`: it became the token."""
+    """`probability`: before samplers, at temperature 1. `is_drawn`: it became the token;
+    `is_chosen`: and that by hand."""
 
     token_id: int
     text: str
     probability: float
     is_drawn: bool
     may_branch: bool
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ def facts_of(
     bits = surprise_at_draw(trace)
     if bits is not None:
         details.append(f"surprise at the draw {bits:.2f} bit")
-    caption = RECORDED if words is not None else f"{RECORDED} {NOT_READ}"
+    recorded = CHOSEN if trace.chosen else RECORDED
+    caption = recorded if words is not None else f"{recorded} {NOT_READ}"
     found = _alternatives(trace, words, may_branch and words is not None)
     return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)
 
@@ -88,6 +92,7 @@ def _alternatives(
             math.exp(min(logprob, 0.0)),
             token_id == trace.token_id,
             may_branch and token_id != trace.token_id,
+            trace.chosen and token_id == trace.token_id,
         )
         for token_id, logprob in zip(ids[:N_ALTERNATIVES], logprobs, strict=False)
     )

@@ -82,6 +82,7 @@ class _Row:
         if found is None:
             return
         self.token_id = found.token_id
+        self.state.setText("chosen" if found.is_chosen else "drawn")
         self.piece.set_text(found.text)
         self.percent.setText(f"{shown_percent(found.probability)} %")
         self.bar.show_share(found.probability, found.is_drawn)

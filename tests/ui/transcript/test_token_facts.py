@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from made_traces import trace_of
 
 from app.engine.pieces import Pieces
 from app.engine.protocol import Array, Vocabulary
 from app.insight.message_tokens import MessageTokens, plain
-from ui.transcript.token_facts import CUT_NOW, NO_TOKENS, RECORDED, facts_of, spoken
+from ui.transcript.token_facts import CHOSEN, CUT_NOW, NO_TOKENS, RECORDED, facts_of, spoken
 
 
 @pytest.fixture
@@ -39,6 +40,20 @@ def test_the_card_says_what_the_trace_holds(words: Pieces) -> None:
     assert drawn.probability == pytest.approx(share)
     assert (other.text, other.is_drawn, other.may_branch) == ("·w7", False, True)
     assert other.probability == pytest.approx((1 - share) / 2)
+
+
+def test_a_token_that_was_chosen_by_hand_is_not_called_drawn(words: Pieces) -> None:
+    first, second = trace_of([b"The", b" city"])
+    chosen = msgspec.structs.replace(second, chosen=True, uniform=None)
+    tokens = MessageTokens(traces=(first, chosen))
+    assert not any(each.is_chosen for each in facts_of(tokens, 0, words, True).alternatives)
+    facts = facts_of(tokens, 1, words, may_branch=True)
+    assert [(each.is_drawn, each.is_chosen) for each in facts.alternatives] == [
+        (True, True),
+        (False, False),
+    ]
+    assert facts.caption == CHOSEN
+    assert "Load the weights" in facts_of(tokens, 1, None, may_branch=True).caption
 
 
 def test_without_the_vocabulary_ids_stand_there_and_nothing_branches() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from app.chat.resolved import IN_CHAIN, SHAPING
 from app.chat.settings import SettingRefused, Settings, as_stored, checked
 from app.engine.protocol import Stage
-from app.engine.stage_rules import RULES, stage_name
+from app.engine.stage_rules import in_words, stage_name
 
 _MOST_SHOWN: Final = 24
 
@@ -18,7 +18,7 @@ def differences(preset: Mapping[str, Any], settings: Settings) -> list[str]:
 
     >>> differences({"chain": [{"stage": "top_k", "k": 20}, {"stage": "dist"}], "seed": 3},
     ...             Settings(chain=checked("chain", [{"stage": "top_k"}, {"stage": "dist"}])))
-    ['top-k k 40, not 20', 'seed none, not 3']
+    ['top-k 40, not 20', 'seed none, not 3']
     """
     found = []
     for name, value in preset.items():
@@ -41,11 +41,11 @@ def _of_chains(value: object, now: Sequence[Stage]) -> list[str]:
     for stage in now:
         same = next((each for each in unmatched if type(each) is type(stage)), None)
         if same is None:
-            found.append(f"with {stage_name(stage)}")
+            found.append(f"with {in_words(stage_name(stage))}")
             continue
         unmatched.remove(same)
         found += _of_stages(same, stage)
-    found += [f"without {stage_name(stage)}" for stage in unmatched]
+    found += [f"without {in_words(stage_name(stage))}" for stage in unmatched]
     kinds = [type(stage) for stage in now if type(stage) in {type(each) for each in was}]
     in_order = [type(stage) for stage in was if type(stage) in {type(each) for each in now}]
     return [*found, "another order"] if not unmatched and kinds != in_order else found
@@ -53,11 +53,21 @@ def _of_chains(value: object, now: Sequence[Stage]) -> list[str]:
 
 def _of_stages(was: Stage, now: Stage) -> list[str]:
     return [
-        f"{RULES[type(now)].name} {attribute.replace('_', ' ')} {_value(getattr(now, attribute))}, "
+        f"{_called(now, attribute)} {_value(getattr(now, attribute))}, "
         f"not {_value(getattr(was, attribute))}"
         for attribute in now.__struct_fields__
         if getattr(was, attribute) != getattr(now, attribute)
     ]
+
+
+_ONLY: Final = frozenset("kptn")
+"""The one letter of top-k, top-p, temperature, top-n-sigma and their like."""
+
+
+def _called(stage: Stage, attribute: str) -> str:
+    """The value that has its stage's name needs no other: its letter says nothing beside it."""
+    name = in_words(stage_name(stage))
+    return name if attribute in _ONLY else f"{name} {attribute.replace('_', ' ')}"
 
 
 def _value(value: object) -> str:

@@ -194,6 +194,26 @@ def stage_name(stage: Stage) -> str:
     return RULES[type(stage)].name
 
 
+_IN_WORDS: Final = {
+    "dry": "DRY",
+    "xtc": "XTC",
+    "logit-bias": "logit bias",
+    "dynamic-temperature": "dynamic temperature",
+    "mirostat": "Mirostat 1",
+    "mirostat-v2": "Mirostat 2",
+    "dist": "a draw by probability",
+}
+
+
+def in_words(name: str) -> str:
+    """A stage's name as a sentence has it.
+
+    >>> in_words("logit-bias"), in_words("top-k")
+    ('logit bias', 'top-k')
+    """
+    return _IN_WORDS.get(name, name)
+
+
 def check_stage(stage: Stage, where: str, n_vocab: int | None = None) -> None:
     """Raise BadSetting for the first value of `stage` that native code must not see. Its field is
     `where`, a dot, and the attribute."""

@@ -37,7 +37,7 @@ from app.engine.protocol import (
     Typical,
     Xtc,
 )
-from app.engine.stage_rules import stage_name
+from app.engine.stage_rules import in_words, stage_name
 from app.insight.waterfall import LEAST_SHARE, Candidate, Step, Waterfall, waterfall
 
 BEFORE_STAGES: Final = frozenset(("end-token-ban", "banned-strings", "grammar"))
@@ -47,11 +47,6 @@ GONE: Final = (
     "cannot be told."
 )
 OTHER_STAGES: Final = "What was recorded does not fit the stages that this reply was made with."
-_IN_SENTENCES: Final = {
-    "dry": "DRY",
-    "logit-bias": "logit bias",
-    "dynamic-temperature": "dynamic temperature",
-}
 _SLACK: Final = 1e-4
 """Shares follow from logarithms in float32."""
 
@@ -226,7 +221,7 @@ def _why_not_told(steps: Sequence[Step], *, is_gone: bool) -> str:
     if is_gone:
         return GONE
     first = next(step.stage for step in steps if step.shares is None)
-    first = _IN_SENTENCES.get(first, first)
+    first = in_words(first)
     if len(steps) > 1 and steps[-2].shares is None:
         return f"After {first} the other shares cannot be told."
     return (

@@ -40,6 +40,7 @@ _HINTS: Final = {
     SCHEMA: '{"type": "object", "properties": {"city": {"type": "string"}}}',
 }
 STILL_BOUND: Final = "Until this can be used, what counted before goes on counting."
+COUNTS_ALREADY: Final = "It counts already: replies fail until it is mended or taken out."
 STILL_FREE: Final = "Until this can be used, replies may be any text."
 _SENTENCES: Final = {
     NONE: "The reply may be any text.",
@@ -296,8 +297,7 @@ class GrammarEditor(QFrame):
             return
         self._is_unchecked = bool(failed)
         if found.sentence:
-            is_bound = self._counting[0] != NONE
-            self._say(found, STILL_BOUND if is_bound else STILL_FREE)
+            self._say(found, self._meanwhile())
             return
         self._is_dirty = False
         kind, text = str(self.kind.value()), self._texts_shown()
@@ -306,6 +306,12 @@ class GrammarEditor(QFrame):
             is_schema = wanted[0] == SCHEMA
             self.changed.emit("" if is_schema else wanted[1], wanted[1] if is_schema else "")
         self._say(found, f"Not checked yet. {failed}" if failed else "")
+
+    def _meanwhile(self) -> str:
+        """What counts while the text cannot be used: that may be it, put there unchecked."""
+        if self._counting == (str(self.kind.value()), self._texts_shown()):
+            return COUNTS_ALREADY
+        return STILL_BOUND if self._counting[0] != NONE else STILL_FREE
 
     # --- looks ----------------------------------------------------------------------------------
 

@@ -37,9 +37,7 @@ WHAT: Final = (
     "Draws every token of this reply again: with the number that drew it, and other settings."
 )
 UNKNOWN: Final = "What this reply was drawn with was not stored with it: nothing to compare with."
-SAME: Final = (
-    "These are the settings that this reply was drawn with. Change the chain, or take values here."
-)
+SAME: Final = "This is the chain that this reply was drawn with. Change it, or take values here."
 ASK: Final = "Same dice, other settings"
 ASK_ENGINE: Final = "Ask the engine"
 STOP: Final = "Stop asking"

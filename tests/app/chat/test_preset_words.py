@@ -19,6 +19,10 @@ CHAIN = [
 ]
 
 
+MIROSTAT = ["with Mirostat 1", "without a draw by probability"]
+KEEP = ["min-p min keep 3, not 1"]
+
+
 def now(**values: Any) -> Settings:
     return resolve(Settings(), None, {"chain": CHAIN, **values}).settings
 
@@ -30,11 +34,16 @@ def test_nothing_differs_from_what_counts() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"temperature": 0.5}, ["temperature t 0.5, not 0.2"]),
+        ({"temperature": 0.5}, ["temperature 0.5, not 0.2"]),
         ({"chain": [*CHAIN[:2], CHAIN[3]]}, ["without temperature"]),
-        ({"chain": [*CHAIN[:3], {"stage": "greedy"}]}, ["with greedy", "without dist"]),
+        (
+            {"chain": [*CHAIN[:3], {"stage": "greedy"}]},
+            ["with greedy", "without a draw by probability"],
+        ),
         ({"chain": [CHAIN[1], CHAIN[0], *CHAIN[2:]]}, ["another order"]),
-        ({"chain": [*CHAIN[:3], {"stage": "xtc"}, CHAIN[3]]}, ["with xtc"]),
+        ({"chain": [*CHAIN[:3], {"stage": "xtc"}, CHAIN[3]]}, ["with XTC"]),
+        ({"chain": [*CHAIN[:3], {"stage": "mirostat", "m": 9}]}, MIROSTAT),
+        ({"chain": [CHAIN[0], {"stage": "min_p", "p": 0.1, "min_keep": 3}, *CHAIN[2:]]}, KEEP),
         ({"seed": 7}, ["seed 7, not none"]),
         ({"stop_strings": ["END"]}, ["stop strings one entry, not none"]),
     ],

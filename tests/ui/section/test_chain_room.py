@@ -483,7 +483,7 @@ def test_presets_are_chosen_and_what_differs_is_said(
     picker = panel.presets.picker
     assert [picker.itemText(at) for at in range(picker.count())] == ["No preset", "Careful", "Free"]
     assert picker.currentText() == "Careful"
-    assert panel.presets.words.text().startswith("Differs: with penalties; top-k k 40, not 20;")
+    assert panel.presets.words.text().startswith("Differs: with penalties; top-k 40, not 20;")
     assert panel.presets.update_button.isEnabled()
     desk.put({"chain": chain})
     assert panel.presets.words.text() == "As the preset has it."

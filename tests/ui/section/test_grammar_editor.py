@@ -18,6 +18,7 @@ from app.engine.protocol import CheckGrammar, GrammarChecked
 from app.engine.script_grammar import scripted_check
 from ui.section.grammar_editor import (
     CHECK_AFTER_MS,
+    COUNTS_ALREADY,
     STILL_BOUND,
     STILL_FREE,
     GrammarEditor,
@@ -197,6 +198,7 @@ def test_without_weights_it_counts_and_is_checked_later(editor: GrammarEditor, c
     chat.refusal = ""
     editor.recheck()
     assert "maybe" in editor.refusal.text()
+    assert editor.state.text() == COUNTS_ALREADY
 
 
 def test_another_chat_has_its_own_text(editor: GrammarEditor, chat: Chat) -> None:

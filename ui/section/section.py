@@ -6,7 +6,6 @@ nothing while a reply streams.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
@@ -21,6 +20,7 @@ from ui.keys import with_key
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
+from ui.section.token_model import percent
 from ui.section_acts import NEXT_KEY, PREVIOUS_KEY
 
 
@@ -155,8 +155,8 @@ class Section(QWidget):
         if token is not None:
             text = (
                 f"{visible(token.piece)} · token {looking.index + 1:,} of the reply"  # type: ignore[operator]
-                f" · ID {token.token_id} · {math.exp(min(token.logprob, 0.0)):.1%}"
-            ).replace("%", " %")
+                f" · ID {token.token_id} · {percent(token.logprob)} %"
+            )
         elif looking.sentence:
             text = looking.sentence
         else:

@@ -89,7 +89,8 @@ def _alternatives(
         Alternative(
             token_id,
             f"ID {token_id}" if words is None else visible(words.piece(token_id)),
-            math.exp(min(logprob, 0.0)),
+            # Candidates are kept in fewer digits: beside its own figure that would be another one.
+            math.exp(min(trace.logprob if token_id == trace.token_id else logprob, 0.0)),
             token_id == trace.token_id,
             may_branch and token_id != trace.token_id,
             trace.chosen and token_id == trace.token_id,

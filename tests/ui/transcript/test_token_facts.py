@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 
 import msgspec
 import pytest
@@ -11,7 +12,15 @@ from made_traces import trace_of
 from app.engine.pieces import Pieces
 from app.engine.protocol import Array, Vocabulary
 from app.insight.message_tokens import MessageTokens, plain
-from ui.transcript.token_facts import CHOSEN, CUT_NOW, NO_TOKENS, RECORDED, facts_of, spoken
+from ui.transcript.token_facts import (
+    CHOSEN,
+    CUT_NOW,
+    NO_TOKENS,
+    RECORDED,
+    facts_of,
+    shown_percent,
+    spoken,
+)
 
 
 @pytest.fixture
@@ -40,6 +49,16 @@ def test_the_card_says_what_the_trace_holds(words: Pieces) -> None:
     assert drawn.probability == pytest.approx(share)
     assert (other.text, other.is_drawn, other.may_branch) == ("·w7", False, True)
     assert other.probability == pytest.approx((1 - share) / 2)
+
+
+def test_a_token_has_one_probability_in_its_card(words: Pieces) -> None:
+    """Its candidates are stored in fewer digits, which may round to another tenth."""
+    (token,) = trace_of([b"The"], [0.36849])
+    coarse = Array("f4", [2], struct.pack("<2f", math.log(0.36851), math.log(0.1)))
+    token = msgspec.structs.replace(token, alternative_logprobs=coarse)
+    facts = facts_of(MessageTokens(traces=(token,)), 0, words, may_branch=True)
+    assert " 36.8 % " in facts.figures
+    assert [shown_percent(each.probability) for each in facts.alternatives] == ["36.8", "10.0"]
 
 
 def test_a_token_that_was_chosen_by_hand_is_not_called_drawn(words: Pieces) -> None:

@@ -49,7 +49,10 @@ CHOOSE: Final = (
     "Choose a token of the reply, in the Tokens panel or in the transcript (Ctrl T shows them "
     "there): then each stage shows what it did to it."
 )
-OTHER: Final = "This reply was made with another chain than the next one will be."
+OTHER: Final = (
+    "This reply was made with another chain than the next one will be. “This reply” shows that "
+    "chain, and what it did to the chosen token."
+)
 OF_ANOTHER: Final = (
     "This token was drawn in the version that this one was branched from, with another chain. Flip "
     "back to it to see what its stages did."

@@ -77,6 +77,8 @@ def shown(value: object) -> str:
     """A value as a sentence may quote it: never long, never over several lines."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "a number of that size"
+    if value == "":
+        return "nothing"
     return _cut(str(value) if isinstance(value, int | float) else repr(value))
 
 

@@ -70,8 +70,10 @@ class Rule:
 
 
 SHARE: Final = Bounds(0.0, 1.0, "between 0 and 1")
-KEEP: Final = Bounds(1, 1_000_000, "a whole number from 1", whole=True)
-_WINDOW: Final = Bounds(-1, 1_000_000, "-1 (the whole context), 0 (off) or more", whole=True)
+KEEP: Final = Bounds(1, 1_000_000, "a whole number from 1 to 1,000,000", whole=True)
+_WINDOW: Final = Bounds(
+    -1, 1_000_000, "-1 (the whole context), 0 (off) or up to 1,000,000", whole=True
+)
 _FORCE: Final = Bounds(-100.0, 100.0, "between -100 and 100")
 _HEAT: Final = Bounds(0.0, 100.0, "between 0 and 100")
 BIAS: Final = Bounds(-1000.0, 1000.0, "between -1000 and 1000 (“ban” forbids a token)")
@@ -121,7 +123,7 @@ RULES: Final[dict[type[Stage], Rule]] = {
             (
                 "allowed_length",
                 "DRY's allowed length",
-                Bounds(0, 1_000_000, "a whole number from 0", whole=True),
+                Bounds(0, 1_000_000, "a whole number from 0 to 1,000,000", whole=True),
             ),
             ("last_n", "DRY's window", _WINDOW),
         ),
@@ -132,7 +134,13 @@ RULES: Final[dict[type[Stage], Rule]] = {
     ),
     TopK: Rule(
         "top-k",
-        (("k", "Top-k", Bounds(-1, 10_000_000, "0 (off) or a whole number above", whole=True)),),
+        (
+            (
+                "k",
+                "Top-k",
+                Bounds(-1, 10_000_000, "0 (off) or a whole number up to 10,000,000", whole=True),
+            ),
+        ),
     ),
     Typical: Rule(
         "typical",
@@ -170,7 +178,11 @@ RULES: Final[dict[type[Stage], Rule]] = {
         (
             ("tau", "Mirostat's tau", _SURPRISE),
             ("eta", "Mirostat's eta", SHARE),
-            ("m", "Mirostat's m", Bounds(2, 1_000_000, "a whole number from 2", whole=True)),
+            (
+                "m",
+                "Mirostat's m",
+                Bounds(2, 1_000_000, "a whole number from 2 to 1,000,000", whole=True),
+            ),
         ),
         selects=True,
     ),

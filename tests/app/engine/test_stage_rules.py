@@ -35,7 +35,7 @@ def test_the_values_that_stages_begin_with_are_allowed(kind: type[TopK]) -> None
         (Temperature(t=-0.5), "filters[1].t", "Temperature must be between 0 and 100, not -0.5."),
         (TopP(p=1.5), "filters[1].p", "Top-p must be between 0 and 1, not 1.5."),
         (TopK(k=2.5), "filters[1].k", "Top-k must be a whole number, not 2.5."),  # type: ignore[arg-type]
-        (TopP(min_keep=0), "filters[1].min_keep", "a whole number from 1, not 0."),
+        (TopP(min_keep=0), "filters[1].min_keep", "a whole number from 1 to 1,000,000, not 0."),
         (Dry(breakers=["x" * 41]), "filters[1].breakers", "41 bytes"),
         (LogitBias([TokenBias(token_id=50)]), "filters[1].biases[0].token_id", "0 to 49"),
         (LogitBias([TokenBias()]), "filters[1].biases[0]", "either a token's ID or a text"),
@@ -58,3 +58,16 @@ def test_what_binds_every_draw_is_checked_too() -> None:
         with pytest.raises(BadSetting) as refused:
             check_stages(sampling)
         assert refused.value.field == field
+
+
+def test_a_refusal_names_the_most_that_a_value_may_be() -> None:
+    """Who types a number that is too large is not told that it must be larger than nothing."""
+    for rule in RULES.values():
+        for attribute, _label, bounds in rule.checks:
+            most = f"{int(bounds.high):,}" if bounds.high >= 10_000 else f"{bounds.high:g}"
+            assert bounds.words.endswith(most), (rule.name, attribute)
+
+
+def test_an_empty_field_is_called_so() -> None:
+    with pytest.raises(BadSetting, match="Temperature must be a number, not nothing"):
+        check_stage(Temperature(""), "")  # type: ignore[arg-type]

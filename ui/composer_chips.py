@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QPushButton, QWidget
 
@@ -15,6 +15,7 @@ from models.records import Attachment
 from ui.elided import ElidedLabel
 from ui.figures import size_text
 from ui.flow import FlowLayout, ShortArea
+from ui.icon_button import ICON_PX
 from ui.icons import icon
 from ui.theme import Theme
 
@@ -111,6 +112,7 @@ class Chip(QFrame):
         self._icon.setPixmap(icon("file-text", colors.dim).pixmap(px(15), px(15)))
         self._name.setMaximumWidth(px(NAME_PX))
         self._remove.setIcon(icon("x", colors.dim))
+        self._remove.setIconSize(QSize(px(ICON_PX), px(ICON_PX)))
         self._remove.setFixedSize(px(24), px(24))
         self.setFixedHeight(px(HEIGHT_PX))
         self.setStyleSheet(

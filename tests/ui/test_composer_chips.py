@@ -13,6 +13,7 @@ from models.records import Attachment
 from ui.attachment_reader import MAX_LINE, MAX_SHOWN, AttachmentReader, shown_part
 from ui.composer import Composer
 from ui.composer_chips import Chip
+from ui.icon_button import ICON_PX
 from ui.theme import Theme
 
 
@@ -46,6 +47,15 @@ def test_a_chip_says_name_size_and_cost(composer: Composer) -> None:
     composer.set_attachments([attached(1, tokens=1234)])
     assert chips_of(composer) == [chip], "the same chip, with its cost"
     assert chip.accessibleName() == "Attached: file 1.txt, 2 kB · 1,234 tokens"
+
+
+def test_its_icons_grow_with_the_zoom(composer: Composer) -> None:
+    composer.set_attachments([attached(1)])
+    (chip,) = chips_of(composer)
+    before = chip._remove.iconSize().width()
+    composer._theme.set_zoom(300)
+    assert chip._remove.iconSize().width() == 3 * ICON_PX
+    assert before == ICON_PX
 
 
 def test_attachments_alone_can_be_sent(composer: Composer) -> None:

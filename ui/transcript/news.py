@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from ui.icon_button import ICON_PX
 from ui.icons import icon
 from ui.theme import Theme
 
@@ -45,6 +46,7 @@ class NewsButton(QPushButton):
         self._is_dressed = True
         px = self._theme.px
         self.setIcon(icon("arrow-down", self._theme.colors.accent))
+        self.setIconSize(QSize(px(ICON_PX), px(ICON_PX)))
         # A radius of more than half the height would be no radius to Qt.
         radius = px(HEIGHT_PX) // 2 - 1
         self.setStyleSheet(f"QPushButton {{ border-radius: {radius}px; padding: 0 {px(12)}px; }}")

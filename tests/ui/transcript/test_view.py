@@ -14,6 +14,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from models.records import Message, MessageCounts, MessageState, Role
+from ui.icon_button import ICON_PX
 from ui.markdown.layouts import Action
 from ui.theme import Theme
 from ui.transcript import TranscriptView
@@ -250,6 +251,9 @@ def test_sticks_to_the_end_only_if_it_was_there(qtbot, view: TranscriptView) -> 
     flush(qtbot, view)
     assert bar.value() == value
     assert news.isVisible()
+    view.theme.set_zoom(300)
+    assert news.iconSize().width() == 3 * ICON_PX, "its arrow is as large as its words"
+    view.theme.set_zoom(100)
     QTest.mouseClick(news, LEFT)
     assert bar.value() == bar.maximum()
     assert not news.isVisible()

@@ -201,7 +201,7 @@ class Following(QObject):
             done, total = event.done_tokens, event.total_tokens
             words = f"Reading the prompt, {done:,} of {total:,} tokens"
             if done >= total:  # in step mode the first token may wait for long now
-                words = f"The prompt is read, {total:,} tokens"
+                words = "The prompt is read"
             self._chat.transcript.set_progress(event.message_id, words)
 
     def _on_send_queued(self, event: SendQueued) -> None:

@@ -442,7 +442,7 @@ def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge)
     bridge.prefill_progressed.emit(PrefillProgressed("c1", "m4", 1, 2))
     assert window.chat.transcript.rows.item(3).progress == "Reading the prompt, 1 of 2 tokens"
     bridge.prefill_progressed.emit(PrefillProgressed("c1", "m4", 2, 2))
-    assert window.chat.transcript.rows.item(3).progress == "The prompt is read, 2 tokens"
+    assert window.chat.transcript.rows.item(3).progress == "The prompt is read"
     assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
     assert status.text("context") == "70 / 4,096"
     assert status.text("threads") == "2 threads"

@@ -156,7 +156,7 @@ class TokenCard(QFrame):
         for row in self.rows:
             row.piece.setFont(mono)
             row.piece.setFixedWidth(px(96))
-            row.percent.setFixedWidth(px(58))
+            row.percent.setFixedWidth(px(70))
             row.bar.setFixedHeight(px(24))
             row.link.setStyleSheet(
                 f"QPushButton {{ color: {colors.accent}; padding: {px(2)}px {px(6)}px;"

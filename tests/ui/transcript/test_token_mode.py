@@ -22,6 +22,7 @@ from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState, Role
 from ui.transcript import TranscriptView
 from ui.transcript.item import CONTENT
+from ui.transcript.token_facts import Alternative
 from ui.transcript.token_mode import FRAME_MS, KEPT_TOKENS, TokenMode
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -290,6 +291,13 @@ def test_the_card_is_reached_and_left_by_keyboard_and_branches(
     assert asked.args == ["r", len(WORDS) - 1, 7]
     assert not card.isVisible()
     assert view.hasFocus()
+
+
+@pytest.mark.parametrize("share", [1.0, 0.123, 0.00099e-2, 0.00012e-2, 5e-7, 0.0])
+def test_probabilities_in_the_card_are_whole(tokens: TokenMode, share: float) -> None:
+    row = tokens.card().rows[1]
+    row.show(Alternative(7, "·w7", share, is_drawn=False, may_branch=True))
+    assert row.percent.sizeHint().width() <= row.percent.width(), row.percent.text()
 
 
 def test_escape_closes_the_card_first(view: TranscriptView, tokens: TokenMode) -> None:

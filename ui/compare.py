@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -24,6 +23,7 @@ from ui.elided import ElidedLabel, PartsLabel
 from ui.icon_button import IconButton
 from ui.markdown.formulas import Formulas
 from ui.sizes import SIDE_PX
+from ui.steady_area import SteadyArea
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 
@@ -185,7 +185,7 @@ class Comparison(QWidget):
             self._row.addWidget(column, 1)
         inside = QWidget()
         inside.setLayout(self._row)
-        area = QScrollArea()
+        area = SteadyArea()
         area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -8,13 +8,13 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from ui.keys import shown_key
+from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
 WIDTH_PX = 440
@@ -23,7 +23,7 @@ WITHOUT_WEIGHTS = (
 )
 
 
-class EmptyState(QScrollArea):
+class EmptyState(SteadyArea):
     """No weights are known (`open_file_requested`), or an empty chat waits for a message."""
 
     open_file_requested = Signal()

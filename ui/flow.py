@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QMargins, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLayout, QLayoutItem, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QLayout, QLayoutItem, QSizePolicy, QWidget
+
+from ui.steady_area import SteadyArea
 
 
 class FlowLayout(QLayout):
@@ -67,7 +69,7 @@ class FlowLayout(QLayout):
         return y + line_height
 
 
-class ShortArea(QScrollArea):
+class ShortArea(SteadyArea):
     """As high as what it holds, up to a limit; then it scrolls."""
 
     def __init__(self, inside: QWidget, parent: QWidget | None = None) -> None:

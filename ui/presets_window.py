@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -31,6 +30,7 @@ from app.chat.presets import MAX_FILE_BYTES, values_of
 from models.records import Preset
 from ui.flow import FlowLayout
 from ui.settings.chain_field import lines_of
+from ui.steady_area import SteadyArea
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -155,7 +155,7 @@ class PresetsWindow(QWidget):
         for button in self._chosen_buttons:
             self._flow.addWidget(button)
         self._inner.addWidget(box)
-        scroll = QScrollArea(self)
+        scroll = SteadyArea(self)
         scroll.setWidgetResizable(True)
         scroll.setWidget(inner)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -38,6 +37,7 @@ from ui.section.figure_card import FigureCard
 from ui.section.panel import Panel, Tools
 from ui.section.parked_list import ParkedList
 from ui.section.prompt_shares import Swatch
+from ui.steady_area import SteadyArea
 
 if TYPE_CHECKING:
     from app.chat.events import ContextCounted
@@ -164,7 +164,7 @@ class CachePanel(Panel):
         for card in self._all_cards():
             self._cards.addWidget(card)
         self._cards.addStretch(1)
-        self.area = QScrollArea(self)
+        self.area = SteadyArea(self)
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ui.steady_area import SteadyArea
 
 
-class CardColumn(QScrollArea):
+class CardColumn(SteadyArea):
     """Only the height is scrolled. `body` holds the cards, `rows` is its layout."""
 
     def __init__(self, parent: QWidget) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtWidgets import QWidget
+
+from ui.steady_area import SteadyArea
 
 
 class _Place(QWidget):
@@ -44,7 +46,7 @@ class _Place(QWidget):
         self._panel.setGeometry(self.rect())
 
 
-class LowRoom(QScrollArea):
+class LowRoom(SteadyArea):
     """Only the height is scrolled."""
 
     def __init__(self, panel: QWidget, parent: QWidget | None = None) -> None:

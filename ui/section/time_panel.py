@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QScrollArea,
     QScrollBar,
     QVBoxLayout,
     QWidget,
@@ -45,6 +44,7 @@ from ui.section.panel import Panel, Tools
 from ui.section.time_line import HINT, LANES, ZOOM_STEP, Hit, TimeLine, lane_figure
 from ui.section.time_parts import TimeParts, as_csv
 from ui.section.time_words import stretch_lines, time_text, token_lines, tokens_text
+from ui.steady_area import SteadyArea
 from ui.transcript.summary import ending_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class TimePanel(Panel):
 
     def _make(self) -> None:
         theme = self._theme
-        self.area = QScrollArea(self)
+        self.area = SteadyArea(self)
         self._content = QWidget(self)
         self._card = QFrame(self._content)
         self._card.setProperty("plane", "card")

@@ -10,13 +10,13 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QLabel,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from ui.settings.fields import ChoiceField, Field, TextField
+from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
 CONTROL_PX = 220
@@ -132,7 +132,7 @@ class SettingRow(QWidget):
         self.refuse(self._apply(self.name, value))
 
 
-class Page(QScrollArea):
+class Page(SteadyArea):
     """A scrolling column of cards."""
 
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:

@@ -206,8 +206,11 @@ class TokenViewActs(QObject):
         if tokens is None and is_growing:
             return
         if tokens is None:
-            note = NOTHING_RECORDED if not message.token_ids else OTHER_WEIGHTS
-            tokens = plain(text_of(message), note, note)
+            note, text = (
+                NOTHING_RECORDED if not message.token_ids else OTHER_WEIGHTS,
+                text_of(message),
+            )
+            tokens = plain(text, note if text else "", note)
         self._mode.show(message, tokens)
 
     def _look_for_cut(self, message: Message) -> None:

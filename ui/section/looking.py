@@ -250,7 +250,7 @@ class Looking(QObject):
 
     def _on_trace(self, event: TraceRead) -> None:
         if self._is_looked_at(event.message_id) and not self.is_growing:
-            is_empty = self.message is not None and self.message.counts.generated == 0
+            is_empty = self.message is not None and _has_no_tokens(self.message)
             self._show(event.tokens, NO_TOKENS if is_empty else event.sentence)
             if self.index is not None and self.token is None:
                 self.select(None)
@@ -261,3 +261,9 @@ class Looking(QObject):
     def _on_engine(self, _event: object) -> None:
         if self._is_awake:
             self._desk.read_vocabulary()
+
+
+def _has_no_tokens(message: Message) -> bool:
+    """It ended before the first one. Where the app was closed then, nobody has counted."""
+    is_blank = not (message.content or message.reasoning or message.token_ids)
+    return message.counts.generated == 0 or (message.counts.generated is None and is_blank)

@@ -236,11 +236,17 @@ def test_where_there_is_no_token_nobody_is_told_to_choose_one(
     ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
     bridge.message_changed.emit(MessageChanged(ended))
     assert looking.sentence == NO_TOKENS
-    empty = dataclasses.replace(ended, counts=MessageCounts(generated=0))
     desk.growing_trace = lambda _message_id: None  # type: ignore[attr-defined]
-    open_chat(desk, bridge, (desk.messages[0], empty))
-    bridge.trace_read.emit(TraceRead("m2", (), "It was not recorded."))
-    assert looking.sentence == NO_TOKENS
+    for content, generated, sentence in (
+        ("Paris", 0, NO_TOKENS),
+        ("", None, NO_TOKENS),
+        ("Paris", None, "It was not recorded."),
+        ("Paris", 3, "It was not recorded."),
+    ):
+        old = dataclasses.replace(ended, content=content, counts=MessageCounts(generated=generated))
+        open_chat(desk, bridge, (desk.messages[0], old))
+        bridge.trace_read.emit(TraceRead("m2", (), "It was not recorded."))
+        assert looking.sentence == sentence
 
 
 def test_tokens_that_are_taken_back_are_not_chosen_any_more(

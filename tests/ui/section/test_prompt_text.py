@@ -207,12 +207,13 @@ def test_32_000_tokens_come_in_slices_and_paint_quickly(theme: Theme, qtbot: QtB
     began = time.process_time()
     text.show_tokens(Strip(pieces), Look(lambda token: tones[token % 2]))
     gaps = [time.process_time() - began]
+    assert not text.is_whole
     text.choose(31_999)  # not laid out yet: nobody waits for it
     while not text.is_whole:
         began = time.process_time()
         QApplication.processEvents()
         gaps.append(time.process_time() - began)
-    assert len(gaps) > 5
+    assert len(gaps) > 2  # how many depends on the machine; none is long
     assert sorted(gaps)[-2] < 0.05
     assert text.current == 31_999
     assert 0 <= center(text, 31_999).y() <= 700

@@ -199,6 +199,26 @@ def test_the_number_of_the_last_token_is_whole(
     assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(0)
 
 
+@pytest.mark.parametrize("count", [49_152, 262_144])
+def test_the_largest_ids_are_whole(
+    room: ReplyTokens,
+    read: Callable[..., ReplyTokens],
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    count: int,
+) -> None:
+    words = made_pieces([b"x"] * count)
+    desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
+    read()
+    (token,) = trace_of([b"x"])
+    token = msgspec.structs.replace(token, token_id=count - 1)
+    bridge.trace_read.emit(TraceRead("m2", (token,)))
+    bridge.vocabulary_read.emit(VocabularyRead("w1"))
+    cell = room.model.index(0, ID)
+    assert room.model.data(cell) == str(count - 1)
+    assert room.table.sizeHintForIndex(cell).width() <= room.table.columnWidth(ID)
+
+
 def test_small_probabilities_are_whole(
     room: ReplyTokens, read: Callable[..., ReplyTokens], bridge: FakeBridge
 ) -> None:

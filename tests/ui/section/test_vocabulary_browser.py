@@ -80,6 +80,18 @@ def rows(room: VocabularyBrowser) -> list[list[str]]:
     ]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_largest_ids_and_ranks_are_whole(
+    room: VocabularyBrowser, vocabularies: Vocabularies, tools: Tools, scheme: str
+) -> None:
+    """Those of 262,144 tokens: an ID that ends in dots is none."""
+    tools.theme.set_mode(scheme)
+    vocabularies.load("w1", made_pieces([b"x"] * 262_144))
+    last = room.model.index(room.model.rowCount() - 1, 0)
+    assert room.model.data(last) == "262143"
+    assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(0)
+
+
 def test_without_weights_and_before_they_are_read_it_is_said(
     room: VocabularyBrowser, vocabularies: Vocabularies, desk: FakeDesk
 ) -> None:

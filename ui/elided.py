@@ -26,8 +26,19 @@ class ElidedLabel(QLabel):
     def shown_text(self) -> str:
         return self.fontMetrics().elidedText(self.text(), RIGHT, self.contentsRect().width())
 
+    def sizeHint(self) -> QSize:
+        hint = super().sizeHint()
+        return hint if self.wordWrap() else QSize(hint.width(), self._line_px())
+
     def minimumSizeHint(self) -> QSize:
-        return QSize(0, super().minimumSizeHint().height())
+        if self.wordWrap():
+            return QSize(0, super().minimumSizeHint().height())
+        return QSize(0, self._line_px())
+
+    def _line_px(self) -> int:
+        """How high a line is: `QLabel` keeps the height that it had to have at another zoom."""
+        margins = self.contentsMargins()
+        return self.fontMetrics().height() + margins.top() + margins.bottom()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

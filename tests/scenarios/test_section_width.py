@@ -28,10 +28,10 @@ def test_zooming_in_and_back_leaves_the_columns_as_they_were(
     person.wait_ended()
     before = person.window.columns.sizes()
     lines = [each for each in section.panel().findChildren(PartsLabel) if each.isVisible()]
-    heights = [line.minimumHeight() for line in lines]
+    heights = [line.height() for line in lines]
     theme = person.window.chat.transcript.theme
     for percent in (150, 250, 100):
         theme.set_zoom(percent)
         person.qtbot.wait(20)
     person.wait(lambda: person.window.columns.sizes() == before)
-    assert [line.minimumHeight() for line in lines] == heights
+    person.wait(lambda: [line.height() for line in lines] == heights)

@@ -174,7 +174,9 @@ class StepBar(QWidget):
         self._token = token
         self.text.setText(visible(text[-END_LENGTH:].encode()))
         self.text.setAccessibleName(f"The text so far ends: {text[-END_LENGTH:]}")
-        self.figure.setText(f"token {token.index + 1:,} · entropy {token.entropy:.2f} bit")
+        self.figure.setText(
+            f"token {token.index + 1:,} · entropy {max(0.0, token.entropy):.2f} bit"
+        )
         self.show_words(words)
         self.table.scrollToTop()
         row = self.table.candidates.drawn_row

@@ -183,7 +183,7 @@ class TokenModel(QAbstractTableModel):
             case 4:
                 return f"{token.rank:,}"
             case 5:
-                return f"{token.entropy:.2f}"
+                return f"{max(0.0, token.entropy):.2f}"
             case 6:
                 return f"{token.ms:.1f}" if token.ms < _WHOLE_MS else f"{token.ms:,.0f}"
             case 7:

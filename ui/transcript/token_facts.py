@@ -58,7 +58,7 @@ def facts_of(
     trace = tokens.traces[place]
     figures = (
         f"ID {trace.token_id} · {percent(trace.logprob)} % · rank {trace.rank:,}"
-        f" · entropy {trace.entropy:.2f} bit"
+        f" · entropy {max(0.0, trace.entropy):.2f} bit"
     )
     details = [f"token {place + 1:,} of {len(tokens.traces):,}", f"{trace.ms:.1f} ms"]
     bits = surprise_at_draw(trace)

@@ -197,6 +197,14 @@ def test_a_row_says_what_was_recorded_in_its_units(qtbot: QtBot) -> None:
     ]
 
 
+@pytest.mark.parametrize("entropy", [0.0, -0.0, -1e-7])
+def test_no_entropy_is_below_zero(entropy: float) -> None:
+    """Where one candidate has all, the sum's last digits may fall on the other side."""
+    model = TokenModel()
+    model.show([token(entropy=entropy)])
+    assert shown(model, 0)[ENTROPY] == "0.00"
+
+
 def test_the_column_that_is_sorted_by_is_marked() -> None:
     model = TokenModel()
     model.sort(ENTROPY, DOWN)

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Final
 
 from app.engine.text import CharacterStream
-from app.insight.tokens_shown import visible
+from app.insight.tokens_shown import begins_anew, visible
 
 SPACE: Final = visible(b" ")
 _SPACES: Final = re.compile(" +")
@@ -127,6 +127,9 @@ class Groups:
         first = self._open()
         add, put, known = self.spellings.append, self.firsts.append, _wholes.get
         for number, piece in enumerate(pieces, self.n_tokens):
+            if self._held and begins_anew(piece):
+                self._add(self._held_from, Spelling(self._held))
+                self._held, self._stream = b"", CharacterStream()
             found = None if self._held else known(piece) or _whole(piece)
             if found is not None:
                 add(found)

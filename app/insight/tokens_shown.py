@@ -50,13 +50,26 @@ def groups(pieces: Sequence[bytes]) -> list[Shown]:
 
     >>> [(one.first, one.end, one.text) for one in groups([b"T", b"\\xc3", b"\\xbcr", b" x"])]
     [(0, 1, 'T'), (1, 3, 'ür'), (3, 4, '·x')]
+
+    One that never becomes whole, as behind a branch, ends where another one begins.
+
+    >>> [(one.first, one.end, one.text) for one in groups([b"\\xc3", b"!"])]
+    [(0, 1, '⟨C3⟩'), (1, 2, '!')]
     """
     return list(_groups(pieces))
+
+
+def begins_anew(piece: bytes) -> bool:
+    """Whether what it begins with cannot go on with a character (UTF-8: 10xxxxxx does)."""
+    return bool(piece) and piece[0] & 0xC0 != 0x80
 
 
 def _groups(pieces: Sequence[bytes]) -> Iterator[Shown]:
     first, held, stream = 0, b"", CharacterStream()
     for at, piece in enumerate(pieces):
+        if held and begins_anew(piece):
+            yield Shown(first, at, visible(held), b"\n" in held)
+            first, held, stream = at, b"", CharacterStream()
         held += piece
         stream.feed(piece)
         is_unfinished = bool(stream.state[0])

@@ -69,7 +69,8 @@ def test_any_bytes_are_shown_once(pieces: list[bytes]) -> None:
 
 def test_bytes_that_are_no_character_are_numbers() -> None:
     assert [one.text for one in groups([b"\xe2\x82", b"x", b"\xff\xfe"])] == [
-        "⟨E2⟩⟨82⟩x",
+        "⟨E2⟩⟨82⟩",
+        "x",
         "⟨FF⟩⟨FE⟩",
     ]
     assert groups([b"a\nb"])[0].breaks_line

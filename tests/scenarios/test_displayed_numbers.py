@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTableView
 
 from app.chat.prompt_reading import PromptOf
@@ -25,6 +26,7 @@ from ui.transcript.token_facts import facts_of
 pytestmark = pytest.mark.weights
 
 SCRIPT = Path(__file__).resolve().parents[1] / "native_softmax.py"
+AT = 3
 FARTHEST = 0.02
 """Relative: another shape of batches moves logits a little (design §4, Exactness); measured below
 0.001 with the same threads."""
@@ -59,17 +61,23 @@ def answered(open_window: Any) -> Any:
     return person
 
 
-def native(person: Any) -> list[dict[str, Any]]:
-    """The same reply by the script."""
-    desk, reply = person.app.desk, person.reply()
+def prompt_of(person: Any) -> list[int]:
+    """The tokens that the engine was given for the reply."""
     found: list[PromptOf] = []
-    desk.read_prompt(reply.id, found.append)
+    person.app.desk.read_prompt(person.reply().id, found.append)
     person.wait(lambda: found)
     assert found[0].is_given
     assert found[0].tokens is not None
+    return list(found[0].tokens.ids)
+
+
+def native(person: Any, prompt: list[int] | None = None) -> list[dict[str, Any]]:
+    """The same reply by the script; `prompt`, where the reply's own ends with tokens of another
+    version."""
+    desk, reply = person.app.desk, person.reply()
     loaded = desk.engine_state.loaded
     asked = {
-        "prompt": list(found[0].tokens.ids),
+        "prompt": prompt_of(person) if prompt is None else prompt,
         "reply": list(reply.token_ids),
         "n_ctx": loaded.n_ctx,
     }
@@ -131,3 +139,42 @@ def test_the_card_at_a_token_and_the_live_bars_say_the_same(answered: Any) -> No
         looking.select(at)
         best = card.bars.rows[0]
         assert near(best.before.replace("<", ""), each["best"][0][1])
+
+
+def test_a_branch_by_a_click_is_what_a_fresh_run_would_write(answered: Any) -> None:
+    """An alternative is double-clicked; llama.cpp, told the same tokens in a process of its own,
+    finds each that followed the most probable one, with the share that is shown."""
+    person = answered
+    desk, looking = person.app.desk, person.window.section_acts.looking()
+    old = person.reply()
+    person.wait(lambda: looking.words is not None and len(looking.traces) == len(old.token_ids))
+    prompt = prompt_of(person)
+    desk.set_setting("temperature", 0.0)
+    looking.select(AT)
+    table = person.find(AlternativesTable, "alternatives_table")
+    person.wait(lambda: table.model().rowCount() == 64)
+    of_row = [table.candidates.candidate(row).token_id for row in range(2)]
+    row = 1 if of_row[0] == old.token_ids[AT] else 0
+    chosen = of_row[row]
+    table.scrollTo(table.model().index(row, 0))
+    spot = table.visualRect(table.model().index(row, 0)).center()
+    assert table.viewport().rect().contains(spot)
+    person.qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=spot)
+    person.qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=spot)
+    person.qtbot.waitUntil(
+        lambda: not desk.is_generating and person.reply().id != old.id, timeout=90_000
+    )
+    new = person.reply()
+    assert new.token_ids[:AT] == old.token_ids[:AT]
+    assert new.token_ids[AT] == chosen
+    assert len(new.token_ids) > AT + 1
+    assert desk.messages[-1].sibling_count == 2
+    told = native(person, prompt)
+    person.wait(lambda: looking.message.id == new.id and len(looking.traces) == len(told))
+    shares = column(person.find(QTableView, "token_table"), 3)
+    for at, (each, share) in enumerate(zip(told, shares, strict=True)):
+        assert near(share, each["p"])
+        if at > AT:
+            best, second = each["best"][:2]
+            is_close = best[1] < (1 + FARTHEST) * second[1]
+            assert new.token_ids[at] == best[0] or (is_close and new.token_ids[at] == second[0])

@@ -114,7 +114,9 @@ class StatusLine(QWidget):
         is_known = size > 0
         self._texts["context"] = f"{used:,} / {size:,}" if is_known else ""
         self.meter.setRange(0, max(1, size))
+        self.meter.setUpdatesEnabled(False)  # Qt would paint at once, and all that waits with it
         self.meter.setValue(min(used, max(1, size)) if is_known else 0)
+        self.meter.setUpdatesEnabled(True)
         self.meter.update()  # Qt compares with what it painted last, and it is not Qt that paints
         what = "its beginning is" if is_text else _counted(n_cut, "older message")
         cut = f"; {what} left out" if n_cut else ""

@@ -171,7 +171,10 @@ class TextPage(QWidget):
         cursor = self._growing
         if cursor is None or not text:
             return
-        was_visible = self.edit.viewport().rect().intersects(self.edit.cursorRect(cursor))
+        is_shown = self.edit.isVisible()
+        was_visible = is_shown and self.edit.viewport().rect().intersects(
+            self.edit.cursorRect(cursor)
+        )
         self._is_setting = True
         if self._has_grown:
             cursor.joinPreviousEditBlock()
@@ -184,7 +187,8 @@ class TextPage(QWidget):
         if was_visible:
             self.edit.setTextCursor(cursor)
             self.edit.ensureCursorVisible()
-        self._show_marks()
+        if is_shown:
+            self._show_marks()
 
     def end_growth(self) -> None:
         self._growing = None

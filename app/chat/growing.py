@@ -51,7 +51,7 @@ from models.records import Message
 from models.store import Store
 
 SAVE_INTERVAL_S: Final = 0.5
-FIGURES_INTERVAL_S: Final = 0.1
+FIGURES_INTERVAL_S: Final = 0.25
 GIVE_BACK_AFTER_S: Final = 0.6
 """By then the reply's trace and text are stored, and what it took as it grew is free."""
 CUT_NOTE: Final = "turns_left_out"

@@ -6,6 +6,7 @@ The decoding thread leaves a `TokenRecord` in the `Outbox`, whose thread measure
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -80,6 +81,10 @@ class TokenRecord(msgspec.Struct, frozen=True):
         return TokenArrived(self.request_id, trace, self.text, self.part, self.context_used)
 
 
+FEW_CORES: Final = 2
+"""On so many the threads that decode have no core that they need not share."""
+
+
 class Outbox:
     """Sends everything that the engine says, in the order in which it was put in.
 
@@ -90,7 +95,7 @@ class Outbox:
     other end stops reading, `put` waits, and so does decoding.
     """
 
-    GATHER_S: Final = 0.04
+    GATHER_S: Final = 0.04 if (os.cpu_count() or 1) > FEW_CORES else 0.06
     _LIMIT: Final = 64
     _MOST_AT_ONCE: Final = 16
 

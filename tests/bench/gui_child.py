@@ -185,13 +185,13 @@ class _Gaps:
         return [(round(wall * 1000, 1), round(cpu * 1000, 1)) for wall, cpu in found]
 
 
-def _wait(app: Any, is_so: Callable[[], Any]) -> None:
+def _wait(app: Any, is_so: Callable[[], Any], wake_ms: int = WAKE_MS) -> None:
     """Process events until it is so, and sleep between them: with a time limit
     `processEvents` returns at once, and its turns would count as the program's own work."""
     from PySide6.QtCore import QEventLoop, QTimer
 
     waker = QTimer()
-    waker.start(WAKE_MS)
+    waker.start(wake_ms)
     ends_at = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > ends_at:

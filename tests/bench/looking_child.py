@@ -50,7 +50,7 @@ def speed(data_dir: str, gguf: str, panel: str, tokens: str) -> dict[str, Any]:
         _settle(app, 0.5)
         app.desk.continue_text(TEXT, len(TEXT))
         _wait(app, lambda: app.desk.is_generating)
-        _wait(app, lambda: not app.desk.is_generating)
+        _wait(app, lambda: not app.desk.is_generating, wake_ms=200)  # asking costs, too
         loaded, counts = app.desk.engine_state.loaded, app.desk.messages[-1].counts
         assert loaded is not None
         return {

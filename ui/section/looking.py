@@ -6,6 +6,7 @@ grows. The trace of a stored reply comes from the database when somebody looks, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from app.engine.pieces import Pieces
     from app.engine.protocol import TokenTrace
 
-GROWN_MS = 100
+GROWN_MS = 100 if (os.cpu_count() or 1) > 2 else 400
 """A growing trace is announced at most so often."""
 
 NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."

@@ -20,7 +20,7 @@ from ui.theme import Theme
 
 HEIGHT_PX = 96
 _LABELS: Final = {"left": "tokens/s", "bottom": "seconds after the first token"}
-DRAWN_MS = 500
+DRAWN_MS = 1000
 """A line that grows is drawn at most so often."""
 
 

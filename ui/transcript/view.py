@@ -45,22 +45,18 @@ from ui.transcript.keyboard import Keyboard
 from ui.transcript.news import NewsButton
 from ui.transcript.nothing import paint_nothing
 from ui.transcript.offers import COPY, Offer, offers
+from ui.transcript.pace import Pace
 from ui.transcript.pointer import Pointer
 from ui.transcript.reading import Reading
 from ui.transcript.rows import Rows
 from ui.transcript.selection import MIXED, Selection, selected_text, whole
 from ui.transcript.sliding import Sliding
-from ui.transcript.token_mode import FRAME_MS as TOKENS_MS, TokenMode
+from ui.transcript.token_mode import TokenMode
 
 SIDE_PX = 24
 TOP_PX = 24
 BOTTOM_PX = 8
 LOW_PX = 120
-FRAME_MS = 33
-COST_FACTOR = 8
-"""A repaint is followed by a pause this many times as long: an eighth of one core, unless that
-would be fewer than ten repaints a second."""
-SLOWEST_MS = 85
 DONE_MS = 1500
 
 
@@ -112,6 +108,7 @@ class TranscriptView(QAbstractScrollArea):
         self.is_locked = False
         self._empty_text = ("Nothing here yet", "Write a message below to begin.")
         self.repaints = 0
+        self._pace = Pace(self)
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
         self._coloring = Coloring(self, self.settle)
@@ -406,6 +403,7 @@ class TranscriptView(QAbstractScrollArea):
         if self._sticks:
             self._anchor.take(self.scroll_top, self.viewport().height())
         self._place_news()
+        self._pace.settled()
         self.settled.emit()
         shown = self.rows.bodies(self.scroll_top, self.scroll_top + height)
         self._coloring.look_at(shown)
@@ -448,7 +446,8 @@ class TranscriptView(QAbstractScrollArea):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.formulas.look(self)
-        self._on_formulas_arrived()
+        self.rows.refresh_formulas()
+        self._flush()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -458,26 +457,24 @@ class TranscriptView(QAbstractScrollArea):
 
     def _later(self) -> None:
         if not self._timer.isActive():
-            self._timer.start()
+            self._timer.start(self._pace.pause_ms)
 
     def _flush(self) -> None:
         """Read what arrived and show it."""
         started = time.thread_time()  # what others take from the machine is no cost of ours
-        for message_id in self._grown:
-            index = self.rows.index_of(message_id)
-            if index is not None:
-                self.rows.item(index).read()
-                self.rows.measure(index)
-                self.finder.change(index)
+        found = [self.rows.index_of(message_id) for message_id in self._grown]
+        grown = [index for index in found if index is not None]
+        for index in grown:
+            self.rows.item(index).read()
+            self.rows.measure(index)
+            self.finder.change(index)
         if self._grown and not self._sticks:
             self._show_news(True)
         self._grown.clear()
         self._settle()
         if self.isVisible():
-            self.viewport().repaint()
-        cost_ms = (time.thread_time() - started) * 1000
-        pause_ms = min(SLOWEST_MS, max(FRAME_MS, COST_FACTOR * cost_ms))
-        self._timer.setInterval(TOKENS_MS if self.tokens.is_on else round(pause_ms))
+            self.viewport().repaint(self._pace.changed(grown))
+        self._pace.painted((time.thread_time() - started) * 1000)
 
     # Painting
 
@@ -490,8 +487,8 @@ class TranscriptView(QAbstractScrollArea):
             middle = self.viewport().rect().toRectF().adjusted(side, 0, -side, 0)
             paint_nothing(painter, middle, self._styles, *self._empty_text)
             return
-        height = self.viewport().height()
-        index = self.rows.at(self.scroll_top)
+        top, height = event.rect().top(), event.rect().bottom() + 1
+        index = self.rows.at(self.scroll_top + max(0, top - GAP_BELOW))
         while index < len(self.rows) and self.item_origin(index).y() < height:
             self._paint_row(painter, index, event)
             index += 1
@@ -532,7 +529,6 @@ class TranscriptView(QAbstractScrollArea):
     def _single_shot(self, act: object) -> QTimer:
         timer = QTimer(self)
         timer.setSingleShot(True)
-        timer.setInterval(FRAME_MS)
         timer.timeout.connect(act)
         return timer
 

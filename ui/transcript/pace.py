@@ -1,0 +1,78 @@
+"""How often a growing reply is painted, and how much of the view."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from PySide6.QtCore import QRect
+
+from ui.transcript.token_mode import FRAME_MS as TOKENS_MS
+
+if TYPE_CHECKING:
+    from ui.transcript.view import TranscriptView
+
+FRAME_MS: Final = 33
+COST_FACTOR: Final = 8 if (os.cpu_count() or 1) > 2 else 30
+"""A repaint is followed by a pause this many times as long: an eighth of one core, and a thirtieth
+where decoding needs both of two, unless that would be fewer than ten repaints a second."""
+SLOWEST_MS: Final = 85
+HIDDEN_MS: Final = 500
+WHOLE_EVERY: Final = 8
+"""Tints that compare tokens change older ones, too: so often all of the view is painted."""
+REACH: Final = 6
+"""So many lines at the end of a message, its footer among them, look otherwise when it grows."""
+
+
+class Place(NamedTuple):
+    """Of a message: its edges in the viewport."""
+
+    row: int
+    top: float
+    bottom: float
+
+
+class Pace:
+    def __init__(self, view: TranscriptView) -> None:
+        self._view = view
+        self._pause_ms = FRAME_MS
+        self._was: Place | None = None
+        self._is: Place | None = None
+        self._n_parts = 0
+
+    @property
+    def pause_ms(self) -> int:
+        return self._pause_ms if self._view.isVisible() else HIDDEN_MS
+
+    def painted(self, cost_ms: float) -> None:
+        """What reading, laying out and painting took, in this thread's own time."""
+        pause_ms = min(SLOWEST_MS, max(FRAME_MS, COST_FACTOR * cost_ms))
+        self._pause_ms = TOKENS_MS if self._view.tokens.is_on else round(pause_ms)
+
+    def settled(self) -> None:
+        """All is laid out: where the last message stands now, the one that grows as a rule. While
+        tokens wait to be read its height is a guess, so it is asked for here."""
+        rows = self._view.rows
+        if not self._view.tokens.is_on or not len(rows):
+            self._was, self._is = self._is, None
+            return
+        last = len(rows) - 1
+        top = self._view.item_origin(last).y()
+        self._was, self._is = self._is, Place(last, top, top + rows.item(last).height)
+
+    def changed(self, grown: Sequence[int]) -> QRect:
+        """What of the view looks otherwise now: of tokens, which come at the end alone, the last
+        lines, as long as the view has not moved."""
+        view, whole = self._view, self._view.viewport().rect()
+        was, now = self._was, self._is
+        self._n_parts += 1
+        if was is None or now is None or self._n_parts % WHOLE_EVERY == 0:
+            return whole
+        is_same = list(grown) == [now.row] == [was.row] and now.top == was.top
+        if not is_same or view.rows.item(now.row).room:
+            return whole
+        first = int(was.bottom - REACH * view.styles.line_step)
+        last = ceil(max(was.bottom, now.bottom))
+        return whole.intersected(QRect(0, first, whole.width(), last - first))

@@ -95,7 +95,7 @@ class Outbox:
     other end stops reading, `put` waits, and so does decoding.
     """
 
-    GATHER_S: Final = 0.04 if (os.cpu_count() or 1) > FEW_CORES else 0.06
+    GATHER_S: Final = 0.04 if (os.cpu_count() or 1) > FEW_CORES else 0.12
     _LIMIT: Final = 64
     _MOST_AT_ONCE: Final = 16
 

@@ -1,13 +1,14 @@
 """*Cache*: the real KV cache of the loaded weights: its cells, sizes, what one step saves, and
 changes by hand.
 
-The engine is asked for a map when the panel comes on screen, after each change, and at most twice a
-second while a reply is written; all figures are its own. What is computed from the header stands
+The engine is asked for a map when the panel comes on screen, after each change, and at most every
+`STREAM_MS` while a reply is written; all figures are its own. What is computed from the header stands
 beside what llama.cpp says.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -42,7 +43,7 @@ from ui.steady_area import SteadyArea
 if TYPE_CHECKING:
     from app.chat.events import ContextCounted
 
-STREAM_MS: Final = 500
+STREAM_MS: Final = 500 if (os.cpu_count() or 1) > 2 else 1500
 """The map is asked for at most so often while a reply is written …"""
 
 SOON_MS: Final = 60

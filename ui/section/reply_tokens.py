@@ -34,7 +34,7 @@ from ui.section.token_model import CHOSEN, DRAFTED, ID, NUMBER, TOKEN, TokenMode
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
 LOW_PX: Final = 600
-_WIDTHS: Final = (32, 52, 52, 58, 48, 54, 48, 84, 90)
+_WIDTHS: Final = (32, 48, 52, 62, 48, 54, 48, 84, 90)
 _LARGE_ID_PX: Final = 60
 _LARGE: Final = 100_000
 _DIGIT_PX: Final = 8

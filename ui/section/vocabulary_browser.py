@@ -43,7 +43,7 @@ _KINDS: Final = {
     "t5": "Unigram",
     "bert": "WordPiece",
 }
-_WIDTHS: Final = (64, 92, 74, 56, 48)
+_WIDTHS: Final = (64, 88, 74, 56, 48)
 
 
 class VocabularyBrowser(Panel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,16 +39,20 @@ class Pace:
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
         self._pause_ms = FRAME_MS
+        self._painted_at = 0.0
         self._was: Place | None = None
         self._is: Place | None = None
         self._n_parts = 0
 
     @property
-    def pause_ms(self) -> int:
-        return self._pause_ms if self._view.isVisible() else HIDDEN_MS
+    def due_in_ms(self) -> int:
+        """When what has come is to be painted: at once, if the last time is long enough ago."""
+        pause_ms = self._pause_ms if self._view.isVisible() else HIDDEN_MS
+        return ceil(max(0.0, pause_ms - (time.monotonic() - self._painted_at) * 1000))
 
     def painted(self, cost_ms: float) -> None:
         """What reading, laying out and painting took, in this thread's own time."""
+        self._painted_at = time.monotonic()
         pause_ms = min(SLOWEST_MS, max(FRAME_MS, COST_FACTOR * cost_ms))
         self._pause_ms = TOKENS_MS if self._view.tokens.is_on else round(pause_ms)
 

@@ -457,7 +457,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def _later(self) -> None:
         if not self._timer.isActive():
-            self._timer.start(self._pace.pause_ms)
+            self._timer.start(self._pace.due_in_ms)
 
     def _flush(self) -> None:
         """Read what arrived and show it."""

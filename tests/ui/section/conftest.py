@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from PySide6.QtWidgets import QApplication
 from recording_desk import FakeBridge, FakeDesk, message
 
 from models.records import Message, Role
@@ -20,6 +21,12 @@ def plots() -> None:
     from ui.section.speed_plot import import_plots
 
     import_plots()
+
+
+@pytest.fixture(autouse=True)
+def in_the_app(own_look: None, qapp: QApplication, theme: Theme) -> None:
+    """What fits is asked in the fonts and with the sheet of the app."""
+    theme.apply_to(qapp)
 
 
 @pytest.fixture

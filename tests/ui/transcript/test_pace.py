@@ -44,7 +44,7 @@ def test_the_screen_is_what_a_whole_paint_would_make_of_it(
     view.tokens.set_tint(tint)
     source = random.Random(3)
     words = [b" a", b" word", b" longer words", b"\n", b"\xf0\x9f", b"\x99\x82", b"."]
-    rest = trace_of(source.choices(words, k=250))
+    rest = trace_of(source.choices(words, k=140))
     traces = TraceTable([])
     view.tokens.show(REPLY, MessageTokens(traces=traces))
     heights = []

@@ -1,9 +1,9 @@
 """*Cache*: the real KV cache of the loaded weights: its cells, sizes, what one step saves, and
 changes by hand.
 
-The engine is asked for a map when the panel comes on screen, after each change, and at most every
-`STREAM_MS` while a reply is written; all figures are its own. What is computed from the header stands
-beside what llama.cpp says.
+The engine is asked for a map when the panel comes on screen, after each change, and every
+`STREAM_MS` at most while a reply is written; all figures are its own. What is computed from the
+header stands beside what llama.cpp says.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ from ui.section.cache_panel import (
     NO_TURN,
     POINT,
     RECORDED,
+    STREAM_MS,
     CachePanel,
 )
 from ui.section.looking import Looking
@@ -331,23 +332,21 @@ def test_parked_chats_have_their_bytes_and_a_button_each(stage: Stage) -> None:
 # --- when it asks ---------------------------------------------------------------------------------
 
 
-def test_it_asks_at_most_twice_a_second_while_a_reply_is_written(
-    stage: Stage, qtbot: QtBot
-) -> None:
+def test_it_asks_now_and_then_while_a_reply_is_written(stage: Stage, qtbot: QtBot) -> None:
     stage.answer(one_chat())
     (token,) = trace_of([b"x"])
     for _ in range(200):
         stage.bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 70))
     assert stage.n_asked == 1
-    qtbot.waitUntil(lambda: stage.n_asked == 2, timeout=2000)
-    assert stage.panel._timer.interval() == 500
+    qtbot.waitUntil(lambda: stage.n_asked == 2, timeout=4000)
+    assert stage.panel._timer.interval() == STREAM_MS >= 500
     # Nothing more is asked before that is answered, and then once for all that came.
     for _ in range(200):
         stage.bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 70))
-    qtbot.waitUntil(lambda: not stage.panel._timer.isActive(), timeout=2000)
+    qtbot.waitUntil(lambda: not stage.panel._timer.isActive(), timeout=4000)
     assert stage.n_asked == 2
     stage.answer(one_chat(is_busy=True))
-    qtbot.waitUntil(lambda: stage.n_asked == 3, timeout=2000)
+    qtbot.waitUntil(lambda: stage.n_asked == 3, timeout=4000)
 
 
 def test_after_a_turn_it_asks_at_once(stage: Stage, qtbot: QtBot) -> None:

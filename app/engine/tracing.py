@@ -6,7 +6,6 @@ The decoding thread leaves a `TokenRecord` in the `Outbox`, whose thread measure
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from app import cores
 from app.engine.measuring import Measurer, as_array
 from app.engine.protocol import (
     Event,
@@ -81,10 +81,6 @@ class TokenRecord(msgspec.Struct, frozen=True):
         return TokenArrived(self.request_id, trace, self.text, self.part, self.context_used)
 
 
-FEW_CORES: Final = 2
-"""On so many the threads that decode have no core that they need not share."""
-
-
 class Outbox:
     """Sends everything that the engine says, in the order in which it was put in.
 
@@ -95,7 +91,7 @@ class Outbox:
     other end stops reading, `put` waits, and so does decoding.
     """
 
-    GATHER_S: Final = 0.04 if (os.cpu_count() or 1) > FEW_CORES else 0.12
+    GATHER_S: Final = 0.12 if cores.HAS_FEW else 0.04
     _LIMIT: Final = 64
     _MOST_AT_ONCE: Final = 16
 

@@ -8,7 +8,6 @@ header stands beside what llama.cpp says.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -25,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app import cores
 from app.chat.branch_at import n_untraced
 from app.engine.protocol import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.insight.cache_cells import CellMap
@@ -43,7 +43,7 @@ from ui.steady_area import SteadyArea
 if TYPE_CHECKING:
     from app.chat.events import ContextCounted
 
-STREAM_MS: Final = 500 if (os.cpu_count() or 1) > 2 else 1500
+STREAM_MS: Final = 1500 if cores.HAS_FEW else 500
 """The map is asked for at most so often while a reply is written …"""
 
 SOON_MS: Final = 60

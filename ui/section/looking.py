@@ -6,12 +6,12 @@ grows. The trace of a stored reply comes from the database when somebody looks, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app import cores
 from app.insight.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.engine.pieces import Pieces
     from app.engine.protocol import TokenTrace
 
-GROWN_MS = 100 if (os.cpu_count() or 1) > 2 else 600
+GROWN_MS = 600 if cores.HAS_FEW else 100
 """A growing trace is announced at most so often."""
 
 NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from math import ceil
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from PySide6.QtCore import QRect
 
+from app import cores
 from ui.transcript.token_mode import FRAME_MS as TOKENS_MS
 
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
 
 FRAME_MS: Final = 33
-COST_FACTOR: Final = 8 if (os.cpu_count() or 1) > 2 else 30
+COST_FACTOR: Final = 30 if cores.HAS_FEW else 8
 """A repaint is followed by a pause this many times as long: an eighth of one core, and a thirtieth
 where decoding needs both of two, unless that would be fewer than ten repaints a second."""
 SLOWEST_MS: Final = 85

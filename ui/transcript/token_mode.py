@@ -8,13 +8,13 @@ imported for it is imported when it is first switched on.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 
+from app import cores
 from models.records import Message, MessageState
 from ui.transcript.item import CONTENT
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ui.transcript.token_hover import TokenCard
     from ui.transcript.view import TranscriptView
 
-FRAME_MS: Final = 75 if (os.cpu_count() or 1) > 2 else 85
+FRAME_MS: Final = 85 if cores.HAS_FEW else 75
 """The pause after each layout of a growing reply: with what it takes, at least ten a second."""
 HOVER_MS: Final = 220
 LEAVE_MS: Final = 260

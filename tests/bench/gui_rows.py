@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ ROOT = HERE.parents[1]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from bench import fresh_process  # noqa: E402
 from bench.gui_chats import make_chat, technical_reply  # noqa: E402
 from bench.gui_child import BEGAN  # noqa: E402
 
@@ -31,23 +31,9 @@ RUNS = 3
 
 
 def measure(row: str, *arguments: str | Path) -> dict[str, Any]:
-    """One run of one row in a fresh process."""
-    command = [sys.executable, str(HERE / "gui_child.py"), row, *map(str, arguments)]
-    environment = {**os.environ, BEGAN: str(time.time())}
-    environment.setdefault("QT_QPA_PLATFORM", "offscreen")
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{row} ended with {done.returncode}: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    """One run of one row in a fresh process, which is told when it began."""
+    began = {BEGAN: str(time.time())}
+    return fresh_process.run("gui_child.py", row, *arguments, patience_s=PATIENCE_S, **began)
 
 
 def least(runs: list[dict[str, Any]], name: str) -> float:

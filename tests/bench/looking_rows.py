@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ ROOT = HERE.parents[1]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from bench import fresh_process  # noqa: E402
 from bench.gui_chats import technical_reply  # noqa: E402
 from made_traces import trace_of  # noqa: E402
 
@@ -39,21 +39,7 @@ PANELS = ("Tokens", "Sampling", "Cache", "Prompt", "Time")
 
 def measure(row: str, *arguments: str | Path) -> dict[str, Any]:
     """One run of one row in a fresh process."""
-    command = [sys.executable, str(HERE / "looking_child.py"), row, *map(str, arguments)]
-    environment = {"QT_QPA_PLATFORM": "offscreen", **os.environ}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{row} ended with {done.returncode}: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return fresh_process.run("looking_child.py", row, *arguments, patience_s=PATIENCE_S)
 
 
 def speed(folder: Path, gguf: str, rounds: int = 3, tokens: int = 200) -> dict[str, Any]:

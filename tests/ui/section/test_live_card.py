@@ -10,7 +10,6 @@ import pytest
 from made_candidates import token
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, conversation
 from sampling_desk import SamplingDesk
@@ -36,7 +35,6 @@ def desk(bridge: FakeBridge) -> SamplingDesk:
 
 @pytest.fixture
 def card(qtbot: QtBot, theme: Theme, desk: SamplingDesk, bridge: FakeBridge, ask: Ask) -> LiveCard:
-    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
     looking = Looking(desk, bridge)  # type: ignore[arg-type]
     looking.set_awake(True)
     made = LiveCard(Tools(theme, looking, desk, bridge))  # type: ignore[arg-type]

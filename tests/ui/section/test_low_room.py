@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QApplication, QLabel, QTableView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QTableView, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.section.low_room import LowRoom
@@ -14,7 +14,6 @@ LONG = "A sentence that needs several lines where there is little width. " * 4
 
 @pytest.fixture
 def room(qtbot: QtBot, theme: Theme) -> LowRoom:
-    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
     panel = QWidget()
     column = QVBoxLayout(panel)
     table = QTableView(panel)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 from made_traces import trace_of
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation
 
@@ -172,7 +171,6 @@ def test_every_tab_is_in_view(
     tools: Tools, theme: Theme, qtbot: QtBot, width: int, zoom: int
 ) -> None:
     """At the usual width whole, at the least one cut, but none behind a button."""
-    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
     theme.set_zoom(zoom)
     section = Section(tools, tuple(PanelKind(each.title, lambda: First) for each in KINDS))
     qtbot.addWidget(section)

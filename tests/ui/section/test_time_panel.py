@@ -70,7 +70,6 @@ def traces() -> tuple[TokenTrace, ...]:
 
 @pytest.fixture
 def section(tools: Tools, qtbot: QtBot, theme: Theme) -> Section:
-    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
     built = Section(tools, (PanelKind("Time", lambda: TimePanel),))
     qtbot.addWidget(built)
     built.resize(420, 860)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from made_candidates import token
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, conversation
 from sampling_desk import SamplingDesk
@@ -61,7 +60,6 @@ def desk(bridge: FakeBridge) -> WhatIfDesk:
 
 @pytest.fixture
 def card(qtbot: QtBot, theme: Theme, desk: WhatIfDesk, bridge: FakeBridge, ask: Ask) -> WhatIfCard:
-    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
     looking = Looking(desk, bridge)  # type: ignore[arg-type]
     looking.set_awake(True)
     made = WhatIfCard(Tools(theme, looking, desk, bridge))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from fake_hub.hub import FakeHub
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
@@ -56,6 +57,13 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("CUTAWAY_DATA_DIR", str(folder))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     return folder
+
+
+@pytest.fixture
+def fake_hub(network_guard: NetworkGuard) -> Iterator[FakeHub]:
+    """A hub on loopback, empty and well-behaved until a test says otherwise."""
+    with FakeHub() as hub:
+        yield hub
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,9 @@ from models.records import (
     Attachment,
     Conversation,
     ConversationKind,
+    Download,
+    DownloadFile,
+    DownloadState,
     Folder,
     Message,
     MessageCounts,
@@ -88,7 +91,7 @@ def _column(name: str, value: Any) -> tuple[str, Any]:
     if name.endswith("_at"):
         return f"{name[:-3]}_us", None if value is None else to_us(value)
     match name:
-        case "weights_path":
+        case "weights_path" | "folder":
             return name, None if value is None else path_value(value)
         case "kind" | "role" | "state":
             return name, str(value)
@@ -96,6 +99,8 @@ def _column(name: str, value: Any) -> tuple[str, Any]:
             return name, object_value(value)
         case "value":
             return name, json.dumps(value)
+        case "files":
+            return name, json.dumps([asdict(file) for file in value])
         case "counts":
             measured = {key: v for key, v in asdict(value).items() if v is not None}
             return name, json.dumps(measured) if measured else None
@@ -263,6 +268,46 @@ def preset_from(row: Row[Any]) -> Preset:
         updated_at=from_us(row.updated_us),
         value=_object(row.value),
         position=_number(row.position) or 0,
+    )
+
+
+def download_from(row: Row[Any]) -> Download:
+    return Download(
+        id=_text(row.id),
+        endpoint=_text(row.endpoint),
+        repo_id=_text(row.repo_id),
+        revision=_text(row.revision),
+        folder=_text(row.folder),
+        files=_download_files(row.files),
+        added_at=from_us(row.added_us),
+        state=_known(DownloadState, row.state, DownloadState.FAILED),
+        error=_text(row.error),
+        attempts=_number(row.attempts) or 0,
+        retry_at=None if row.retry_us is None else from_us(row.retry_us),
+        finished_at=None if row.finished_us is None else from_us(row.finished_us),
+        position=_number(row.position) or 0,
+    )
+
+
+def _download_files(text: Any) -> tuple[DownloadFile, ...]:
+    """All of them, or none where one cannot be read: half a set of files is no set."""
+    try:
+        values = _decode(text)
+        return tuple(_download_file(value) for value in values)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ()
+
+
+def _download_file(value: Mapping[str, Any]) -> DownloadFile:
+    mtime_ns = value.get("mtime_ns")
+    return DownloadFile(
+        name=str(value["name"]),
+        size_bytes=int(value["size_bytes"]),
+        sha256=str(value.get("sha256", "")),
+        saved_as=str(value.get("saved_as", "")),
+        etag=str(value.get("etag", "")),
+        done_bytes=int(value.get("done_bytes", 0)),
+        mtime_ns=None if mtime_ns is None else int(mtime_ns),
     )
 
 

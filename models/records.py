@@ -169,6 +169,62 @@ class Weights:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+class DownloadState(StrEnum):
+    """`WAITING` is between two attempts; only `QUEUED`, `RUNNING` and `WAITING` go on by
+    themselves."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    FAILED = "failed"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadFile:
+    """One file of a download; a split set has one for each part.
+
+    `name` is that in the repository, with its folders; `saved_as` that in the download's own
+    folder. `sha256` is what the hub says (empty: it says none), `etag` that of the content
+    that the partial file holds. `mtime_ns` is set once the whole file is there and was fetched
+    by us; it stays None for one that was there already.
+    """
+
+    name: str
+    size_bytes: int
+    sha256: str = ""
+    saved_as: str = ""
+    etag: str = ""
+    done_bytes: int = 0
+    mtime_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """An entry of the download queue: the files of one GGUF, of one revision of a repository.
+
+    `revision` is a commit, `folder` an absolute path. `error` is the sentence for the user
+    where it failed or waits; `attempts` counts failures without progress between them;
+    `retry_at` is when a waiting one goes on.
+    """
+
+    id: str
+    endpoint: str
+    repo_id: str
+    revision: str
+    folder: str
+    files: tuple[DownloadFile, ...]
+    added_at: datetime
+    state: DownloadState = DownloadState.QUEUED
+    error: str = ""
+    attempts: int = 0
+    retry_at: datetime | None = None
+    finished_at: datetime | None = None
+    position: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class StoreOpened:
     """How the database was opened.

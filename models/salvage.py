@@ -27,6 +27,7 @@ from models.connecting import open_raw
 from models.tables import (
     AttachmentRow,
     ConversationRow,
+    DownloadRow,
     FolderRow,
     MessageRow,
     PresetRow,
@@ -48,6 +49,7 @@ _TABLES: tuple[Table, ...] = tuple(
         FolderRow,
         PresetRow,
         WeightsRow,
+        DownloadRow,
         SettingRow,
     )
 )

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from models.at_first_use import AtFirstUse
 from models.backup_thread import BackupThread
 from models.branch_doors import BranchDoors
+from models.download_doors import DownloadDoors
 from models.exchange_doors import ExchangeDoors
 from models.extra_doors import ExtraDoors
 from models.folder_doors import FolderDoors
@@ -60,7 +61,7 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
 }
 
 
-class Store(BranchDoors, ExtraDoors, FolderDoors, ExchangeDoors):
+class Store(BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, ExchangeDoors):
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
     def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:

@@ -182,6 +182,29 @@ class WeightsRow(Base):
     """JSON object of what is set otherwise for these weights, or None for {}."""
 
 
+class DownloadRow(Base):
+    """An entry of the download queue."""
+
+    __tablename__ = "download"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    row_id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    state: Mapped[str]
+    endpoint: Mapped[str]
+    repo_id: Mapped[str]
+    revision: Mapped[str]
+    folder: Mapped[str]
+    files: Mapped[str]
+    """JSON array of objects."""
+    error: Mapped[str]
+    attempts: Mapped[int]
+    position: Mapped[int]
+    added_us: Mapped[int]
+    retry_us: Mapped[int | None]
+    finished_us: Mapped[int | None]
+
+
 class SettingRow(Base):
     __tablename__ = "setting"
 

@@ -28,6 +28,8 @@ def make(target: Path) -> None:
     from models.records import (
         Attachment,
         Conversation,
+        Download,
+        DownloadFile,
         Folder,
         Message,
         MessageCounts,
@@ -78,6 +80,17 @@ def make(target: Path) -> None:
         store.update_conversation("chat", folder_id="folder", settings={"seed": 7})
         store.set_weights_settings("/smollm2.gguf", {"threads": 2})
         store.save_trace("reply", b"trace")
+        store.create_download(
+            Download(
+                "download",
+                "https://hub.example",
+                "owner/name",
+                "c0ffee",
+                "/weights",
+                (DownloadFile("part.gguf", 98_000_000, "ab" * 32, etag='"x"', done_bytes=7),),
+                now,
+            )
+        )
         store.set_setting("theme", "dark")
         done = store.list_conversations().result(30)
         assert len(done) == 1

@@ -24,6 +24,19 @@ class TokenBody(Body):
         super().__init__(document, styles, width)
         self.tokens = document
 
+    def read(self) -> None:
+        """Read what came; the layout of the segment that it came to goes on."""
+        last = len(self._boxes) - 1
+        layout = self._boxes[last].layout if self._boxes else None
+        super().read()
+        if last >= len(self._boxes) or not isinstance(layout, TokenLayout):
+            return
+        box = self._boxes[last]
+        if box.layout is None and isinstance(box.segment, TokenSegment):
+            layout.grow(box.segment)
+            box.layout = layout
+            self._heights.set(last, layout.height)
+
     # --- which token is where -------------------------------------------------------------------
 
     def token_at(self, point: QPointF) -> int | None:

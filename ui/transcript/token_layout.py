@@ -106,20 +106,16 @@ class TokenLayout(SegmentLayout):
         self._group = segment.first_group
         self._styles = styles
         self._width = width
-        self._spellings = document.spellings_of(segment)
+        self._spellings: list[Spelling] = []
         self._sizes = sizes_of(styles)
         self._step = round(styles.reply.pixelSize() * LINE_HEIGHT)
         self._pad, self._gap = styles.px(PAD_PX), styles.px(GAP_PX)
-        self._x, self._w = array("f"), array("f")
+        self._x, self._w = array("d"), array("d")
         self._of = array("I")
         self._first_part = array("I")
         self._cuts: dict[int, tuple[int, int]] = {}
         self._lines = array("I", [0])
-        self._lay_out()
-        self.height = float(self._step * (len(self._lines) - 1))
-        self.natural_width = max(
-            (self._x[end - 1] + self._w[end - 1] for end in self._lines[1:]), default=0.0
-        )
+        self.grow(segment)
 
     @property
     def n_blocks(self) -> int:
@@ -127,11 +123,44 @@ class TokenLayout(SegmentLayout):
 
     # --- laying out -----------------------------------------------------------------------------
 
-    def _lay_out(self) -> None:
-        x, word = 0.0, 0
+    def grow(self, segment: TokenSegment) -> None:
+        """The same segment with more in it, or with another end: only the last lines are laid out
+        anew, as all of it would be."""
+        old, new = self._spellings, self._tokens.spellings_of(segment)
+        same = min(len(old), len(new))
+        while same and old[same - 1] is not new[same - 1]:
+            same -= 1
+        if old[:same] != new[:same] or segment.first_group != self._group:
+            same = 0
+        self.segment, self._group, self._spellings = segment, segment.first_group, new
+        self._lay_out(self._go_back_to(same))
+        self.height = float(self._step * (len(self._lines) - 1))
+        ends = self._lines[1:]
+        self.natural_width = max((self._x[end - 1] + self._w[end - 1] for end in ends), default=0.0)
+
+    def _go_back_to(self, group: int) -> int:
+        """Take away the line that ends before a group, the one above it (a word of the line may
+        have come from there), and all below; the first group that has no place now."""
+        before = (self._first_part[group] if group < len(self._first_part) else len(self._x)) - 1
+        line = max(self._line_of(before) - 1, 0) if group else 0
+        while line and self._first_part[self._of[self._lines[line]]] != self._lines[line]:
+            line -= 1
+        part = self._lines[line]
+        first = self._of[part] if part < len(self._of) else 0
+        for parts in (self._x, self._w, self._of):
+            del parts[part:]
+        del self._first_part[first:], self._lines[line + 1 :]
+        for cut in [cut for cut in self._cuts if cut >= part]:
+            del self._cuts[cut]
+        return first
+
+    def _lay_out(self, first: int) -> None:
+        """Place the groups from `first` on, which begins a line."""
+        x, word = 0.0, len(self._x)
         width, gap, extra = self._width, self._gap, 2 * self._pad
         widths, xs, ws, of = self._sizes.width, self._x, self._w, self._of
-        for i, spelling in enumerate(self._spellings):
+        for i in range(first, len(self._spellings)):
+            spelling = self._spellings[i]
             wide = widths(spelling.shown) + extra
             if spelling.raw[:1].isspace():
                 word = len(xs)
@@ -160,10 +189,11 @@ class TokenLayout(SegmentLayout):
             self._lines.append(n_parts)
             return 0.0
         self._lines.append(word)
-        moved = self._x[word]
+        x = 0.0
         for part in range(word, n_parts):
-            self._x[part] -= moved
-        return self._x[-1] + self._w[-1] + self._gap
+            self._x[part] = x
+            x += self._w[part] + self._gap
+        return x
 
     def _place_in_shares(self, i: int, spelling: Spelling, x: float) -> float:
         """A piece that is wider than a line."""

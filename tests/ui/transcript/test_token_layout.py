@@ -9,6 +9,7 @@ from made_traces import trace_of
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from app.engine.protocol import TokenTrace
 from app.insight.message_tokens import MessageTokens
 from app.insight.token_groups import Spelling
 from ui.markdown.styles import Styles
@@ -187,3 +188,25 @@ def test_between_two_lines_the_nearer_one_is_meant(qapp) -> None:
     first = body.token_rect(0)
     for y in (first.top() - 1, first.bottom() + 1):
         assert body.token_at(QPointF(first.center().x(), y)) == 0
+
+
+@pytest.mark.parametrize("width", [60, 90, 240, 640])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_grows_stands_as_if_it_had_come_at_once(qapp, width: float, seed: int) -> None:
+    rng, given = random.Random(seed), made(seed, 400)
+    table: list[TokenTrace] = []
+    styles = Styles(Theme("light", 100))
+    growing = TokenBody(TokenDocument(MessageTokens(traces=table)), styles, width)
+    whole_trace = trace_of(given)
+    while len(table) < len(given):
+        before = len(growing._boxes)
+        table += whole_trace[len(table) : len(table) + rng.randint(1, 9)]
+        growing.read()
+        assert not before or growing._boxes[before - 1].layout is not None  # it goes on
+        growing.ensure(0, 1e9)
+        if rng.random() < 0.15:
+            whole = TokenBody(TokenDocument(MessageTokens(traces=tuple(table))), styles, width)
+            whole.ensure(0, 1e9)
+            assert (growing.height, growing.natural_width) == (whole.height, whole.natural_width)
+            for number in range(len(table)):
+                assert growing.token_rect(number) == whole.token_rect(number), number

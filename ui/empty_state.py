@@ -19,14 +19,17 @@ from ui.theme import Theme
 
 WIDTH_PX = 440
 WITHOUT_WEIGHTS = (
-    "Cutaway needs a GGUF file: the weights of a language model. Open one from this machine."
+    "Cutaway needs a GGUF file: the weights of a language model. Find one that fits this machine, "
+    "or open one that you have."
 )
 
 
 class EmptyState(SteadyArea):
-    """No weights are known (`open_file_requested`), or an empty chat waits for a message."""
+    """No weights are known (`library_requested`, `open_file_requested`), or an empty chat waits
+    for a message."""
 
     open_file_requested = Signal()
+    library_requested = Signal(str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,13 +43,19 @@ class EmptyState(SteadyArea):
         self.open_button.setObjectName("open_gguf_button")
         self.open_button.setAccessibleName("Open a GGUF file")
         self.open_button.setToolTip(shown_key("Ctrl+O"))
-        self.open_button.setProperty("kind", "primary")
         self.open_button.clicked.connect(self.open_file_requested)
+        self.library_button = QPushButton("Find weights…", self)
+        self.library_button.setObjectName("find_weights_button")
+        self.library_button.setAccessibleName("Find weights in the library")
+        self.library_button.setToolTip(shown_key("Ctrl+Shift+W"))
+        self.library_button.setProperty("kind", "primary")
+        self.library_button.clicked.connect(lambda: self.library_requested.emit(""))
         self._column = QVBoxLayout()
         self._column.addStretch(2)
         self._column.addWidget(self._title)
         self._column.addWidget(self._words)
         self._column.addSpacing(8)
+        self._column.addWidget(self.library_button, 0, Qt.AlignmentFlag.AlignHCenter)
         self._column.addWidget(self.open_button, 0, Qt.AlignmentFlag.AlignHCenter)
         self._column.addStretch(3)
         body = QWidget(self)
@@ -67,7 +76,7 @@ class EmptyState(SteadyArea):
     def show_no_weights(self, sentence: str) -> None:
         self._title.setText("No weights yet")
         self._words.setText(sentence or WITHOUT_WEIGHTS)
-        self.open_button.show()
+        self._offer(True)
 
     def show_new_chat(self, weights_name: str) -> None:
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
@@ -75,12 +84,16 @@ class EmptyState(SteadyArea):
             self._words.setText("Write a message below. It answers here, on this machine.")
         else:
             self._words.setText("Choose weights above; they will answer, here on this machine.")
-        self.open_button.hide()
+        self._offer(False)
 
     def show_loading(self, weights_name: str) -> None:
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
         self._words.setText("The weights are being loaded. You can write meanwhile.")
-        self.open_button.hide()
+        self._offer(False)
+
+    def _offer(self, is_offered: bool) -> None:
+        self.library_button.setVisible(is_offered)
+        self.open_button.setVisible(is_offered)
 
     def _fit(self) -> None:
         px, colors = self._theme.px, self._theme.colors

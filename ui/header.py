@@ -21,6 +21,9 @@ from ui.theme import Theme
 from ui.toggle_chip import ToggleChip
 
 OPEN_KEY = "Ctrl+O"
+LIBRARY_KEY = "Ctrl+Shift+W"
+HUB_KEY = "Ctrl+Alt+H"
+DOWNLOADS_KEY = "Ctrl+Shift+Y"
 TEMPORARY_KEY = "Ctrl+Shift+N"
 NEW_TEXT_KEY = "Ctrl+Shift+T"
 SECTION_KEY = "Ctrl+I"
@@ -36,10 +39,12 @@ LOADED = frozenset({"ready", "busy", "stopping"})
 
 
 class Header(QWidget):
-    """`list_weights` is asked each time the menu opens."""
+    """`list_weights` is asked each time the menu opens. `library_requested`: a page of it, or
+    empty for the last one."""
 
     weights_chosen = Signal(str)
     open_file_requested = Signal()
+    library_requested = Signal(str)
     unload_requested = Signal()
     cancel_load_requested = Signal()
     show_sidebar_requested = Signal()
@@ -295,6 +300,8 @@ class Header(QWidget):
         # The key is shown, not bound: it belongs to the window.
         action = self.menu.addAction(f"Open a GGUF file…\t{OPEN_KEY}")
         action.triggered.connect(self.open_file_requested)
+        action = self.menu.addAction(f"Library…\t{LIBRARY_KEY}")
+        action.triggered.connect(lambda: self.library_requested.emit(""))
         if self._state.state in LOADING:
             self.menu.addAction("Cancel loading").triggered.connect(self.cancel_load_requested)
         if self._state.state in LOADED:

@@ -16,6 +16,7 @@ from ui.theme import Theme
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from ui.library.view import LibraryView
     from ui.palette import Palette
     from ui.presets_window import PresetsWindow
     from ui.settings.levels_window import LevelsWindow
@@ -35,6 +36,7 @@ class LazyWindows(QObject):
         self._palette: Palette | None = None
         self._levels_window: LevelsWindow | None = None
         self._presets_window: PresetsWindow | None = None
+        self._library: LibraryView | None = None
         self._beside: list[QWidget] = []
         window.installEventFilter(self)
 
@@ -80,6 +82,24 @@ class LazyWindows(QObject):
             )
             self._beside.append(self._presets_window)
         self._presets_window.open()
+
+    def show_library(self, page: str = "") -> None:
+        """Weights: on this machine, on the hub, on their way. Without a name, the page that was
+        shown last."""
+        self._library_view().show_page(page)
+
+    def _library_view(self) -> LibraryView:
+        if self._library is None:
+            from ui.library.view import LibraryView
+
+            self._library = LibraryView(self._desk, self._bridge, self._theme, self._window)
+            self._library.chat_requested.connect(self._on_chat_requested)
+            self._beside.append(self._library)
+        return self._library
+
+    def _on_chat_requested(self) -> None:
+        self._window.activateWindow()
+        self._window.focus_composer()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._window and event.type() == QEvent.Type.Close:

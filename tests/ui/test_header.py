@@ -91,7 +91,7 @@ def test_the_menu_lists_known_weights_and_marks_the_loaded_one(
 ) -> None:
     header.set_engine_state(EngineStateChanged("ready", SMOL, loaded()))
     found = entries(header)
-    assert list(found) == [SMOL, "B&&B", "Open a GGUF file…", "Unload"]
+    assert list(found) == [SMOL, "B&&B", "Open a GGUF file…", "Library…", "Unload"]
     assert found[SMOL].isChecked()
     assert not found["B&&B"].isChecked()
     with qtbot.waitSignal(header.weights_chosen) as chosen:

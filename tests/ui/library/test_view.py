@@ -1,0 +1,148 @@
+"""The library's window: its pages, how it is opened and left, and what stands at its foot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk, loaded
+
+from app.chat.events import EngineStateChanged, LoadProgressed, Noticed
+from ui.library.view import LibraryView
+from ui.theme import Theme
+from ui.window import MainWindow
+
+SMOL = "SmolLM2 135M (included)"
+Key, Held = Qt.Key, Qt.KeyboardModifier
+
+
+class Bare(LibraryView):
+    """The shell with two pages of our own."""
+
+    def _add_pages(self) -> None:
+        self.field = QLineEdit(self)
+        first, second = QWidget(self), QWidget(self)
+        self.field.setParent(first)
+        first.setFocusProxy(self.field)
+        self.add_page("local", "On this machine", first)
+        self.add_page("hub", "Hub", second)
+
+
+@pytest.fixture
+def view(qtbot: QtBot, desk: FakeDesk, bridge: FakeBridge, theme: Theme) -> Bare:
+    made = Bare(desk, bridge, theme)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.show_page()
+    qtbot.waitUntil(made.isActiveWindow)
+    return made
+
+
+def test_pages_are_turned_by_keys_and_the_field_to_write_in_has_the_focus(view: Bare) -> None:
+    assert QApplication.focusWidget() is view.field
+    QTest.keyClick(view, Key.Key_Tab, Held.ControlModifier)
+    assert view.pages.currentIndex() == view.tabs.currentIndex() == 1
+    QTest.keyClick(view, Key.Key_Tab, Held.ControlModifier)
+    assert view.pages.currentIndex() == 0
+    view.show_page("hub")
+    assert view.pages.currentIndex() == 1
+    assert QApplication.focusWidget() is view.tabs  # nothing to write on that page
+
+
+@pytest.mark.parametrize("key", ["Esc", "Ctrl+W"])
+def test_escape_leaves_it_as_it_was(view: Bare, key: str) -> None:
+    view.show_page("hub")
+    QTest.keySequence(view, key)
+    assert view.isHidden()
+    view.show_page()
+    assert view.pages.currentIndex() == 1
+
+
+def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
+    view: Bare, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    def tell(state: EngineStateChanged) -> str:
+        desk.engine_state = state
+        bridge.engine_state_changed.emit(state)
+        return view.loaded_label.text()
+
+    assert tell(EngineStateChanged("stopped")) == "No weights are loaded."
+    assert tell(EngineStateChanged("loading", SMOL)) == "Loading SmolLM2 135M · 0 %"
+    bridge.load_progressed.emit(LoadProgressed(0.42))
+    assert view.loaded_label.text() == "Loading SmolLM2 135M · 42 %"
+    assert view.progress.isVisible()
+    view.cancel_button.click()
+    assert ("cancel_load",) in desk.calls
+    assert tell(EngineStateChanged("ready", SMOL, loaded())) == "Loaded: SmolLM2 135M · Q4_1 · 4k"
+    assert not view.progress.isVisible()
+    assert view.chat_button.accessibleName() == "Chat with SmolLM2 135M"
+    assert tell(EngineStateChanged("stopped", sentence="Not a GGUF.")) == "Not a GGUF."
+
+
+def test_what_is_noticed_is_said_where_it_is_seen(
+    view: Bare, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    bridge.noticed.emit(Noticed("error", "The disk is full.", undo="k"))
+    (card,) = view.toasts.cards()
+    assert card.notice.sentence == "The disk is full."
+    card.notice.acts[0].run()
+    assert ("undo", "k") in desk.calls
+    assert view.toasts.cards() == []
+    view.close()
+    bridge.noticed.emit(Noticed("error", "The disk is full."))
+    assert view.toasts.cards() == []
+
+
+def test_chat_goes_back_to_the_chat(view: Bare, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.chat_requested):
+        view.chat_button.click()
+    assert view.isHidden()
+
+
+@pytest.mark.parametrize("percent", [100, 200, 300])
+def test_its_own_parts_have_room_at_any_zoom(view: Bare, theme: Theme, percent: int) -> None:
+    theme.set_zoom(percent)
+    view.resize(880, 560)
+    QApplication.processEvents()
+    for part in (view.tabs, view.pages, view.chat_button):
+        assert view.rect().contains(part.geometry().translated(part.parentWidget().pos())) or (
+            part.parentWidget() is view and view.rect().contains(part.geometry())
+        )
+        assert part.height() >= part.minimumSizeHint().height()
+
+
+def test_it_opens_from_the_keys_the_menu_and_the_empty_state(
+    open_window: Callable[..., MainWindow], qtbot: QtBot
+) -> None:
+    window = open_window()
+
+    def opened() -> LibraryView:
+        found = window.findChild(LibraryView, "library_view")
+        assert found is not None
+        qtbot.waitUntil(found.isVisible)
+        return found
+
+    QTest.keySequence(window, "Ctrl+Shift+W")
+    view = opened()
+    view.close()
+    menu = window.chat.header.menu
+    menu.aboutToShow.emit()
+    next(a for a in menu.actions() if a.text().startswith("Library")).trigger()
+    opened().close()
+    window.chat.empty.library_button.click()
+    assert opened() is view
+    view.chat_button.click()
+    assert window.chat.composer.isAncestorOf(QApplication.focusWidget() or window)
+    assert {"library", "hub", "downloads"} <= {each.name for each in window.action_registry}
+
+
+def test_it_closes_with_the_window(open_window: Callable[..., MainWindow]) -> None:
+    window = open_window()
+    window.lazy.show_library()
+    view = window.findChild(LibraryView, "library_view")
+    assert view is not None
+    window.close()
+    assert view.isHidden()

@@ -1,0 +1,217 @@
+"""The library in one window: weights on this machine, on the hub, and on their way here.
+
+It stands beside the chat, not in its place, so that a reply and a download can be watched at once
+and the chat's keys keep meaning the chat. Built when it is first asked for; closing hides it.
+
+What the desk says while this window is in front is said here too: the main window's notices may
+lie behind it. At its foot stands what is loaded, with the way back to the chat.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QStackedWidget,
+    QTabBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.events import LoadProgressed, Noticed
+from ui.elided import ElidedLabel
+from ui.figures import loaded_details, loaded_text, plain_name
+from ui.header import LOADED, LOADING, PROGRESS_STEPS
+from ui.notices import Act, Notice, ToastArea
+from ui.theme import Theme
+from ui.zoomed_size import ZoomedSize
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+SIZE_PX = (900, 640)
+PAGES: Final = (
+    ("local", "On this machine", "ui.library.local_page", "LocalPage"),
+    ("hub", "Hub", "ui.library.hub_page", "HubPage"),
+    ("downloads", "Downloads", "ui.library.download_page", "DownloadPage"),
+)
+"""Name, title, and where the page lives, in the order of the tabs."""
+
+
+class LibraryView(QWidget):
+    """`show_page` brings it to the front. `chat_requested`: the user is done here."""
+
+    chat_requested = Signal()
+
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self._desk = desk
+        self._theme = theme
+        self._fraction = 0.0
+        self.setObjectName("library_view")
+        self.setAccessibleName("Library of weights")
+        self.setWindowTitle("Library")
+        self.setProperty("plane", "side")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.tabs = QTabBar(self)
+        self.tabs.setObjectName("library_tabs")
+        self.tabs.setAccessibleName("Pages of the library")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.tabs.setUsesScrollButtons(True)
+        self.pages = QStackedWidget(self)
+        self._page_names: list[str] = []
+        self.toasts = ToastArea(theme, self.pages)
+        self.toasts.setObjectName("library_toasts")
+        self._build_foot()
+        self._add_pages()
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self.tabs)
+        self._column.addWidget(self.pages, 1)
+        self._column.addWidget(self._foot)
+        self._connect(bridge)
+        self._fit()
+        self._show_engine()
+        ZoomedSize(self, theme, SIZE_PX)
+
+    def _build_foot(self) -> None:
+        self._foot = QWidget(self)
+        self.loaded_label = ElidedLabel("", self._foot)
+        self.loaded_label.setObjectName("library_loaded")
+        self.progress = QProgressBar(self._foot)
+        self.progress.setObjectName("library_load_progress")
+        self.progress.setAccessibleName("Loading weights")
+        self.progress.setRange(0, PROGRESS_STEPS)
+        self.progress.setTextVisible(False)
+        self.cancel_button = QPushButton("Cancel", self._foot)
+        self.cancel_button.setObjectName("library_cancel_load_button")
+        self.cancel_button.setAccessibleName("Cancel loading")
+        self.chat_button = QPushButton("Chat", self._foot)
+        self.chat_button.setObjectName("library_chat_button")
+        self.chat_button.setProperty("kind", "primary")
+        self._foot_row = QHBoxLayout(self._foot)
+        self._foot_row.setContentsMargins(0, 0, 0, 0)
+        self._foot_row.addWidget(self.loaded_label, 1)
+        self._foot_row.addWidget(self.progress)
+        self._foot_row.addWidget(self.cancel_button)
+        self._foot_row.addWidget(self.chat_button)
+
+    def _add_pages(self) -> None:
+        for name, title, module, page in PAGES:
+            if importlib.util.find_spec(module) is not None:
+                made = getattr(importlib.import_module(module), page)
+                self.add_page(name, title, made(self._desk, self._theme))
+
+    def add_page(self, name: str, title: str, page: QWidget) -> None:
+        self._page_names.append(name)
+        self.tabs.addTab(title)
+        self.pages.addWidget(page)
+
+    def _connect(self, bridge: Bridge) -> None:
+        self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
+        self.chat_button.clicked.connect(self._on_chat)
+        self.cancel_button.clicked.connect(self._desk.cancel_load)
+        for key in ("Esc", "Ctrl+W"):
+            QShortcut(QKeySequence(key), self, self.close)
+        QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
+        QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
+        bridge.engine_state_changed.connect(self._show_engine)
+        bridge.load_progressed.connect(self._on_load_progressed)
+        bridge.noticed.connect(self._on_noticed)
+        self.toasts.focus_released.connect(self._focus_page)
+        self._theme.changed.connect(self._fit)
+
+    # --- opening ------------------------------------------------------------------------
+
+    def show_page(self, name: str = "") -> None:
+        """Show that page, or the one that was shown last."""
+        if name in self._page_names:
+            self.tabs.setCurrentIndex(self._page_names.index(name))
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        self._focus_page()
+
+    def _focus_page(self) -> None:
+        """What is written first on a page has the keyboard: its search field, if it has one."""
+        page = self.pages.currentWidget()
+        proxy = page.focusProxy() if page is not None else None
+        (proxy or self.tabs).setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+
+    def _turn(self, step: int) -> None:
+        if self.tabs.count():
+            self.tabs.setCurrentIndex((self.tabs.currentIndex() + step) % self.tabs.count())
+
+    def _on_chat(self) -> None:
+        self.close()
+        self.chat_requested.emit()
+
+    # --- following ----------------------------------------------------------------------
+
+    def _on_load_progressed(self, event: LoadProgressed) -> None:
+        self._fraction = event.fraction
+        self._show_engine()
+
+    def _on_noticed(self, event: Noticed) -> None:
+        if not self.isVisible():
+            return
+        key = event.undo or event.sentence
+        acts = (Act("Undo", lambda: self._undo(event.undo)),) if event.undo else ()
+        self.toasts.show_notice(Notice(key, event.level, event.sentence, acts=acts))
+
+    def _undo(self, key: str) -> None:
+        self.toasts.dismiss(key)
+        self._desk.undo(key)
+
+    def _show_engine(self) -> None:
+        state = self._desk.engine_state
+        is_loading, is_loaded = state.state in LOADING, state.state in LOADED
+        name = plain_name(state.weights_name)
+        if not is_loading:
+            self._fraction = 0.0
+        if is_loading:
+            words = f"Loading {name or 'weights'} · {self._fraction:.0%}".replace("%", " %")
+        elif is_loaded and state.loaded is not None:
+            words = f"Loaded: {loaded_text(name, state.loaded)}"
+        elif state.sentence:
+            words = state.sentence
+        else:
+            words = f"{name} is not loaded." if name else "No weights are loaded."
+        self.loaded_label.set_text(words)
+        details = loaded_details(state.loaded) if is_loaded and state.loaded is not None else ""
+        self._foot.setToolTip(details)
+        self.progress.setVisible(is_loading)
+        self.progress.setValue(round(min(1.0, max(0.0, self._fraction)) * PROGRESS_STEPS))
+        self.cancel_button.setVisible(is_loading)
+        self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to the chat")
+        self.chat_button.setToolTip(self.chat_button.accessibleName())
+
+    # --- size ---------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(12), px(16), px(12))
+        self._column.setSpacing(px(12))
+        self._foot_row.setSpacing(px(8))
+        self.progress.setFixedSize(px(120), px(4))
+        self.tabs.setStyleSheet(
+            f"QTabBar::scroller {{ width: {px(48)}px; }}"
+            f"QTabBar QToolButton {{ padding: 0; background: {self._theme.colors.side}; }}"
+        )
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """What was typed last is applied, even without Return."""
+        focus = self.focusWidget()
+        if focus is not None:
+            focus.clearFocus()
+        super().closeEvent(event)

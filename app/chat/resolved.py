@@ -33,7 +33,14 @@ from app.engine.protocol import (
 APP: Final = "app"
 LEVELS: Final = (APP, "weights", "chat", "message")
 
-LOADING: Final = ("n_ctx", "n_threads", "n_gpu_layers")
+LOADING: Final = (
+    "n_ctx",
+    "n_threads",
+    "n_gpu_layers",
+    "type_k",
+    "type_v",
+    "flash_attention",
+)
 SHAPING: Final = (
     "system_prompt",
     "temperature",

@@ -43,6 +43,8 @@ MAX_CLOSED_FOLDERS: Final = 10_000
 MAX_GRAMMAR_LENGTH: Final = 64_000
 FILTERS: Final = get_args(FilterStage)
 SELECTING: Final = get_args(SelectStage)
+CACHE_TYPE_NAMES: Final = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""Those of `app.engine.sizes.CACHE_TYPES`, which is not on the way to the first paint."""
 SYSTEM_PROMPT: Final = "You are a helpful assistant. Answer clearly and correctly."
 """Measured on the included weights: with the system text of their own template, or at
 temperature 0.8, they answer "What is the capital of France?" in broken French; with this
@@ -53,9 +55,10 @@ text their answer begins with "The" at probability 0.49, at temperature 0.3 at 1
 class Settings:
     """All settings, resolved. 0 or None often means "automatic"; see the fields.
 
-    `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `max_tokens` 0: until
-    the window is full. `context_policy`: drop_oldest leaves the oldest turns out of a prompt that
-    would be too long, and says so; stop refuses it. `seed` None: a fresh one for each reply.
+    `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `type_k`, `type_v`: of the
+    KV cache. `max_tokens` 0: until the window is full. `context_policy`: drop_oldest leaves the
+    oldest turns out of a prompt that would be too long, and says so; stop refuses it. `seed` None:
+    a fresh one for each reply.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
@@ -67,6 +70,9 @@ class Settings:
     n_threads: int = 0
     n_ctx: int = 0
     n_gpu_layers: int = -1
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: str = "auto"
     max_tokens: int = 0
     context_policy: str = "drop_oldest"
     stop_strings: tuple[str, ...] = ()
@@ -111,6 +117,9 @@ class Settings:
             n_ctx=self.n_ctx or None,
             n_threads=self.n_threads or None,
             n_gpu_layers=None if self.n_gpu_layers < 0 else self.n_gpu_layers,
+            type_k=self.type_k,
+            type_v=self.type_v,
+            flash_attention=cast("Literal['auto', 'on', 'off']", self.flash_attention),
         )
 
     @property
@@ -301,6 +310,9 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "n_threads": _whole("The number of threads", 0, 512),
     "n_ctx": _whole("The context window", 0, 16_777_216),
     "n_gpu_layers": _whole("The number of layers on the graphics device", -1, 10_000),
+    "type_k": _one_of("The type of the key cache", *CACHE_TYPE_NAMES),
+    "type_v": _one_of("The type of the value cache", *CACHE_TYPE_NAMES),
+    "flash_attention": _one_of("Flash attention", "auto", "on", "off"),
     "context_policy": _one_of("What happens in a full context", "drop_oldest", "stop"),
     "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
     "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),

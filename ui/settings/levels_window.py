@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from app.chat.formats import FORMATS
 from app.chat.recorded import settings_of
 from app.chat.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
-from app.chat.settings import SettingRefused, as_stored, checked
+from app.chat.settings import CACHE_TYPE_NAMES, SettingRefused, as_stored, checked
 from models.records import Message
 from ui.combo import Combo
 from ui.flow import FlowLayout
@@ -220,11 +220,23 @@ class LevelsWindow(QWidget):
             self._row("grammar", "Grammar (GBNF)", TextField("None")),
             self._row("json_schema", "JSON schema", TextField("None")),
         )
+        types = [(name, name) for name in CACHE_TYPE_NAMES]
         automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
         page.add_card(
             self._row("n_ctx", "Context window", whole(automatic=0, step=1024, **automatic)),
             self._row("n_threads", "Threads", whole(automatic=0, **automatic)),
             self._row("n_gpu_layers", "Layers on the device", whole(automatic=-1, **automatic)),
+        )
+        page.add_card(
+            self._row("type_k", "Key cache", ListField(self._theme, types, self)),
+            self._row("type_v", "Value cache", ListField(self._theme, types, self)),
+            self._row(
+                "flash_attention",
+                "Flash attention",
+                ChoiceField(
+                    self._theme, [("auto", "Automatic"), ("on", "On"), ("off", "Off")], self
+                ),
+            ),
         )
         return page
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
 
 from app.chat.settings import (
+    CACHE_TYPE_NAMES,
     MAX_SEED,
     SettingRefused,
     Settings,
@@ -18,7 +19,8 @@ from app.chat.settings import (
     checked,
     from_stored,
 )
-from app.engine.protocol import Dist, Greedy, TopK
+from app.engine.protocol import Dist, Greedy, LoadOptions, TopK
+from app.engine.sizes import CACHE_TYPES
 
 NAMES = [field.name for field in dataclasses.fields(Settings)]
 ANY_JSON = st.recursive(
@@ -107,3 +109,14 @@ def test_automatic_values_leave_the_decision_to_the_engine() -> None:
     options = Settings().load_options()
     assert (options.n_ctx, options.n_threads, options.n_gpu_layers) == (None, None, None)
     assert dataclasses.replace(Settings(), n_gpu_layers=0).load_options().n_gpu_layers == 0
+    assert Settings().load_options() == LoadOptions()
+
+
+def test_the_cache_is_loaded_as_it_is_set() -> None:
+    assert set(CACHE_TYPE_NAMES) == set(CACHE_TYPES)
+    settings = Settings(type_k="q8_0", type_v="q4_0", flash_attention="on")
+    options = settings.load_options()
+    assert (options.type_k, options.type_v, options.flash_attention) == ("q8_0", "q4_0", "on")
+    for name, value in (("type_k", "q9"), ("type_v", ""), ("flash_attention", True)):
+        with pytest.raises(SettingRefused):
+            checked(name, value)

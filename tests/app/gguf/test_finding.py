@@ -1,0 +1,529 @@
+"""What lies in a folder, and which of it is one entry. Rows D09, D11, D12 and E13 (folders)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from gguf_writer import CHATML, Tensor, bpe_vocabulary, tiny_llama, write_gguf
+
+from app.gguf.finding import (
+    LookedFile,
+    Scan,
+    entries,
+    has_changed,
+    is_weights_name,
+    look_at,
+    ollama_name,
+    scan,
+)
+from app.gguf.places import Layout, Origin, Place
+
+AWKWARD = (
+    "Ž models 模型 🙂",
+    "it's 100 % #1 & “more”",
+    "trailing dot.",
+    " space before",
+    "new\nline",
+)
+_content = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("weights") / "tiny.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary(["hello"]), metadata={"general.name": "Tiny"})
+    return path.read_bytes()
+
+
+def put(path: Path, name: str = "") -> Path:
+    """A small GGUF with content of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = {"general.name": name or f"No {next(_content)}"}
+    write_gguf(path, template=CHATML, metadata=words, tensors={"t": Tensor((4,), (0.0,) * 4)})
+    return path
+
+
+def looked_into(*places: Place | Path) -> list[LookedFile]:
+    taken = [each if isinstance(each, Place) else chosen(each) for each in places]
+    return [look_at(seen) for place in taken for seen in scan(place).files]
+
+
+def chosen(path: Path) -> Place:
+    return Place(Origin.FOLDER, path, is_chosen=True)
+
+
+def names_in(folder: Path) -> list[str]:
+    return [found.name for found in entries(looked_into(folder))]
+
+
+def hashed(looked: Sequence[LookedFile]) -> list[LookedFile]:
+    """As after the idle time: with the hash of each file, computed here in one go."""
+    return [
+        LookedFile(
+            each.seen,
+            each.facts,
+            each.trouble,
+            hashlib.sha256(each.seen.path.read_bytes()).hexdigest(),
+        )
+        for each in looked
+    ]
+
+
+# --- walking ----------------------------------------------------------------------------------
+
+
+def test_d12_files_at_any_depth_are_found_once_also_in_a_loop(tmp_path: Path) -> None:
+    for depth in range(5):
+        put(tmp_path.joinpath(*"abcd"[:depth], f"depth{depth}.gguf"))
+    (tmp_path / "a" / "b" / "up").symlink_to(tmp_path)
+    (tmp_path / "itself").symlink_to("itself")
+    (tmp_path / "again").symlink_to(tmp_path / "a")
+    (tmp_path / "linked.gguf").symlink_to(tmp_path / "a" / "depth1.gguf")
+    found = entries(looked_into(tmp_path))
+    assert [weights.name for weights in found] == [f"depth{depth}" for depth in range(5)]
+    assert all(weights.can_load and not weights.also_at for weights in found)
+
+
+def test_d12_two_thousand_files_are_found(tmp_path: Path, whole: bytes) -> None:
+    for number in range(2000):
+        folder = tmp_path / f"{number % 40:02d}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"weights-{number:04d}.gguf").write_bytes(b"")
+    steps = itertools.count()
+    found = scan(chosen(tmp_path), lambda: next(steps) and None)
+    assert len({seen.path for seen in found.files}) == 2000
+    assert next(steps) > 2000  # it can be broken off at each of them
+    assert len(entries(LookedFile(seen) for seen in found.files)) == 2000
+
+
+def test_a_walk_ends_where_the_pace_raises(tmp_path: Path) -> None:
+    for number in range(20):
+        put(tmp_path / f"{number}.gguf")
+    calls = itertools.count()
+
+    def pace() -> None:
+        if next(calls) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan(chosen(tmp_path), pace)
+    assert next(calls) == 6
+
+
+_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from app.gguf.finding import look_at, scan
+from app.gguf.places import Origin, Place
+
+place = Place(Origin.FOLDER, Path(sys.argv[1]), is_chosen=True)
+[look_at(seen) for seen in scan(place).files]  # nothing is left to import
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+found = scan(place)
+looked = [look_at(seen) for seen in found.files]
+print(*found.troubles, *[each.trouble or each.seen.path.name for each in looked], sep="\\n")
+"""
+
+
+def test_e13_what_may_not_be_read_is_named_and_the_rest_goes_on() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        put(folder / "closed" / "a.gguf")
+        put(folder / "open" / "b.gguf")
+        put(folder / "open" / "c.gguf").chmod(0)
+        (folder / "closed").chmod(0)
+        done = subprocess.run(
+            [sys.executable, "-c", _AS_NOBODY, made],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            cwd=Path(__file__).parents[3],
+        )
+        (folder / "closed").chmod(0o700)
+    folder_trouble, readable, closed = done.stdout.splitlines()
+    assert folder_trouble.startswith(f"“{folder / 'closed'}” may not be read.")
+    assert "remove the folder" in folder_trouble
+    assert readable == "b.gguf"
+    assert "cannot be read" in closed
+
+
+def test_e13_every_refusal_of_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "good" / "a.gguf")
+    for name in ("closed", "broken"):
+        (tmp_path / name).mkdir()
+    errors = {"closed": PermissionError(13, "no"), "broken": OSError(5, "Input/output error")}
+    list_folder = os.scandir
+
+    def scandir(folder: Path) -> object:
+        if folder.name in errors:
+            raise errors[folder.name]
+        return list_folder(folder)
+
+    monkeypatch.setattr("app.gguf.finding.os.scandir", scandir)
+    found = scan(chosen(tmp_path))
+    assert [seen.path.name for seen in found.files] == ["a.gguf"]
+    assert len(found.troubles) == 2
+    assert any("may not be read" in sentence for sentence in found.troubles)
+    assert any("Input/output error" in sentence for sentence in found.troubles)
+
+
+def test_a_chosen_folder_that_is_gone_is_named_another_programs_is_not(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    assert "is not there" in scan(chosen(gone)).troubles[0]
+    assert not scan(Place(Origin.JAN, gone)).troubles
+    put(gone / "a.gguf")
+    assert has_changed(Scan(chosen(gone)))
+
+
+def test_d09_d11_awkward_names_are_found_and_read(tmp_path: Path) -> None:
+    for name in AWKWARD:
+        put(tmp_path / name / f"{name}.gguf")
+    deep = tmp_path.joinpath(*["folder with a long name"] * 12)
+    put(deep / "deep.gguf")
+    assert len(os.fspath(deep)) > 260
+    found = entries(looked_into(tmp_path))
+    assert {weights.name for weights in found} == {*AWKWARD, "deep"}
+    assert all(weights.can_load for weights in found)
+
+
+def test_a_name_that_is_no_text_is_listed(tmp_path: Path) -> None:
+    put(tmp_path / os.fsdecode(b"\xff\xfe.gguf"))
+    (found,) = entries(looked_into(tmp_path))
+    assert found.name == os.fsdecode(b"\xff\xfe")
+
+
+def test_pipes_folders_and_foreign_files_are_no_weights(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "folder.gguf").mkdir()
+    (tmp_path / "._a.gguf").write_bytes(b"of macOS")
+    (tmp_path / "readme.txt").write_text("no")
+    put(tmp_path / ".Trash-1000" / "deleted.gguf")
+    put(tmp_path / "$RECYCLE.BIN" / "deleted.gguf")
+    put(tmp_path / "folder.gguf" / "inside.GGUF")
+    assert names_in(tmp_path) == ["inside"]
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").symlink_to(tmp_path / "gone.gguf")
+    found = scan(chosen(tmp_path))
+    assert not found.files
+    assert "leads to a file that is not there" in found.troubles[0]
+
+
+def test_a_change_is_seen_by_times_and_sizes(tmp_path: Path) -> None:
+    first = put(tmp_path / "below" / "a.gguf")
+    found = scan(chosen(tmp_path))
+    assert not has_changed(found)
+    with first.open("ab") as file:
+        file.write(b"more")
+    assert has_changed(found)
+    found = scan(chosen(tmp_path))
+    put(tmp_path / "below" / "b.gguf")
+    assert has_changed(found)
+    found = scan(chosen(tmp_path))
+    first.unlink()
+    assert has_changed(found)
+
+
+# --- what is not whole ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.gguf.part",
+        "a.gguf.incomplete",
+        "a.gguf.crdownload",
+        "a.gguf.downloadInProgress",
+        "a.gguf.download",
+        "a.gguf.aria2",
+        "Unconfirmed 1234.crdownload",
+        "incomplete-a.gguf",
+        "downloading_a.gguf",
+        "sha256-00-partial",
+    ],
+)
+def test_e03_downloads_that_have_not_ended_are_not_listed(name: str, tmp_path: Path) -> None:
+    put(tmp_path / name)
+    assert names_in(tmp_path) == []
+    assert not is_weights_name(name)
+
+
+@pytest.mark.parametrize("ending", [".part", ".crdownload", ".aria2", ".PART"])
+def test_e03_a_file_beside_its_own_download_is_not_whole(ending: str, tmp_path: Path) -> None:
+    put(tmp_path / "a.gguf")
+    (tmp_path / f"a.gguf{ending}").write_bytes(b"half")
+    (found,) = entries(looked_into(tmp_path))
+    assert not found.can_load
+    assert "still being downloaded" in found.trouble
+
+
+def test_e03_a_cut_file_says_so(tmp_path: Path, whole: bytes) -> None:
+    (tmp_path / "cut.gguf").write_bytes(whole[: len(whole) // 2])
+    (found,) = entries(looked_into(tmp_path))
+    assert not found.can_load
+    assert f"{len(whole) // 2:,} of {len(whole):,} bytes" in found.trouble
+
+
+# --- split sets -------------------------------------------------------------------------------
+
+
+def part(number: int, of: int = 3) -> str:
+    return f"big-{number:05d}-of-{of:05d}.gguf"
+
+
+def test_a_split_set_is_one_entry(tmp_path: Path) -> None:
+    for number in (3, 1, 2):
+        put(tmp_path / part(number))
+    put(tmp_path / "other" / part(1, 1))
+    big, other = entries(looked_into(tmp_path))
+    assert big.path == tmp_path / part(1)
+    assert [path.name for path in big.parts] == [part(1), part(2), part(3)]
+    assert (big.name, big.missing, big.trouble) == ("big", (), "")
+    assert big.size_bytes == sum(path.stat().st_size for path in big.parts)
+    assert big.facts is not None
+    assert big.facts.n_parameters == 12
+    assert sum(share.n_tensors for share in big.facts.types) == 3
+    assert len(other.parts) == 1
+
+
+def test_missing_parts_are_named(tmp_path: Path) -> None:
+    put(tmp_path / part(2))
+    (found,) = entries(looked_into(tmp_path))
+    assert found.missing == (part(1), part(3))
+    assert found.trouble == (
+        f"“{part(1)}”, “{part(3)}” are missing. Download them into the same folder."
+    )
+
+
+def test_a_part_that_is_cut_is_the_trouble_of_the_set(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        put(tmp_path / part(number))
+    second = tmp_path / part(2)
+    second.write_bytes(second.read_bytes()[:-40])
+    (found,) = entries(looked_into(tmp_path))
+    assert part(2) in found.trouble
+    assert "incomplete" in found.trouble
+
+
+# --- one content, one entry -------------------------------------------------------------------
+
+
+def test_hard_links_are_one_entry_that_says_where_else(tmp_path: Path) -> None:
+    first = put(tmp_path / "a" / "x.gguf")
+    (tmp_path / "b").mkdir()
+    second = tmp_path / "b" / "y.gguf"
+    os.link(first, second)
+    (found,) = entries(looked_into(tmp_path))
+    assert (found.path, found.also_at) == (first, (second,))
+
+
+def test_a_folder_inside_another_one_is_listed_once(tmp_path: Path) -> None:
+    put(tmp_path / "lm" / "x.gguf")
+    places = (chosen(tmp_path), Place(Origin.LM_STUDIO, tmp_path / "lm"))
+    (found,) = entries(looked_into(*places))
+    assert found.origin == Origin.LM_STUDIO
+    assert found.also_at == ()
+
+
+def test_the_same_content_in_two_places_is_one_entry_once_it_is_known(tmp_path: Path) -> None:
+    first = put(tmp_path / "mine" / "x.gguf", "same")
+    second = put(tmp_path / "lm" / "renamed.gguf", "same")
+    third = put(tmp_path / "lm" / "other.gguf", "else")
+    looked = looked_into(tmp_path / "mine", Place(Origin.LM_STUDIO, tmp_path / "lm"))
+    assert len(entries(looked)) == 3
+    other, same = entries(hashed(looked))
+    assert (same.path, same.also_at) == (second, (first,))
+    assert same.is_computed
+    assert same.sha256 == hashlib.sha256(first.read_bytes()).hexdigest()
+    assert other.path == third
+
+
+def test_split_sets_of_the_same_content_are_one_entry(tmp_path: Path) -> None:
+    for folder, number in itertools.product("ab", (1, 2)):
+        put(tmp_path / folder / part(number, 2), f"part {number}")
+    put(tmp_path / "c" / part(1, 2), "part 1")
+    incomplete, found = sorted(
+        entries(hashed(looked_into(tmp_path))), key=lambda weights: weights.can_load
+    )
+    assert found.also_at == (tmp_path / "b" / part(1, 2),)
+    assert incomplete.missing == (part(2, 2),)
+
+
+def test_d09_nfc_and_nfd_are_not_listed_twice(tmp_path: Path) -> None:
+    name = "Žluťoučký modèle"
+    paths = [
+        put(tmp_path / f"{unicodedata.normalize(form, name)}.gguf", "same")
+        for form in ("NFC", "NFD")
+    ]
+    looked = looked_into(tmp_path)
+    assert len(looked) == len({os.fspath(path) for path in paths})
+    (found,) = entries(looked)
+    assert {found.path, *found.also_at} == set(paths)
+    half_known = [hashed(looked[:1])[0], *looked[1:]]
+    assert len(entries(half_known)) == 1
+    assert len(entries(hashed(looked))) == 1
+
+
+def test_d09_nfc_and_nfd_of_different_content_are_two(tmp_path: Path) -> None:
+    for form, title in (("NFC", "aaaa"), ("NFD", "bbbb")):
+        put(tmp_path / f"{unicodedata.normalize(form, 'é')}.gguf", title)
+    assert len(entries(hashed(looked_into(tmp_path)))) == 2
+
+
+def test_what_cannot_be_loaded_is_not_shown_before_what_can(tmp_path: Path) -> None:
+    put(tmp_path / "a" / "x.gguf", "same")
+    put(tmp_path / "b" / "x.gguf", "same")
+    (tmp_path / "a" / "x.gguf.part").write_bytes(b"")
+    (found,) = entries(hashed(looked_into(tmp_path)))
+    assert found.path == tmp_path / "b" / "x.gguf"
+    assert found.can_load
+
+
+# --- stores of other programs -----------------------------------------------------------------
+
+
+def hugging_face_blob(hub: Path, repo: str, name: str, title: str, revision: str = "rev1") -> Path:
+    folder = hub / f"models--{repo.replace('/', '--')}"
+    blob = put(folder / "blobs" / "made", title)
+    digest = hashlib.sha256(blob.read_bytes()).hexdigest()
+    blob = blob.rename(blob.with_name(digest))
+    link = folder / "snapshots" / revision / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(Path("../../blobs") / digest)
+    return link
+
+
+def test_hugging_faces_cache_is_used_in_place_and_its_blob_names_are_hints(tmp_path: Path) -> None:
+    link = hugging_face_blob(tmp_path / "hub", "a/b-GGUF", "b-Q4_0.gguf", "same")
+    newer = tmp_path / "hub/models--a--b-GGUF/snapshots/rev2/b-Q4_0.gguf"
+    newer.parent.mkdir()
+    newer.symlink_to(link.resolve())
+    (link.resolve().parent / f"{'0' * 64}.incomplete").write_bytes(b"GGUF")
+    copy = put(tmp_path / "mine" / "copy.gguf", "same")
+    looked = looked_into(Place(Origin.HUGGING_FACE, tmp_path / "hub"), tmp_path / "mine")
+    mine, cached = sorted(entries(looked), key=lambda weights: str(weights.path))[::-1]
+    assert cached.path == link
+    assert cached.name == "b-Q4_0"
+    assert cached.sha256 == link.resolve().name
+    assert not cached.is_computed
+    assert mine.path == copy
+    # The other file's hash is computed, the blob's is still only claimed: one entry all the same.
+    half_known = [e if e.seen.named_sha256 else hashed([e])[0] for e in looked]
+    (found,) = entries(half_known)
+    assert (found.path, found.also_at) == (link, (copy,))
+    assert not found.is_computed
+    (found,) = entries(hashed(looked))
+    assert found.is_computed
+
+
+def test_a_blob_that_is_not_what_its_name_says_is_damaged(tmp_path: Path) -> None:
+    link = hugging_face_blob(tmp_path, "a/b", "b.gguf", "same")
+    data = bytearray(link.read_bytes())
+    data[-1] ^= 1
+    link.resolve().write_bytes(bytes(data))
+    (found,) = entries(hashed(looked_into(Place(Origin.HUGGING_FACE, tmp_path))))
+    assert not found.can_load
+    assert "not what its name says" in found.trouble
+
+
+def ollama_model(models: Path, digest: str, *parts: str, kind: str = "model") -> None:
+    manifest = models.joinpath("manifests", *parts)
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    layer = {"mediaType": f"application/vnd.ollama.image.{kind}", "digest": f"sha256:{digest}"}
+    other = {"mediaType": "application/vnd.ollama.image.license", "digest": "sha256:../../x"}
+    manifest.write_text(json.dumps({"schemaVersion": 2, "layers": [other, layer]}))
+
+
+def ollama_blob(models: Path, title: str) -> Path:
+    made = put(models / "blobs" / "made", title)
+    return made.rename(made.with_name(f"sha256-{hashlib.sha256(made.read_bytes()).hexdigest()}"))
+
+
+def test_ollamas_blobs_are_used_in_place_under_the_names_of_the_manifests(tmp_path: Path) -> None:
+    blob = ollama_blob(tmp_path, "llama")
+    digest = blob.name.removeprefix("sha256-")
+    library = ("registry.ollama.ai", "library", "llama3.2")
+    ollama_model(tmp_path, digest, *library, "3b")
+    ollama_model(tmp_path, digest, *library, "latest")
+    ollama_model(tmp_path, "0" * 64, "registry.ollama.ai", "someone", "gone", "q4")
+    (tmp_path / "blobs" / f"sha256-{'1' * 64}-partial").write_bytes(b"GGUF")
+    place = Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)
+    found = scan(place)
+    (weights,) = entries([look_at(seen) for seen in found.files])
+    assert (weights.path, weights.name) == (blob, "llama3.2:3b, llama3.2:latest")
+    assert (weights.sha256, weights.is_computed) == (digest, False)
+    assert weights.can_load
+    assert found.troubles == [
+        "“someone/gone:q4” of Ollama is incomplete: its weights are not there. Pull it again."
+    ]
+    assert not has_changed(found)
+    ollama_model(tmp_path, digest, "hf.co", "x", "y", "z")
+    assert has_changed(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"layers": 3}', '{"layers": [3, {}]}', "[" * 100_000]
+)
+def test_a_manifest_that_makes_no_sense_is_passed_over(text: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "manifests" / "a" / "b"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(text)
+    found = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA))
+    assert (found.files, found.troubles) == ([], [])
+
+
+def test_a_manifest_never_leads_out_of_the_blobs(tmp_path: Path) -> None:
+    put(tmp_path / "secret.gguf")
+    ollama_model(tmp_path, "../../secret.gguf", "a", "b", "c", "d")
+    assert not scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)).files
+
+
+def test_ollamas_names() -> None:
+    assert ollama_name(("registry.ollama.ai", "someone", "model", "q8")) == "someone/model:q8"
+    assert ollama_name(("example.com", "library", "model", "q8")) == "example.com/library/model:q8"
+
+
+def test_jans_folders_name_what_is_called_model(tmp_path: Path) -> None:
+    put(tmp_path / "menlo" / "lucy-Q4_K_M" / "model.gguf")
+    assert names_in(tmp_path) == ["lucy-Q4_K_M"]
+
+
+def test_the_walk_does_not_hold_the_interpreter(tmp_path: Path) -> None:
+    """Another thread gets its turns while two hundred headers are read."""
+    for number in range(200):
+        put(tmp_path / f"{number}.gguf")
+    waits: list[float] = []
+    has_ended = threading.Event()
+
+    def tick() -> None:
+        while not has_ended.is_set():
+            before = time.perf_counter()
+            time.sleep(0.001)
+            waits.append(time.perf_counter() - before)
+
+    other = threading.Thread(target=tick)
+    other.start()
+    looked = looked_into(tmp_path)
+    has_ended.set()
+    other.join()
+    assert len(looked) == 200
+    assert sorted(waits)[len(waits) * 9 // 10] < 0.05

@@ -1,40 +1,61 @@
-"""Reads the header of a GGUF file: metadata and tensor table, never the weights.
+"""Reads the header of a GGUF: metadata and tensor table, never the weights.
 
-The file is untrusted. Before anything is allocated or skipped, its size is checked against
-the bytes that are really left; arrays are skipped unless they are asked for; what is kept
-is limited in bytes; and the time is limited in processor seconds of this thread (so that
-a busy machine does not turn a good file away). Nothing here imports numpy or llama.cpp.
+The source is untrusted. `cursor.py` checks every size against the bytes that are left and bounds
+memory and time: 64 MiB and two seconds of this thread's processor time, whatever the file says.
+Arrays are skipped unless they are asked for. Nothing here imports numpy or llama.cpp.
 
 Layout (version 3, little endian): magic, version u32, tensor count u64, key count u64;
 then the keys (string, type u32, value), then per tensor name, dimension count u32,
 dimensions u64, type u32, offset u64; then padding to `general.alignment`, then the data.
+What ggml's reader (`gguf.cpp`) does not take, or would abort at, is refused here first.
 """
 
 from __future__ import annotations
 
-import stat
 import struct
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from app.gguf import first_bytes
+from app.gguf.chat_check import check_for_chat
+from app.gguf.cursor import Cursor
+from app.gguf.refusal import Fault, HeaderRefused, damaged, incomplete
+from app.gguf.source import FileSource, NotAFile, Source
+from app.gguf.split_names import piece_of
 from app.gguf.tensor_types import TENSOR_TYPES, tensor_bytes
 
+__all__ = ["Entry", "Header", "HeaderRefused", "TensorInfo", "read_header", "read_header_of"]
+
 MAGIC: Final = b"GGUF"
-MAX_LAYERS: Final = 512  # LLAMA_MAX_LAYERS: llama.cpp keeps per-layer values in arrays of this size
 MAX_KEY_BYTES: Final = 65535
-MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
+MAX_NAME_BYTES: Final = 1024
+MAX_KEYS: Final = 1 << 14
+MAX_TENSORS: Final = 1 << 16
 MAX_COUNT: Final = 1 << 24
+"""A count above this is a lie; one below may be cut short."""
+
+MAX_TEXT_BYTES: Final = 32 << 20
+MAX_KEPT_TEXT_BYTES: Final = 2 << 20
+MAX_HELD_BYTES: Final = 40 << 20
 MAX_ALIGNMENT: Final = 1 << 20
 MAX_DIMENSIONS: Final = 4
 DEADLINE_S: Final = 2.0
 
+SHORT: Final = 512
+"""Arrays of up to so many items are kept unasked if their key ends with one of the following."""
+KEPT_IF_SHORT: Final = (
+    "general.languages",
+    "general.tags",
+    ".attention.head_count",
+    ".attention.head_count_kv",
+    ".feed_forward_length",
+)
+
 Scalar = int | float | bool | str
 Value = Scalar | list[Scalar]
 
-_SCALARS: Final[dict[int, str]] = {
+SCALARS: Final[dict[int, str]] = {
     0: "<B",
     1: "<b",
     2: "<H",
@@ -47,71 +68,56 @@ _SCALARS: Final[dict[int, str]] = {
     11: "<q",
     12: "<d",
 }
-_STRING: Final = 8
-_ARRAY: Final = 9
+"""GGUF's value types as `struct` writes them."""
+STRING: Final = 8
+ARRAY: Final = 9
+U32: Final = 4
 
-NOT_GENERATING: Final = frozenset(
-    {
-        "bert",
-        "clip",
-        "cosmos",
-        "eurobert",
-        "flux",
-        "gemma-embedding",
-        "hidream",
-        "hunyuan_video",
-        "jina-bert-v2",
-        "jina-bert-v3",
-        "llama-embed",
-        "ltxv",
-        "lumina2",
-        "modern-bert",
-        "neo-bert",
-        "nomic-bert",
-        "nomic-bert-moe",
-        "qwen_image",
-        "sd1",
-        "sd3",
-        "sdxl",
-        "t5encoder",
-        "wan",
-        "wavtokenizer-dec",
-    }
-)
-"""Architectures that embed, look, draw or speak, but write no text."""
-
-_NOT_WEIGHTS: Final = {
-    "adapter": "a LoRA adapter, which needs the weights that it was made for",
-    "mmproj": "a projector for images, which needs its language weights",
-    "imatrix": "an importance matrix, which is used to make other files",
-    "vocab": "a vocabulary without weights",
+KIND_NAMES: Final[dict[int, str]] = {
+    0: "uint8",
+    1: "int8",
+    2: "uint16",
+    3: "int16",
+    4: "uint32",
+    5: "int32",
+    6: "float32",
+    7: "bool",
+    8: "string",
+    9: "array",
+    10: "uint64",
+    11: "int64",
+    12: "float64",
 }
 
-
-class HeaderRefused(Exception):  # noqa: N818
-    """The file cannot be used. `kind` is one of `protocol.Failed`'s; `sentence` is for the user."""
-
-    def __init__(self, kind: str, sentence: str, evidence: str = "") -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
-        self.evidence = evidence
-
-
-class _Fault(Exception):  # noqa: N818
-    """What is wrong with the file, found where its name is not known: `words` go on from it."""
-
-    def __init__(self, kind: str, words: str, evidence: str = "") -> None:
-        super().__init__(words)
-        self.kind = kind
-        self.words = words
-        self.evidence = evidence
+_HELD_PER_KEY: Final = 400
+_HELD_PER_TENSOR: Final = 500
+_HELD_PER_ITEM: Final = 48  # a number, its place in the list, and its bytes
 
 
 MAIN_TEMPLATE: Final = "default"
 """How the file's main chat template is called, as in Transformers."""
 
 _TEMPLATE_KEY: Final = "tokenizer.chat_template"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a key lies: the entry itself from `start`, its value's bytes from `offset` to `end`
+    (after the types and the length). `kind` is a GGUF value type; `item_kind` and `count` are
+    those of an array, `count` of a string its bytes."""
+
+    kind: int
+    item_kind: int
+    count: int
+    start: int
+    offset: int
+    end: int
+
+    @property
+    def kind_name(self) -> str:
+        """ "uint32", "string", "array of string"."""
+        name = KIND_NAMES[self.kind]
+        return f"{name} of {KIND_NAMES[self.item_kind]}" if self.kind == ARRAY else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +135,10 @@ class TensorInfo:
 class Header:
     """What a GGUF file says about itself.
 
-    `metadata` has every scalar and the arrays that were asked for; `array_counts` has the
-    length of every array. `expected_bytes` is the size that the whole file must have.
+    `metadata` has every scalar, except texts over 2 MiB, and the arrays that were asked for or
+    are short and say something of each layer or of the languages; `array_counts` has the length
+    of every array, `entries` the place of every key. `expected_bytes` is the size that the whole
+    file must have. `path` is a name alone where the source is no file.
     """
 
     path: Path
@@ -141,6 +149,7 @@ class Header:
     tensors: tuple[TensorInfo, ...]
     data_offset: int
     expected_bytes: int
+    entries: dict[str, Entry] = field(default_factory=dict)
 
     @property
     def architecture(self) -> str:
@@ -198,104 +207,70 @@ def read_header(
     for_chat: bool = True,
     keep_arrays: frozenset[str] = frozenset(),
     deadline_s: float = DEADLINE_S,
+    max_held_bytes: int = MAX_HELD_BYTES,
 ) -> Header:
     """Read and check the header of `path`, or raise HeaderRefused.
 
     `for_chat` also refuses files that are whole but write no text (embedding weights,
-    projectors, adapters). `keep_arrays` names arrays to keep as lists.
+    projectors, adapters). `keep_arrays` names arrays to keep as lists; large ones need more
+    than the usual `max_held_bytes` of memory.
     """
     path = Path(path)
-    size = _regular_size(path)
     try:
-        with path.open("rb", buffering=1 << 16) as file:
-            cursor = _Cursor(file, size, deadline_s)
-            header = _read(path, cursor, keep_arrays)
-    except OSError as error:
-        raise _not_readable(path, error) from error
-    except _Fault as fault:
-        sentence = f"“{path.name}” {fault.words}"
-        raise HeaderRefused(fault.kind, sentence, fault.evidence) from fault
+        source = FileSource(path)
+    except (OSError, ValueError) as error:
+        raise _not_opened(path, error) from error
+    with source:
+        header = read_header_of(
+            source, keep_arrays, deadline_s=deadline_s, max_held_bytes=max_held_bytes
+        )
     if for_chat:
         check_for_chat(header)
     return header
 
 
-def check_for_chat(header: Header) -> None:
-    """Raise HeaderRefused if the file is sound but cannot write text."""
-    name = header.path.name
-    if header.kind in _NOT_WEIGHTS:
-        raise HeaderRefused(
-            "not_a_chat_model",
-            f"“{name}” is {_NOT_WEIGHTS[header.kind]}. Choose language weights instead.",
-        )
-    if not header.architecture:
-        raise HeaderRefused(
-            "unsupported",
-            f"“{name}” does not say which architecture it holds, so it cannot be loaded. "
-            "Choose another file.",
-        )
-    if header.architecture in NOT_GENERATING:
-        raise HeaderRefused(
-            "not_a_chat_model",
-            f"“{name}” holds {header.architecture} weights, which do not write text. "
-            "Choose language weights instead.",
-        )
-    layers = header.n_layer
-    if layers is not None and not 0 < layers <= MAX_LAYERS:
-        raise HeaderRefused(
-            "unsupported",
-            f"“{name}” says that it has {layers:,} layers; the engine takes at most {MAX_LAYERS}. "
-            "The file is damaged, or it needs a newer engine.",
-        )
-    _check_parts(header)
+def read_header_of(
+    source: Source,
+    keep_arrays: frozenset[str] = frozenset(),
+    *,
+    deadline_s: float = DEADLINE_S,
+    max_held_bytes: int = MAX_HELD_BYTES,
+) -> Header:
+    """Read and check the header of any source, or raise HeaderRefused. The source stays open.
 
-
-def _check_parts(header: Header) -> None:
-    """A split file is opened by its first part, with all others beside it."""
-    count = header.metadata.get("split.count")
-    if not isinstance(count, int) or count <= 1:
-        return
-    number = header.metadata.get("split.no")
-    stem, dash, _ = header.path.stem.rpartition("-of-")
-    prefix = stem.rpartition("-")[0]
-    if not dash or count > 99999:
-        return
-    if isinstance(number, int) and number > 0:
-        raise HeaderRefused(
-            "unsupported",
-            f"“{header.path.name}” is part {number + 1} of {count}. "
-            f"Open “{prefix}-00001-of-{count:05d}.gguf”.",
-        )
-    for part in range(1, count + 1):
-        other = header.path.with_name(f"{prefix}-{part:05d}-of-{count:05d}.gguf")
-        if not other.exists():
-            raise HeaderRefused(
-                "incomplete_file",
-                f"“{header.path.name}” has {count} parts and “{other.name}” is missing. "
-                "Download that into the same folder.",
-            )
-
-
-def _regular_size(path: Path) -> int:
+    Whether it can be chatted with is not asked: see `facts.trouble_of`.
+    """
+    path = source.path if isinstance(source, FileSource) else Path(source.name)
     try:
-        info = path.stat()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise HeaderRefused(
+        return _read(path, Cursor(source, deadline_s, max_held_bytes), keep_arrays)
+    except OSError as error:
+        raise _not_readable(path, error) from error
+    except Fault as fault:
+        sentence = f"“{path.name}” {fault.words}"
+        if (whole := piece_of(path.name)) is not None:
+            sentence = (
+                f"“{path.name}” is one piece of “{whole}”, which was cut into several. "
+                "Join all pieces into that file first, or download it whole."
+            )
+        raise HeaderRefused(fault.kind, sentence, fault.evidence) from fault
+
+
+def _not_opened(path: Path, error: Exception) -> HeaderRefused:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return HeaderRefused(
             "missing_file",
             f"There is no file “{path}” any more. Choose another file, or put it back.",
             str(error),
-        ) from error
-    except (OSError, ValueError) as error:
-        raise _not_readable(path, error) from error
-    if stat.S_ISDIR(info.st_mode):
-        raise HeaderRefused(
+        )
+    if isinstance(error, IsADirectoryError):
+        return HeaderRefused(
             "not_a_gguf", f"“{path.name}” is a folder. Choose a file that ends in .gguf inside it."
         )
-    if not stat.S_ISREG(info.st_mode):
-        raise HeaderRefused(
+    if isinstance(error, NotAFile):
+        return HeaderRefused(
             "not_a_gguf", f"“{path.name}” is a device or a pipe. Choose a file that ends in .gguf."
         )
-    return info.st_size
+    return _not_readable(path, error)
 
 
 def _not_readable(path: Path, error: Exception) -> HeaderRefused:
@@ -306,157 +281,43 @@ def _not_readable(path: Path, error: Exception) -> HeaderRefused:
     )
 
 
-class _Cursor:
-    """Reads forward through the file and refuses to look past its end."""
-
-    def __init__(self, file: BinaryIO, size: int, deadline_s: float) -> None:
-        self._file = file
-        self._position = 0
-        self._kept = 0
-        self._ends_at = time.thread_time() + deadline_s
-        self.size = size
-
-    @property
-    def position(self) -> int:
-        return self._position
-
-    @property
-    def left(self) -> int:
-        return self.size - self._position
-
-    def take(self, count: int) -> bytes:
-        """The next `count` bytes; they are counted as kept."""
-        self.need(count)
-        self._kept += count
-        if self._kept > MAX_KEPT_BYTES:
-            raise _damaged("its header is larger than any real one")
-        data = self._file.read(count)
-        if len(data) != count:  # the file shrank while it was read
-            raise _incomplete(self._position + len(data), None)
-        self._position += count
-        return data
-
-    def rewind(self) -> None:
-        self._file.seek(0)
-        self._position = 0
-
-    def skip(self, count: int) -> None:
-        self.need(count)
-        self._file.seek(count, 1)
-        self._position += count
-
-    def need(self, count: int) -> None:
-        """Refuse if fewer than `count` bytes are left, or if the time is up."""
-        if count > self.left:
-            raise _incomplete(self.size, None)
-        if time.thread_time() > self._ends_at:
-            raise _damaged("its header takes too long to read")
-
-    def number(self, form: str) -> int:
-        value = self.unpack(form)
-        return int(value)
-
-    def unpack(self, form: str) -> int | float | bool:
-        value: int | float | bool = struct.unpack(form, self.take(struct.calcsize(form)))[0]
-        return value
-
-    def text(self, limit: int = MAX_KEPT_BYTES) -> str:
-        length = self.number("<Q")
-        if length > limit:
-            raise (
-                _incomplete(self.size, None)
-                if length > self.left
-                else _damaged(f"it holds a name of {length:,} bytes")
-            )
-        return self.take(length).decode("utf-8", "replace")
-
-    def texts(self, count: int) -> list[Scalar]:
-        """The next `count` strings, kept."""
-        sized = struct.Struct("<Q").unpack
-        found: list[Scalar] = []
-        for _ in range(count):
-            (length,) = sized(self.take(8))
-            found.append(self.take(length).decode("utf-8", "replace"))
-        return found
-
-    def skip_texts(self, count: int) -> None:
-        """Skip `count` strings. Reads in large pieces: vocabularies have 262,144 of them."""
-        unpack = struct.Struct("<Q").unpack_from
-        buffer, at = b"", 0
-        while count:
-            if len(buffer) - at < 8:
-                self.need(8)
-                buffer, at = self._refill(buffer[at:]), 0
-            (length,) = unpack(buffer, at)
-            at += 8 + length
-            self._position += 8 + length
-            if self._position > self.size:
-                raise _incomplete(self.size, None)
-            if at > len(buffer):
-                self._file.seek(at - len(buffer), 1)
-                buffer, at = b"", 0
-            count -= 1
-        self._file.seek(at - len(buffer), 1)
-
-    def _refill(self, rest: bytes) -> bytes:
-        data = rest + self._file.read(1 << 18)
-        if len(data) < 8:
-            raise _incomplete(self.size, None)
-        return data
-
-
-def _damaged(reason: str, evidence: str = "") -> _Fault:
-    """A file that starts as a GGUF and then says what cannot be."""
-    return _Fault("not_a_gguf", f"is damaged: {reason}. Download it again.", evidence)
-
-
-def _incomplete(have: int, expected: int | None) -> _Fault:
-    """A file that ends too early; `expected` is None where it ends inside its own header."""
-    if expected is None:
-        words = f"is incomplete: it ends after {have:,} bytes, inside its own header."
-    else:
-        words = f"is incomplete: {have:,} of {expected:,} bytes."
-    return _Fault("incomplete_file", f"{words} Download it again.")
-
-
-def _read(path: Path, cursor: _Cursor, keep_arrays: frozenset[str]) -> Header:
-    version = _read_start(path, cursor)
-    n_tensors = _checked_count(cursor, "tensors", smallest=8 + 1 + 4 + 8 + 4 + 8)
-    n_keys = _checked_count(cursor, "keys", smallest=8 + 1 + 4 + 1, also=n_tensors * 33)
-    entries = _Entries(keep_arrays)
+def _read(path: Path, cursor: Cursor, keep_arrays: frozenset[str]) -> Header:
+    version = _read_start(cursor)
+    n_tensors = _checked_count(cursor, "tensors", MAX_TENSORS, smallest=8 + 1 + 4 + 8 + 4 + 8)
+    n_keys = _checked_count(cursor, "keys", MAX_KEYS, smallest=8 + 1 + 4 + 1, also=n_tensors * 33)
+    found = _Metadata(keep_arrays)
     for _ in range(n_keys):
-        entries.read_one(cursor)
+        found.read_one(cursor)
     tensors = tuple(_read_tensor(cursor) for _ in range(n_tensors))
-    _check_names(tensors)
-    data_offset = _padded(cursor.position, _alignment(entries.metadata))
-    if not tensors:
-        data_offset = cursor.position
+    alignment = _alignment(found)
+    data_offset = _padded(cursor.position, alignment) if tensors else cursor.position
     expected = max((data_offset + t.offset + t.size_bytes for t in tensors), default=data_offset)
     if expected > cursor.size:
-        raise _incomplete(cursor.size, expected)
+        raise incomplete(cursor.size, expected)
+    _check_table(tensors, alignment)
     return Header(
         path=path,
         size_bytes=cursor.size,
         version=version,
-        metadata=entries.metadata,
-        array_counts=entries.array_counts,
+        metadata=found.metadata,
+        array_counts=found.array_counts,
         tensors=tensors,
         data_offset=data_offset,
         expected_bytes=expected,
+        entries=found.entries,
     )
 
 
-def _read_start(path: Path, cursor: _Cursor) -> int:
+def _read_start(cursor: Cursor) -> int:
     """Check magic and version; name what the file is if it is no GGUF."""
-    first = cursor.take(min(first_bytes.ENOUGH_BYTES, cursor.size))
-    cursor.rewind()
+    first = cursor.peek(first_bytes.ENOUGH_BYTES)
     if not first.startswith(MAGIC):
         if first and MAGIC.startswith(first):
-            raise _incomplete(cursor.size, None)
+            raise incomplete(cursor.size, None)
         what = first_bytes.describe(first)
-        raise HeaderRefused(
+        raise Fault(
             "not_a_gguf",
-            f"“{path.name}” is {what}. {first_bytes.advice(what)}",
+            f"is {what}. {first_bytes.advice(what)}",
             f"first bytes: {first[:16].hex(' ')}",
         )
     cursor.skip(4)
@@ -469,47 +330,59 @@ def _read_start(path: Path, cursor: _Cursor) -> int:
         words = "has GGUF version 1, which is no longer read"
     else:
         words = f"has GGUF version {version}, which needs a newer engine"
-    raise HeaderRefused("unsupported", f"“{path.name}” {words}. Choose another file.")
+    raise Fault("unsupported", f"{words}. Choose another file.")
 
 
-def _checked_count(cursor: _Cursor, what: str, smallest: int, also: int = 0) -> int:
+def _checked_count(cursor: Cursor, what: str, most: int, smallest: int, also: int = 0) -> int:
     """A count whose items, at their smallest, fit into the bytes that are left."""
     count = cursor.number("<Q")
-    if count > MAX_COUNT:
-        raise _damaged(f"it claims to have {count:,} {what}")
-    if count * smallest + also > cursor.left:
-        raise _incomplete(cursor.size, None)
+    if count <= MAX_COUNT and count * smallest + also > cursor.left:
+        raise incomplete(cursor.size, None)
+    if count > most:
+        raise damaged(f"it claims to have {count:,} {what}")
     return count
 
 
 @dataclass(slots=True)
-class _Entries:
+class _Metadata:
     """The key-value part while it is read."""
 
     keep_arrays: frozenset[str]
     metadata: dict[str, Value] = field(default_factory=dict)
     array_counts: dict[str, int] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
 
-    def read_one(self, cursor: _Cursor) -> None:
+    def read_one(self, cursor: Cursor) -> None:
+        start = cursor.position
+        cursor.hold(_HELD_PER_KEY)
         key = cursor.text(MAX_KEY_BYTES)
-        if key in self.metadata or key in self.array_counts:
-            raise _damaged(f"it has the key “{key[:80]}” twice")
-        kind = cursor.number("<I")
-        if kind == _ARRAY:
-            self._read_array(key, cursor)
+        if key in self.entries:
+            raise damaged(f"it has the key “{key[:80]}” twice")
+        kind, item_kind = cursor.number("<I"), 0
+        if kind == ARRAY:
+            item_kind, count = cursor.number("<I"), cursor.number("<Q")
+            offset = cursor.position
+            self._read_array(key, item_kind, count, cursor)
+        elif kind == STRING:
+            count = cursor.text_length(MAX_TEXT_BYTES)
+            offset = cursor.position
+            if count > MAX_KEPT_TEXT_BYTES:
+                cursor.skip(count)
+            else:
+                self.metadata[key] = cursor.text_of(count)
         else:
-            self.metadata[key] = _read_scalar(kind, cursor)
+            count, offset = 1, cursor.position
+            self.metadata[key] = _read_number(kind, cursor)
+        self.entries[key] = Entry(kind, item_kind, count, start, offset, cursor.position)
 
-    def _read_array(self, key: str, cursor: _Cursor) -> None:
-        kind = cursor.number("<I")
+    def _read_array(self, key: str, kind: int, count: int, cursor: Cursor) -> None:
         item = _item_bytes(kind)
-        count = cursor.number("<Q")
         if count * item > cursor.left:
-            raise _incomplete(cursor.size, None)
+            raise incomplete(cursor.size, None)
         self.array_counts[key] = count
-        if key in self.keep_arrays:
+        if key in self.keep_arrays or (count <= SHORT and key.endswith(KEPT_IF_SHORT)):
             self.metadata[key] = _read_items(kind, count, cursor)
-        elif kind == _STRING:
+        elif kind == STRING:
             cursor.skip_texts(count)
         else:
             cursor.skip(count * item)
@@ -517,44 +390,43 @@ class _Entries:
 
 def _item_bytes(kind: int) -> int:
     """Bytes of one array item; for strings the smallest."""
-    if kind == _STRING:
+    if kind == STRING:
         return 8
-    form = _SCALARS.get(kind)
+    form = SCALARS.get(kind)
     if form is None:
-        raise _damaged("it holds a value of an unknown kind", f"array type {kind}")
+        raise damaged("it holds a value of an unknown kind", f"array type {kind}")
     return struct.calcsize(form)
 
 
-def _read_items(kind: int, count: int, cursor: _Cursor) -> list[Scalar]:
+def _read_items(kind: int, count: int, cursor: Cursor) -> list[Scalar]:
     """All items of an array, at once: vocabularies have 262,144 of them."""
-    if kind == _STRING:
-        return cursor.texts(count)
-    form = _SCALARS[kind]
-    data = cursor.take(count * struct.calcsize(form))
-    return list(struct.unpack(f"<{count}{form[1]}", data))
+    if kind == STRING:
+        return list(cursor.texts(count, MAX_KEPT_TEXT_BYTES))
+    form = SCALARS[kind]
+    cursor.hold(count * _HELD_PER_ITEM)
+    return list(struct.unpack(f"<{count}{form[1]}", cursor.take(count * struct.calcsize(form))))
 
 
-def _read_scalar(kind: int, cursor: _Cursor) -> Scalar:
-    if kind == _STRING:
-        return cursor.text()
-    form = _SCALARS.get(kind)
+def _read_number(kind: int, cursor: Cursor) -> Scalar:
+    form = SCALARS.get(kind)
     if form is None:
-        raise _damaged("it holds a value of an unknown kind", f"value type {kind}")
+        raise damaged("it holds a value of an unknown kind", f"value type {kind}")
     return cursor.unpack(form)
 
 
-def _read_tensor(cursor: _Cursor) -> TensorInfo:
-    name = cursor.text(MAX_KEY_BYTES)
+def _read_tensor(cursor: Cursor) -> TensorInfo:
+    cursor.hold(_HELD_PER_TENSOR)
+    name = cursor.text(MAX_NAME_BYTES)
     dimensions = cursor.number("<I")
     if dimensions > MAX_DIMENSIONS:
-        raise _damaged(f"tensor “{name[:80]}” has {dimensions:,} dimensions")
+        raise damaged(f"tensor “{name[:80]}” has {dimensions:,} dimensions")
     shape = tuple(cursor.number("<Q") for _ in range(dimensions))
-    if any(extent >= 1 << 63 for extent in shape):
-        raise _damaged(f"tensor “{name[:80]}” has an impossible shape", str(shape))
+    if not all(0 < extent < 1 << 63 for extent in shape):
+        raise damaged(f"tensor “{name[:80]}” has an impossible shape", str(shape))
     number, offset = cursor.number("<I"), cursor.number("<Q")
     tensor_type = TENSOR_TYPES.get(number)
     if tensor_type is None:
-        raise _Fault(
+        raise Fault(
             "unsupported",
             "uses a tensor type that this engine does not know: it needs a newer engine. "
             "Choose another file.",
@@ -563,21 +435,35 @@ def _read_tensor(cursor: _Cursor) -> TensorInfo:
     try:
         size = tensor_bytes(shape, tensor_type)
     except ValueError as error:
-        raise _damaged(f"tensor “{name[:80]}” has an impossible shape", str(error)) from error
+        raise damaged(f"tensor “{name[:80]}” has an impossible shape", str(error)) from error
     if size >= 1 << 63 or offset >= 1 << 63:
-        raise _damaged(f"tensor “{name[:80]}” has an impossible size", str(shape))
+        raise damaged(f"tensor “{name[:80]}” has an impossible size", str(shape))
     return TensorInfo(name, shape, tensor_type.name, offset, size)
 
 
-def _check_names(tensors: tuple[TensorInfo, ...]) -> None:
+def _check_table(tensors: tuple[TensorInfo, ...], alignment: int) -> None:
+    """Each tensor begins where the one before ends, padded: ggml takes no other file."""
     if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise _damaged("it lists a tensor twice")
+        raise damaged("it lists a tensor twice")
+    begins = 0
+    for tensor in tensors:
+        if tensor.offset != begins:
+            raise damaged(
+                f"tensor “{tensor.name[:80]}” is not where the one before it ends",
+                f"offset {tensor.offset}, expected {begins}",
+            )
+        begins += _padded(tensor.size_bytes, alignment)
 
 
-def _alignment(metadata: dict[str, Value]) -> int:
-    value = metadata.get("general.alignment", 32)
-    if not isinstance(value, int) or value <= 0 or value & (value - 1) or value > MAX_ALIGNMENT:
-        raise _damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
+def _alignment(found: _Metadata) -> int:
+    value, entry = found.metadata.get("general.alignment"), found.entries.get("general.alignment")
+    if entry is None:
+        return 32
+    is_number = entry.kind == U32 and isinstance(value, int)  # ggml aborts at any other kind
+    if not is_number or not isinstance(value, int) or not 0 < value <= MAX_ALIGNMENT:
+        raise damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
+    if value & (value - 1):
+        raise damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
     return value
 
 

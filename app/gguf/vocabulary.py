@@ -24,6 +24,7 @@ BYTE: Final = 6
 _PREFIX: Final = "tokenizer.ggml."
 _ARRAYS: Final = ("tokens", "token_type", "scores", "merges")
 _DEADLINE_S: Final = 20.0
+_MAX_HELD_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ def read_vocabulary(path: Path | str) -> FileVocabulary:
     """Read it, or raise HeaderRefused. Takes a second for 262,144 tokens: not for a thread that
     paints."""
     kept = frozenset(_PREFIX + name for name in _ARRAYS)
-    values = read_header(path, keep_arrays=kept, deadline_s=_DEADLINE_S).metadata
+    values = read_header(
+        path, keep_arrays=kept, deadline_s=_DEADLINE_S, max_held_bytes=_MAX_HELD_BYTES
+    ).metadata
 
     def items(name: str, kind: type) -> list[Any]:
         found = values.get(_PREFIX + name)

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from app.engine.protocol import Device, LoadOptions, Lora, RopeScaling
-from app.engine.sizes import CACHE_TYPES, head_widths, is_latent
-from app.gguf.header import Header
+from app.engine.placement import DeviceMemory
+from app.engine.protocol import LoadOptions, Lora, RopeScaling
+from app.engine.sizes import CACHE_TYPES, Outline
 
 MAX_SLOTS: Final = 64
 MAX_LORAS: Final = 16
@@ -119,34 +119,36 @@ def _check_loras(loras: Sequence[Lora]) -> None:
             )
 
 
-def check_cache_types(header: Header, options: LoadOptions) -> None:
+def check_cache_types(outline: Outline, options: LoadOptions) -> None:
     """Refuse cache types that do not go with the heads of this file.
 
     Quantised types keep blocks of 32 values. Where a head is no whole number of blocks,
     llama.cpp refuses with flash attention, and without it reads the keys of one head out of the
     middle of a block: numbers that look like an answer and are none.
     """
-    if is_latent(header) and options.type_k != options.type_v:
+    name = outline.file_name
+    if outline.is_latent and options.type_k != options.type_v:
         raise bad_setting(
-            f"“{header.path.name}” keeps keys and values in one row, so both caches need the "
-            "same type."
+            f"“{name}” keeps keys and values in one row, so both caches need the same type."
         )
-    widths = head_widths(header)
+    widths = outline.head_widths
     if widths is None:
         return
-    for label, name, width in (
+    for label, kind, width in (
         ("key", options.type_k, widths[0]),
         ("value", options.type_v, widths[1]),
     ):
-        block = CACHE_TYPES[name].block_elements
+        block = CACHE_TYPES[kind].block_elements
         if width % block:
             raise bad_setting(
-                f"A {label} cache of type {name} keeps blocks of {block} values, and the heads of "
-                f"“{header.path.name}” have {width}. Use f16 or another type without blocks."
+                f"A {label} cache of type {kind} keeps blocks of {block} values, and the heads of "
+                f"“{name}” have {width}. Use f16 or another type without blocks."
             )
 
 
-def choose_devices(names: Sequence[str] | None, usable: Sequence[Device]) -> list[Device]:
+def choose_devices(
+    names: Sequence[str] | None, usable: Sequence[DeviceMemory]
+) -> list[DeviceMemory]:
     """The devices that take layers, in the order in which they were named (None: all).
 
     `usable`: the devices of this build that can take layers.

@@ -1,21 +1,27 @@
 """What is decided before native code runs: devices, layers, context, and what they will take.
 
 What must hold: everything here comes from the header, the options and what is free now; a wish
-that cannot be met is refused with a sentence, one that changes nothing gets a note.
+that cannot be met is refused with a sentence, one that changes nothing gets a note. Nothing here
+asks a device or imports llama.cpp, so the window plans as the engine will.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.engine import native
-from app.engine.adapters import Adapter
 from app.engine.estimate import estimate
-from app.engine.load_checks import LoadRefused, check_devices_and_split, choose_devices
+from app.engine.load_checks import (
+    LoadRefused,
+    check_cache_types,
+    check_devices_and_split,
+    check_options,
+    choose_devices,
+)
 from app.engine.placement import DeviceMemory, DoesNotFit, Placement, plan
-from app.engine.protocol import Device, LoadOptions, MemoryPart, RopeScaling
-from app.engine.sizes import WeightSizes, sizes_of
+from app.engine.protocol import LoadOptions, MemoryPart, RopeScaling
+from app.engine.sizes import Outline, WeightSizes, outline_of
 from app.gguf.header import Header
 
 N_SLOTS: Final = 4
@@ -24,6 +30,34 @@ N_SLOTS: Final = 4
 PROCESSOR_UBATCH: Final = 128
 DEVICE_UBATCH: Final = 512
 """On two cores 128 rows are read as fast as 512, and the buffer and the steps are a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What there is to place weights on, now.
+
+    `devices`: all that this build of llama.cpp knows, the processor (kind "cpu") with the host's
+    memory among them. `repacked`: tensor types that the processor keeps a second time.
+    """
+
+    devices: tuple[DeviceMemory, ...]
+    can_offload: bool = True
+    repacked: frozenset[str] = frozenset()
+
+    @property
+    def host(self) -> DeviceMemory:
+        """The host's memory; nothing is free where no device tells."""
+        cpu = next((device for device in self.devices if device.kind == "cpu"), None)
+        return cpu or DeviceMemory("CPU", "", "cpu", 0, 0)
+
+    def usable(self, *, by_name: bool = False) -> list[DeviceMemory]:
+        """The devices that llama.cpp deals layers to: graphics devices; those that share the
+        host's memory only alone, unless they are asked for by name."""
+        if not self.can_offload:
+            return []
+        own = [device for device in self.devices if device.kind == "gpu"]
+        shared = [device for device in self.devices if device.kind == "igpu"]
+        return own + shared if by_name else own or shared[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,58 +77,51 @@ def estimate_of(planned: Plan) -> list[MemoryPart]:
     return estimate(planned.sizes, planned.placement, planned.devices, n_ubatch=planned.n_ubatch)
 
 
-def plan_load(header: Header, options: LoadOptions, adapters: list[Adapter]) -> Plan:
-    found = native.list_devices()
-    usable = native.offload_devices(found) if native.can_offload() else []
-    if options.devices is not None:
-        usable = [d for d in found if d.kind in ("gpu", "igpu")] if native.can_offload() else []
+def check_wish(outline: Outline, options: LoadOptions, machine: Machine) -> list[DeviceMemory]:
+    """The devices that shall take layers. Raises LoadRefused where the options cannot be met by
+    this file or this machine, whatever is free."""
+    check_options(options)
+    check_cache_types(outline, options)
+    usable = machine.usable(by_name=options.devices is not None)
     devices = choose_devices(options.devices, usable)
     check_devices_and_split(options, len(devices))
     if options.split_mode == "none":
-        devices = devices[options.main_device : options.main_device + 1]
-    repacked = native.repacked_types() if options.use_mmap else frozenset()
+        return devices[options.main_device : options.main_device + 1]
+    return devices
+
+
+def plan_load(
+    header: Header, options: LoadOptions, machine: Machine, *, adapter_bytes: int = 0
+) -> Plan:
+    """Decide. Raises LoadRefused."""
+    outline = outline_of(header)
+    devices = check_wish(outline, options, machine)
+    planned = plan_on(outline, options, machine, devices, adapter_bytes=adapter_bytes)
+    notes = _wishes_without_effect(header, options, planned.sizes, bool(devices))
+    return replace(planned, notes=(*planned.notes, *notes))
+
+
+def plan_on(
+    outline: Outline,
+    options: LoadOptions,
+    machine: Machine,
+    devices: Sequence[DeviceMemory],
+    *,
+    adapter_bytes: int = 0,
+) -> Plan:
+    """Decide where the devices are chosen already (`check_wish`). Raises LoadRefused."""
+    repacked = machine.repacked if options.use_mmap else frozenset[str]()
     sizes = replace(
-        sizes_of(header, options.type_k, options.type_v, repacked),
-        adapter_bytes=sum(adapter.size_bytes for adapter in adapters),
-        n_ctx_train=trained_window(header, options.rope),
+        outline.sizes(options.type_k, options.type_v, repacked),
+        adapter_bytes=adapter_bytes,
+        n_ctx_train=trained_window(outline.n_ctx_train, options.rope),
     )
     n_ubatch = options.n_ubatch or (DEVICE_UBATCH if devices else PROCESSOR_UBATCH)
-    host_free = next((d.free_bytes for d in found if d.kind == "cpu"), 0)
-    placement = _place(sizes, devices, host_free, options, n_ubatch)
-    return Plan(
-        sizes=sizes,
-        placement=placement,
-        devices=tuple(device.name for device in devices),
-        n_ubatch=n_ubatch,
-        n_slots=options.n_slots or min(N_SLOTS, n_ubatch),
-        notes=(*placement.notes, *_wishes_without_effect(header, options, sizes, bool(devices))),
-    )
-
-
-def trained_window(header: Header, rope: RopeScaling) -> int:
-    """Tokens that the positions reach: what the weights were trained for, stretched by RoPE
-    scaling where it is asked for."""
-    trained = header.n_ctx_train or 4096
-    if rope.kind in ("linear", "yarn") and 0 < rope.freq_scale < 1:
-        return min(int((rope.yarn_orig_ctx or trained) / rope.freq_scale), 1 << 24)
-    return trained
-
-
-def _place(
-    sizes: WeightSizes,
-    devices: list[Device],
-    host_free: int,
-    options: LoadOptions,
-    n_ubatch: int,
-) -> Placement:
     try:
-        return plan(
+        placement = plan(
             sizes,
-            [
-                DeviceMemory(d.name, d.description, d.kind, d.free_bytes, d.total_bytes)
-                for d in devices
-            ],
-            host_free,
+            devices,
+            machine.host.free_bytes,
             n_ubatch=n_ubatch,
             n_ctx=options.n_ctx,
             n_gpu_layers=options.n_gpu_layers,
@@ -104,6 +131,22 @@ def _place(
         )
     except DoesNotFit as error:
         raise LoadRefused("out_of_memory", error.sentence) from error
+    return Plan(
+        sizes=sizes,
+        placement=placement,
+        devices=tuple(device.name for device in devices),
+        n_ubatch=n_ubatch,
+        n_slots=options.n_slots or min(N_SLOTS, n_ubatch),
+        notes=placement.notes,
+    )
+
+
+def trained_window(n_ctx_train: int, rope: RopeScaling) -> int:
+    """Tokens that the positions reach: what the weights were trained for, stretched by RoPE
+    scaling where it is asked for."""
+    if rope.kind in ("linear", "yarn") and 0 < rope.freq_scale < 1:
+        return min(int((rope.yarn_orig_ctx or n_ctx_train) / rope.freq_scale), 1 << 24)
+    return n_ctx_train
 
 
 def _wishes_without_effect(

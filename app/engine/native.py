@@ -59,7 +59,9 @@ llama, _ggml = _load_bindings()
 import numpy as np  # noqa: E402  (after llama.cpp, see above)
 import psutil  # noqa: E402
 
-from app.engine.placement import GraphicsEvidence  # noqa: E402
+from app.engine.host_memory import host_memory  # noqa: E402
+from app.engine.load_plan import Machine  # noqa: E402
+from app.engine.placement import DeviceMemory, GraphicsEvidence  # noqa: E402
 from app.engine.protocol import Device  # noqa: E402
 
 VERSION: Final = importlib.metadata.version("llama-cpp-python")
@@ -355,28 +357,13 @@ def list_devices() -> list[Device]:
     return devices
 
 
-def host_memory(root: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
-    """Free and total bytes of host memory, within what the control group grants us."""
-    memory = psutil.virtual_memory()
-    try:
-        limit = int((root / "memory.max").read_text())
-        # Pages of files are given back when memory is short, so they count as free.
-        used = int((root / "memory.current").read_text()) - _file_pages(root / "memory.stat")
-    except (OSError, ValueError):
-        return memory.available, memory.total
-    return max(min(memory.available, limit - used), 0), min(memory.total, limit)
-
-
-def _file_pages(path: Path) -> int:
-    """Bytes that the control group holds for unused file pages."""
-    counts = dict(line.split() for line in path.read_text().splitlines())
-    return int(counts.get("inactive_file", 0))
-
-
-def offload_devices(devices: list[Device]) -> list[Device]:
-    """The devices that llama.cpp deals layers to: graphics devices; shared ones only alone."""
-    own = [device for device in devices if device.kind == "gpu"]
-    return own or [device for device in devices if device.kind == "igpu"][:1]
+def machine() -> Machine:
+    """What there is to place weights on, now."""
+    found = (
+        DeviceMemory(d.name, d.description, d.kind, d.free_bytes, d.total_bytes)
+        for d in list_devices()
+    )
+    return Machine(tuple(found), can_offload(), repacked_types())
 
 
 def can_offload() -> bool:

@@ -8,6 +8,7 @@ reports); the compute buffer is a reserve.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,16 +94,64 @@ def cache_row_bytes(type_name: str, width: int) -> int:
     return -(-width // kind.block_elements) * kind.block_bytes
 
 
-def sizes_of(
-    header: Header, type_k: str, type_v: str, repacked: frozenset[str] = frozenset()
-) -> WeightSizes:
-    """Bytes per layer from the tensor table, and bytes of cache per token and layer.
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What of a header decides how much memory it takes.
 
-    `repacked`: tensor types that this processor keeps in another order (see `native`).
+    A few numbers for each layer, some kilobytes in all: hundreds of files can be judged again for
+    other settings without their headers. `matrices[i]` has the bytes of layer i by tensor type, as
+    far as the processor could keep them in another order; the last entry is the output's.
+    `cache_widths[i]`: values of K and V that layer i keeps for a token. `head_widths`, `is_latent`:
+    see the functions of these names.
     """
+
+    file_name: str
+    layer_bytes: tuple[int, ...]
+    expert_bytes: tuple[int, ...]
+    matrices: tuple[Mapping[str, int], ...]
+    cache_widths: tuple[tuple[int, int], ...]
+    input_bytes: int
+    output_bytes: int
+    tied_bytes: int
+    n_embd: int
+    n_vocab: int
+    n_ctx_train: int
+    head_widths: tuple[int, int] | None
+    is_latent: bool
+
+    @property
+    def n_layer(self) -> int:
+        return len(self.layer_bytes)
+
+    def sizes(
+        self, type_k: str, type_v: str, repacked: frozenset[str] = frozenset()
+    ) -> WeightSizes:
+        """For these types of the cache. `repacked`: tensor types that this processor keeps in
+        another order (see `native`)."""
+        rows = {
+            widths: cache_row_bytes(type_k, widths[0]) + cache_row_bytes(type_v, widths[1])
+            for widths in set(self.cache_widths)
+        }
+        again = (sum(found.get(name, 0) for name in repacked) for found in self.matrices)
+        return WeightSizes(
+            layer_bytes=self.layer_bytes,
+            kv_bytes_per_token=tuple(rows[widths] for widths in self.cache_widths),
+            input_bytes=self.input_bytes,
+            output_bytes=self.output_bytes,
+            n_embd=self.n_embd,
+            n_vocab=self.n_vocab,
+            n_ctx_train=self.n_ctx_train,
+            expert_bytes=self.expert_bytes,
+            repacked_bytes=tuple(again),
+            tied_bytes=self.tied_bytes,
+        )
+
+
+def outline_of(header: Header) -> Outline:
+    """Bytes per layer from the tensor table, and what the layers keep of each token."""
     n_layer = header.n_layer or 1
-    layers, experts, cache = [0] * n_layer, [0] * n_layer, [0] * n_layer
-    again = [0] * (n_layer + 1)
+    layers, experts = [0] * n_layer, [0] * n_layer
+    matrices: list[dict[str, int]] = [{} for _ in range(n_layer + 1)]
     shapes: dict[str, tuple[int, ...]] = {}
     output = outside = embedding = 0
     for tensor in header.tensors:
@@ -111,30 +160,43 @@ def sizes_of(
         if layer is not None:
             layers[layer] += tensor.size_bytes
             experts[layer] += tensor.size_bytes if _EXPERTS.search(tensor.name) else 0
-            again[layer] += _repacked(tensor, repacked)
+            _count_matrix(matrices[layer], tensor)
         elif tensor.name.startswith("output"):
             output += tensor.size_bytes
-            again[n_layer] += _repacked(tensor, repacked)
+            _count_matrix(matrices[n_layer], tensor)
         else:
             outside += tensor.size_bytes
             if tensor.name == "token_embd.weight":
                 embedding = tensor.size_bytes
-    for layer in range(n_layer):
-        keys, values = _cache_widths(header, shapes, layer)
-        cache[layer] = cache_row_bytes(type_k, keys) + cache_row_bytes(type_v, values)
     tied = 0 if "output.weight" in shapes else embedding
-    return WeightSizes(
+    return Outline(
+        file_name=header.path.name,
         layer_bytes=tuple(layers),
-        kv_bytes_per_token=tuple(cache),
+        expert_bytes=tuple(experts),
+        matrices=tuple(matrices),
+        cache_widths=tuple(_cache_widths(header, shapes, layer) for layer in range(n_layer)),
         input_bytes=outside,
         output_bytes=output + tied,
+        tied_bytes=tied,
         n_embd=header.n_embd or 4096,
         n_vocab=shapes.get("token_embd.weight", (0, 32_000))[-1],
         n_ctx_train=header.n_ctx_train or 4096,
-        expert_bytes=tuple(experts),
-        repacked_bytes=tuple(again),
-        tied_bytes=tied,
+        head_widths=head_widths(header),
+        is_latent=is_latent(header),
     )
+
+
+def _count_matrix(by_type: dict[str, int], tensor: TensorInfo) -> None:
+    """Matrices are kept in another order in groups of eight rows."""
+    if len(tensor.shape) >= 2 and tensor.shape[1] % _REPACK_ROWS == 0:
+        by_type[tensor.type_name] = by_type.get(tensor.type_name, 0) + tensor.size_bytes
+
+
+def sizes_of(
+    header: Header, type_k: str, type_v: str, repacked: frozenset[str] = frozenset()
+) -> WeightSizes:
+    """The sizes of one header for these types of the cache."""
+    return outline_of(header).sizes(type_k, type_v, repacked)
 
 
 def cache_layers(header: Header, type_k: str, type_v: str) -> list[CacheLayers]:
@@ -167,12 +229,6 @@ def _head_count(heads: object, layer: int) -> int:
     """A number, or one for each layer; 0 where the header says neither."""
     found = heads[layer] if isinstance(heads, list | tuple) and layer < len(heads) else heads
     return found if isinstance(found, int) else 0
-
-
-def _repacked(tensor: TensorInfo, repacked: frozenset[str]) -> int:
-    """What a matrix takes again where its type is repacked (rows in groups of eight)."""
-    is_matrix = len(tensor.shape) >= 2 and tensor.shape[1] % _REPACK_ROWS == 0
-    return tensor.size_bytes if is_matrix and tensor.type_name in repacked else 0
 
 
 def layer_of(name: str, n_layer: int) -> int | None:

@@ -17,7 +17,6 @@ from app.engine import native
 from app.engine.adapters import apply_adapters, load_adapters, read_adapters
 from app.engine.load_checks import (
     LoadRefused as LoadRefused,
-    check_cache_types,
     check_options as check_options,
 )
 from app.engine.load_plan import Plan, estimate_of, plan_load
@@ -126,9 +125,9 @@ def load(
     started = time.perf_counter()
     check_options(options)
     header = _read(path)
-    check_cache_types(header, options)
     adapters = read_adapters(options.loras, header)
-    plan_ = plan_load(header, options, adapters)
+    adapter_bytes = sum(adapter.size_bytes for adapter in adapters)
+    plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
     with log.recording() as lines:
         model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
         try:

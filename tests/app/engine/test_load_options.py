@@ -20,8 +20,10 @@ from app.engine.load_checks import (
     choose_devices,
 )
 from app.engine.native import NativeLog
+from app.engine.placement import DeviceMemory
 from app.engine.protocol import Device, LoadOptions, Lora, RopeScaling
 from app.engine.scores import scores_of
+from app.engine.sizes import outline_of
 from app.engine.weights import Weights
 from app.gguf.header import read_header
 
@@ -190,8 +192,8 @@ def test_c09_weights_that_are_read_whole_count_too(
 # --- devices ----------------------------------------------------------------------------------
 
 
-def device(name: str, kind: str = "gpu") -> Device:
-    return Device(name, f"Made-up {name}", kind, 8 * GIB, 8 * GIB)
+def device(name: str, kind: str = "gpu") -> DeviceMemory:
+    return DeviceMemory(name, f"Made-up {name}", kind, 8 * GIB, 8 * GIB)
 
 
 def test_devices_by_name_in_the_order_of_the_wish() -> None:
@@ -242,20 +244,25 @@ def test_device_list_ends_in_null() -> None:
     assert list(native.device_list([])) == [None]
 
 
-def test_plan_uses_the_named_device_and_the_shares(
-    tiny_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cpu = Device("CPU", "made up", "cpu", 8 * GIB, 8 * GIB)
-    monkeypatch.setattr(native, "can_offload", lambda: True)
-    monkeypatch.setattr(
-        native,
-        "list_devices",
-        lambda: [device("CUDA0"), device("CUDA1"), device("Vk0", "igpu"), cpu],
-    )
+def test_shared_graphics_devices_are_used_alone_or_by_name() -> None:
+    cpu, own, shared = device("CPU", "cpu"), device("A"), device("B", "igpu")
+    assert load_plan.Machine((cpu, own, shared)).usable() == [own]
+    assert load_plan.Machine((cpu, own, shared)).usable(by_name=True) == [own, shared]
+    assert load_plan.Machine((cpu, shared)).usable() == [shared]
+    assert load_plan.Machine((cpu,)).usable() == []
+    assert load_plan.Machine((cpu, own), can_offload=False).usable() == []
+    assert load_plan.Machine((own, cpu)).host == cpu
+    assert load_plan.Machine(()).host.free_bytes == 0
+
+
+def test_plan_uses_the_named_device_and_the_shares(tiny_file: Path) -> None:
+    cpu = DeviceMemory("CPU", "made up", "cpu", 8 * GIB, 8 * GIB)
+    devices = (device("CUDA0"), device("CUDA1"), device("Vk0", "igpu"), cpu)
+    machine = load_plan.Machine(devices)
     header = read_header(tiny_file)
 
     def planned(**options: Any) -> load_plan.Plan:
-        return load_plan.plan_load(header, LoadOptions(**options), [])
+        return load_plan.plan_load(header, LoadOptions(**options), machine)
 
     assert planned().devices == ("CUDA0", "CUDA1")
     assert planned().placement.layers_by_device == (3, 0)
@@ -494,8 +501,8 @@ def test_latent_attention_needs_one_type_for_both(tmp_path: Path) -> None:
     tiny_llama(path, metadata={"llama.attention.kv_lora_rank": 512})
     header = read_header(path)
     with pytest.raises(LoadRefused, match="same type"):
-        check_cache_types(header, LoadOptions(type_k="f16", type_v="f32"))
-    check_cache_types(header, LoadOptions())
+        check_cache_types(outline_of(header), LoadOptions(type_k="f16", type_v="f32"))
+    check_cache_types(outline_of(header), LoadOptions())
 
 
 def test_good_options_pass() -> None:

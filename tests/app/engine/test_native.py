@@ -127,16 +127,6 @@ def test_devices_name_the_processor_with_free_memory() -> None:
     assert 0 < cpu.free_bytes <= cpu.total_bytes
 
 
-def test_shared_graphics_devices_are_used_only_alone() -> None:
-    from app.engine.protocol import Device
-
-    cpu = Device("CPU", "cpu", "cpu", 1, 1)
-    own, shared = Device("A", "a", "gpu", 1, 1), Device("B", "b", "igpu", 1, 1)
-    assert native.offload_devices([cpu, own, shared]) == [own]
-    assert native.offload_devices([cpu, shared]) == [shared]
-    assert native.offload_devices([cpu]) == []
-
-
 @pytest.mark.parametrize(
     ("text", "cores"), [("max 100000", 1 << 16), ("150000 100000", 1), ("400000 100000", 4)]
 )
@@ -162,14 +152,3 @@ def test_graphics_evidence_is_read_from_the_system(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").touch()
     assert native.graphics_evidence(tmp_path).nvidia_driver
-
-
-def test_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
-    _, total = native.host_memory(tmp_path)  # no control group here: the machine's own
-    assert total > 1 << 28
-    (tmp_path / "memory.max").write_text("1000000\n")
-    (tmp_path / "memory.current").write_text("900000\n")
-    (tmp_path / "memory.stat").write_text("anon 100\ninactive_file 400000\n")
-    assert native.host_memory(tmp_path) == (500_000, 1_000_000)
-    (tmp_path / "memory.max").write_text("max\n")
-    assert native.host_memory(tmp_path)[1] == total

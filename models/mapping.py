@@ -25,6 +25,7 @@ from models.records import (
     DownloadFile,
     DownloadState,
     Folder,
+    LocalFile,
     Message,
     MessageCounts,
     MessageState,
@@ -286,6 +287,21 @@ def download_from(row: Row[Any]) -> Download:
         retry_at=None if row.retry_us is None else from_us(row.retry_us),
         finished_at=None if row.finished_us is None else from_us(row.finished_us),
         position=_number(row.position) or 0,
+    )
+
+
+def local_file_from(row: Row[Any]) -> LocalFile:
+    """An inode that is no number becomes -1, which no file has."""
+    inode = _text(row.inode)
+    return LocalFile(
+        path=_text(row.path),
+        size_bytes=_number(row.size_bytes) or 0,
+        mtime_ns=_number(row.mtime_ns) or 0,
+        inode=int(inode) if inode.isdecimal() and len(inode) < 50 else -1,
+        seen_at=from_us(row.seen_us),
+        sha256=_text(row.sha256),
+        facts=_object(row.facts),
+        reader=_text(row.reader),
     )
 
 

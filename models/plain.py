@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-HEAD_REVISION: Final = "0003"
+HEAD_REVISION: Final = "0004"
 """The newest migration. A database that `create_all` made is stamped with it."""
 
 MESSAGE_COLUMNS: Final = (

@@ -226,6 +226,24 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalFile:
+    """What was found out about a weights file on this machine.
+
+    It holds while the file's size, time and inode are these. `sha256` is empty as long as it was
+    not computed; `facts` is what the header says, as `reader` read it (empty: not read).
+    """
+
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+    seen_at: datetime
+    sha256: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    reader: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreOpened:
     """How the database was opened.
 

@@ -29,6 +29,7 @@ from models.tables import (
     ConversationRow,
     DownloadRow,
     FolderRow,
+    LocalFileRow,
     MessageRow,
     PresetRow,
     SettingRow,
@@ -50,6 +51,7 @@ _TABLES: tuple[Table, ...] = tuple(
         PresetRow,
         WeightsRow,
         DownloadRow,
+        LocalFileRow,
         SettingRow,
     )
 )

@@ -32,6 +32,7 @@ from models.download_doors import DownloadDoors
 from models.exchange_doors import ExchangeDoors
 from models.extra_doors import ExtraDoors
 from models.folder_doors import FolderDoors
+from models.local_file_doors import LocalFileDoors
 from models.records import Conversation, Message, SearchPage, StoreOpened, Weights
 from models.threads import ReaderThread, WriterThread
 
@@ -61,7 +62,7 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
 }
 
 
-class Store(BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, ExchangeDoors):
+class Store(BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, LocalFileDoors, ExchangeDoors):
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
     def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:

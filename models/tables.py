@@ -205,6 +205,25 @@ class DownloadRow(Base):
     finished_us: Mapped[int | None]
 
 
+class LocalFileRow(Base):
+    """What was found out about a weights file on this machine, valid while size, time and inode
+    are the same."""
+
+    __tablename__ = "local_file"
+
+    path: Mapped[str] = mapped_column(primary_key=True)
+    size_bytes: Mapped[int]
+    mtime_ns: Mapped[int]
+    inode: Mapped[str]
+    """As text: some file systems have numbers of 64 bits without a sign, and more."""
+    sha256: Mapped[str | None]
+    facts: Mapped[str | None]
+    """JSON object of what the header says."""
+    reader: Mapped[str]
+    """Which version of the header's reader said so."""
+    seen_us: Mapped[int]
+
+
 class SettingRow(Base):
     __tablename__ = "setting"
 

@@ -31,6 +31,7 @@ def make(target: Path) -> None:
         Download,
         DownloadFile,
         Folder,
+        LocalFile,
         Message,
         MessageCounts,
         MessageState,
@@ -90,6 +91,9 @@ def make(target: Path) -> None:
                 (DownloadFile("part.gguf", 98_000_000, "ab" * 32, etag='"x"', done_bytes=7),),
                 now,
             )
+        )
+        store.save_local_files(
+            (LocalFile("/smollm2.gguf", 98_000_000, 10**18, 7, now, "ab" * 32, {"name": "x"}, "r"),)
         )
         store.set_setting("theme", "dark")
         done = store.list_conversations().result(30)

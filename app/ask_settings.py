@@ -17,7 +17,6 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from app.chat.formats import template_of
 from app.chat.settings import SettingRefused, Settings, changed, names
 from app.engine.protocol import (
     ChatMessage,
@@ -137,7 +136,7 @@ class AskSettings:
         messages += [*self.messages, ChatMessage("user", text)]
         if self.reply_start:
             messages.append(ChatMessage("assistant", self.reply_start))
-        fields = self.prompt_fields or {"template": template_of(self.window.chat_format)}
+        fields = self.prompt_fields or {"template": self.window.template}
         return ChatPrompt(messages, continue_last=bool(self.reply_start), **fields)
 
     # --- the file -----------------------------------------------------------------------------

@@ -62,6 +62,7 @@ NOT_ITS_TRACE: Final = (
 BUSY: Final = "Another reply is written in this chat. Wait for its end or stop it, then branch."
 NO_TEXT: Final = "Type what shall stand in the place of this token."
 OTHER_PROMPT: Final = "Its system prompt was changed since. Put it back to branch this reply."
+OTHER_TEMPLATE: Final = "Its chat template was changed since. Put it back to branch this reply."
 
 
 class BranchAt:
@@ -227,12 +228,14 @@ class BranchAt:
             return None
         now = resolved_for(self._around, self._loader, conversation).settings
         recorded: Mapping[str, Any] = message.settings
-        if recorded.get("system_prompt_hash") not in (None, hash_of(now.system_prompt)):
-            self._say(OTHER_PROMPT)
-            return None
+        for name, sentence in (("system_prompt", OTHER_PROMPT), ("chat_template", OTHER_TEMPLATE)):
+            if recorded.get(f"{name}_hash") not in (None, hash_of(getattr(now, name))):
+                self._say(sentence)
+                return None
         was = {
             "system_prompt": recorded.get("system_prompt", now.system_prompt),
             "chat_format": recorded.get("chat_format", ""),
+            "chat_template": recorded.get("chat_template", now.chat_template),
             "context_policy": recorded.get("context_policy", now.policy),
         }
         return {

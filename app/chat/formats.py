@@ -14,6 +14,8 @@ FILE: Final = ""
 """The file's own template, or the plain format where it has none."""
 PLAIN: Final = "plain"
 """Names and blank lines, chosen on purpose."""
+OWN: Final = "own"
+"""The template that is written in the settings (`chat_template`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ FORMATS: Final = (
     Format("alpaca", "Alpaca", "Instruction and Response headings", _ALPACA),
     Format("vicuna", "Vicuna", "USER and ASSISTANT", _VICUNA),
     Format(PLAIN, "Plain", "Names and blank lines, for base models", None),
+    Format(OWN, "My own", "The template written for these weights", None),
 )
 NAMES: Final = (FILE, *(each.name for each in FORMATS))
 

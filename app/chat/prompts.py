@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from app.chat.attached_text import attached_spans, with_attachments
-from app.chat.formats import template_of
 from app.chat.settings import Settings
 from app.engine.protocol import ChatMessage, ChatPrompt, Generate, clean_text
 from models.records import Attachment, Conversation, Message, MessageState, Role
@@ -48,7 +47,7 @@ def chat_prompt(
         messages.append(beginning)
     return ChatPrompt(
         messages=messages,
-        template=template_of(settings.chat_format),
+        template=settings.template,
         continue_last=beginning is not None,
     )
 

@@ -13,13 +13,15 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.chat.formats import OWN
 from app.chat.resolved import SHAPING, Resolved
 from app.chat.settings import Settings, as_stored, from_stored
 from app.engine.protocol import Generate, Loaded, Summary
 from app.insight import timeline
 
 MAX_SYSTEM_PROMPT: Final = 4_000
-"""Characters of a system prompt that are stored with each reply; of a longer one its hash is."""
+"""Characters of a system prompt, or of a template, that are stored with each reply; of a longer one
+its hash is."""
 
 _LOADED: Final = (
     "n_ctx",
@@ -53,11 +55,14 @@ def at_first(resolved: Resolved) -> dict[str, Any]:
         for name in SHAPING
         if name in _ALWAYS or getattr(settings, name) != getattr(usual, name)
     }
-    prompt = settings.system_prompt
-    recorded["system_prompt"] = prompt
-    if len(prompt) > MAX_SYSTEM_PROMPT:
-        del recorded["system_prompt"]
-        recorded["system_prompt_hash"] = hash_of(prompt)
+    recorded["system_prompt"] = settings.system_prompt
+    if settings.chat_format != OWN:
+        recorded.pop("chat_template", None)
+    for name in ("system_prompt", "chat_template"):
+        text = recorded.get(name, "")
+        if len(text) > MAX_SYSTEM_PROMPT:
+            del recorded[name]
+            recorded[f"{name}_hash"] = hash_of(text)
     if resolved.levels:
         recorded["levels"] = dict(resolved.levels)
     return recorded
@@ -96,8 +101,8 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
 def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Settings, str]:
     """The settings to run a reply again with, or why that cannot be done exactly.
 
-    `present` is what would be used now; from it comes a system prompt that was too long to be
-    stored with the reply, if it is still the same.
+    `present` is what would be used now; from it come a system prompt and a template that were too
+    long to be stored with the reply, if they are still the same.
     """
     if "sampling" not in recorded:
         return present, "This reply was not recorded with all of its settings."
@@ -110,6 +115,10 @@ def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Setting
         if recorded.get("system_prompt_hash") != hash_of(present.system_prompt):
             return present, "Its system prompt was changed since. Put it back to run it again."
         settings = dataclasses.replace(settings, system_prompt=present.system_prompt)
+    if "chat_template_hash" in recorded:
+        if recorded["chat_template_hash"] != hash_of(present.chat_template):
+            return present, "Its chat template was changed since. Put it back to run it again."
+        settings = dataclasses.replace(settings, chat_template=present.chat_template)
     return settings, ""
 
 

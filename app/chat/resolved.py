@@ -61,6 +61,7 @@ SHAPING: Final = (
     "json_schema",
     "repeatable",
     "chat_format",
+    "chat_template",
 )
 """What shapes a reply and can be set at every level."""
 

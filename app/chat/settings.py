@@ -37,6 +37,7 @@ MAX_SEED: Final = 2**32 - 2
 MAX_STOP_STRINGS: Final = 16
 MAX_STOP_STRING_LENGTH: Final = 200
 MAX_SYSTEM_PROMPT_LENGTH: Final = 200_000
+MAX_TEMPLATE_LENGTH: Final = 200_000
 MAX_BANNED_STRINGS: Final = 64
 MAX_STAGES: Final = 32
 MAX_CLOSED_FOLDERS: Final = 10_000
@@ -59,6 +60,7 @@ class Settings:
     KV cache. `max_tokens` 0: until the window is full. `context_policy`: drop_oldest leaves the
     oldest turns out of a prompt that would be too long, and says so; stop refuses it. `seed` None:
     a fresh one for each reply.
+    `chat_format` "own" means `chat_template` (Jinja source; empty: the file's own template).
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
@@ -92,6 +94,7 @@ class Settings:
     ban_end_token: bool = False
     repeatable: bool = False
     chat_format: str = ""
+    chat_template: str = ""
     system_prompt: str = SYSTEM_PROMPT
     font_text: str = ""
     font_reading: str = ""
@@ -126,6 +129,13 @@ class Settings:
     def policy(self) -> Literal["stop", "drop_oldest"]:
         """`context_policy` as the engine is asked for it."""
         return "stop" if self.context_policy == "stop" else "drop_oldest"
+
+    @property
+    def template(self) -> str | None:
+        """The Jinja source to render chats with; None for the file's own, or the plain format."""
+        if self.chat_format == formats.OWN:
+            return self.chat_template if self.chat_template.strip() else None
+        return formats.template_of(self.chat_format)
 
     def sampling(self) -> Sampling:
         """What the engine is asked for: the chain, and what binds every draw."""
@@ -332,6 +342,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "ban_end_token": _flag("Going on past the end"),
     "repeatable": _flag("Repeatable"),
     "chat_format": _one_of("The chat format", *formats.NAMES),
+    "chat_template": _text("The chat template", MAX_TEMPLATE_LENGTH),
     "system_prompt": _text("The system prompt", MAX_SYSTEM_PROMPT_LENGTH),
     "font_text": _text("The interface font", 200),
     "font_reading": _text("The reading font", 200),

@@ -21,25 +21,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.formats import FORMATS
 from app.chat.recorded import settings_of
 from app.chat.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
-from app.chat.settings import CACHE_TYPE_NAMES, SettingRefused, as_stored, checked
+from app.chat.settings import SettingRefused, as_stored, checked
 from models.records import Message
 from ui.combo import Combo
 from ui.flow import FlowLayout
 from ui.icon_button import IconButton
-from ui.settings.chain_field import ChainField, lines_of
-from ui.settings.fields import (
-    ChoiceField,
-    Field,
-    LinesField,
-    ListField,
-    NumberField,
-    SwitchField,
-    TextField,
-)
+from ui.settings.fields import ChoiceField, Field, NumberField
 from ui.settings.rows import Page, SettingRow
+from ui.settings.shaping import loading_cards, setting_words, shaping_cards
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -50,7 +41,6 @@ if TYPE_CHECKING:
 SIZE_PX = (720, 660)
 LEVEL_WORDS = {"app": "App", "weights": "Weights", "chat": "Chat", "message": "Reply"}
 NO_PRESET = "No preset"
-MAX_SHOWN = 40
 
 
 class LevelsWindow(QWidget):
@@ -181,63 +171,8 @@ class LevelsWindow(QWidget):
 
     def _build_page(self) -> Page:
         page = Page(self._theme, "levels", self)
-        whole = NumberField
-        formats = [("", "The file's own"), *((each.name, each.title) for each in FORMATS)]
-        page.add_card(
-            self._row("system_prompt", "System prompt", TextField("None")),
-            self._row("chat_format", "Chat format", ListField(self._theme, formats, self)),
-        )
-        page.add_card(
-            self._row("temperature", "Temperature", whole(is_whole=False, step=0.1)),
-            self._row("top_k", "Top-k", whole(is_whole=True, step=5)),
-            self._row("top_p", "Top-p", whole(is_whole=False, step=0.05)),
-            self._row("min_p", "Min-p", whole(is_whole=False, step=0.01)),
-            self._row("repeat_penalty", "Repetition penalty", whole(is_whole=False, step=0.05)),
-            self._row("repeat_last_n", "Repetition window", whole(is_whole=True, step=16)),
-            self._row("chain", "Sampling chain", ChainField()),
-            self._row(
-                "seed", "Seed", whole(is_whole=True, automatic=None, placeholder="New each time")
-            ),
-            self._row("repeatable", "Repeatable", SwitchField(self._theme, self)),
-        )
-        page.add_card(
-            self._row(
-                "max_tokens",
-                "Maximum tokens",
-                whole(is_whole=True, step=64, automatic=0, placeholder="No limit"),
-            ),
-            self._row("min_tokens", "Minimum tokens", whole(is_whole=True, step=16)),
-            self._row("stop_strings", "Stop strings", LinesField()),
-            self._row("banned_strings", "Banned strings", LinesField()),
-            self._row("ban_end_token", "Go on past the end", SwitchField(self._theme, self)),
-            self._row(
-                "context_policy",
-                "When the context is full",
-                ChoiceField(self._theme, [("drop_oldest", "Leave out"), ("stop", "Stop")], self),
-            ),
-        )
-        page.add_card(
-            self._row("grammar", "Grammar (GBNF)", TextField("None")),
-            self._row("json_schema", "JSON schema", TextField("None")),
-        )
-        types = [(name, name) for name in CACHE_TYPE_NAMES]
-        automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
-        page.add_card(
-            self._row("n_ctx", "Context window", whole(automatic=0, step=1024, **automatic)),
-            self._row("n_threads", "Threads", whole(automatic=0, **automatic)),
-            self._row("n_gpu_layers", "Layers on the device", whole(automatic=-1, **automatic)),
-        )
-        page.add_card(
-            self._row("type_k", "Key cache", ListField(self._theme, types, self)),
-            self._row("type_v", "Value cache", ListField(self._theme, types, self)),
-            self._row(
-                "flash_attention",
-                "Flash attention",
-                ChoiceField(
-                    self._theme, [("auto", "Automatic"), ("on", "On"), ("off", "Off")], self
-                ),
-            ),
-        )
+        for card in (*shaping_cards(self._theme, self), *loading_cards(self._theme, self)):
+            page.add_card(*(self._row(*row) for row in card))
         return page
 
     def _row(self, name: str, label: str, field: Field) -> SettingRow:
@@ -279,7 +214,7 @@ class LevelsWindow(QWidget):
         for name, row in self._rows.items():
             counting = found.level_of(name)
             said = [
-                f"{LEVEL_WORDS[level]}: {_words(name, shown_value(each.settings, name))}"
+                f"{LEVEL_WORDS[level]}: {setting_words(name, shown_value(each.settings, name))}"
                 for level, each in reversed(steps)
                 if each.level_of(name) == level and LEVELS.index(level) <= LEVELS.index(counting)
             ]
@@ -300,7 +235,7 @@ class LevelsWindow(QWidget):
             row, is_changed = self._rows[name], name in self._changes
             level = "message" if is_changed else str(levels.get(name, APP))
             words = LEVEL_WORDS.get(level, "App")
-            value = _words(name, shown_value(settings, name))
+            value = setting_words(name, shown_value(settings, name))
             row.show_hint(f"Changed, over {value}" if is_changed else f"{words}: {value}")
             self._show_value(row, shown_value(found.settings, name))
             row.field.setEnabled(not refusal)
@@ -399,30 +334,6 @@ class LevelsWindow(QWidget):
             layout = box.layout()
             assert layout is not None
             layout.setSpacing(px(8))
-
-
-def _words(name: str, value: Any) -> str:
-    """A value in a few words."""
-    if value is None:
-        return "new each time" if name == "seed" else "not in the chain"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if name == "chain":
-        return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "the usual one"
-    if isinstance(value, tuple | list):
-        value = ", ".join(value)
-    if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:
-        return "no limit" if name == "max_tokens" else "automatic"
-    if name == "n_gpu_layers" and value == -1:
-        return "automatic"
-    if name == "chat_format":
-        return next((each.title for each in FORMATS if each.name == value), "the file's own")
-    if name == "context_policy":
-        return "leave out the oldest" if value == "drop_oldest" else "stop"
-    text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())
-    if not text:
-        return "none"
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
 
 
 def _reply_words(reply: Message) -> str:

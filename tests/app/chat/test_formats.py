@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from app.chat.formats import FILE, FORMATS, NAMES, PLAIN, template_of
+from app.chat.formats import FILE, FORMATS, NAMES, OWN, PLAIN, template_of
 from app.chat.prompts import chat_prompt
 from app.chat.settings import SettingRefused, Settings, changed
 from models.records import Conversation, Message, Role
@@ -66,7 +66,7 @@ def test_a_talk_without_a_system_prompt_renders_too(name: str) -> None:
 
 
 def test_every_format_is_proven_and_the_others_have_no_template() -> None:
-    assert {each.name for each in FORMATS} == {*EXPECTED, PLAIN}
+    assert {each.name for each in FORMATS} == {*EXPECTED, PLAIN, OWN}
     assert template_of(PLAIN) is template_of(FILE) is None
     assert FILE in NAMES
 
@@ -80,3 +80,11 @@ def test_the_chosen_format_enters_the_prompt_and_no_other_word_is_taken() -> Non
     assert chat_prompt(chat, said, chosen, "").template == template_of("gemma")
     with pytest.raises(SettingRefused):
         changed(Settings(), "chat_format", "mine")
+
+
+def test_a_template_of_ones_own_counts_while_it_is_chosen_and_says_something() -> None:
+    mine = changed(Settings(), "chat_template", "{{ 1 }}")
+    assert mine.template is None
+    assert changed(mine, "chat_format", OWN).template == "{{ 1 }}"
+    assert changed(mine, "chat_format", "gemma").template == template_of("gemma")
+    assert changed(Settings(), "chat_format", OWN).template is None

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.chat.recorded import settings_of
+from app.chat.recorded import at_start, settings_of
+from app.chat.resolved import resolve
 from app.chat.settings import Settings
+from app.engine.protocol import Generate, TextPrompt
 from app.insight.timeline import from_stored, total_ms
 from models.records import MessageState
 
@@ -77,3 +79,26 @@ def test_one_that_is_stopped_before_its_first_token_too(make_room: Any) -> None:
     room.desk.stop()
     reply = room.until(room.ended_reply, "the end")
     assert [one.kind for one in from_stored(reply.settings["timeline"])] == ["ending"]
+
+
+def recorded_with(values: dict[str, Any]) -> dict[str, Any]:
+    found = resolve(Settings(), values)
+    asked = Generate(0, TextPrompt("Hi"), sampling=found.settings.sampling())
+    return at_start(found, asked, None)
+
+
+def test_a_template_of_ones_own_is_stored_with_the_reply_that_it_made() -> None:
+    mine = {"chat_format": "own", "chat_template": "{{ messages[0].content }}"}
+    again, refusal = settings_of(recorded_with(mine), Settings())
+    assert (again.template, refusal) == (mine["chat_template"], "")
+    other = recorded_with({**mine, "chat_format": "gemma"})
+    assert "chat_template" not in other
+
+
+def test_a_long_template_is_known_again_by_its_hash() -> None:
+    mine = {"chat_format": "own", "chat_template": "{{ 1 }}" * 1000}
+    recorded = recorded_with(mine)
+    assert "chat_template" not in recorded
+    present = resolve(Settings(), mine).settings
+    assert settings_of(recorded, present)[0].template == mine["chat_template"]
+    assert "template was changed" in settings_of(recorded, Settings())[1]

@@ -1,0 +1,121 @@
+"""The controls of all that shapes a reply, in cards, and their values in a few words.
+
+Where a value is set (which level, which weights) is the business of whoever shows the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtWidgets import QWidget
+
+from app.chat.formats import FORMATS
+from app.chat.settings import CACHE_TYPE_NAMES
+from ui.settings.chain_field import ChainField, lines_of
+from ui.settings.fields import (
+    ChoiceField,
+    Field,
+    LinesField,
+    ListField,
+    NumberField,
+    SwitchField,
+    TextField,
+)
+from ui.theme import Theme
+
+MAX_SHOWN = 40
+Row = tuple[str, str, Field]
+"""Name of the setting, its label, its control."""
+
+
+def shaping_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
+    """A fresh control for each name of `app.chat.resolved.SHAPING`."""
+    return [prompt_card(theme, parent), *sampling_cards(theme, parent)]
+
+
+def prompt_card(theme: Theme, parent: QWidget) -> list[Row]:
+    formats = [("", "The file's own"), *((each.name, each.title) for each in FORMATS)]
+    return [
+        ("system_prompt", "System prompt", TextField("None")),
+        ("chat_format", "Chat format", ListField(theme, formats, parent)),
+        ("chat_template", "My own chat template", TextField("None")),
+    ]
+
+
+def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
+    whole = NumberField
+    policies = [("drop_oldest", "Leave out"), ("stop", "Stop")]
+    seed = whole(is_whole=True, automatic=None, placeholder="New each time")
+    longest = whole(is_whole=True, step=64, automatic=0, placeholder="No limit")
+    return [
+        [
+            ("temperature", "Temperature", whole(is_whole=False, step=0.1)),
+            ("top_k", "Top-k", whole(is_whole=True, step=5)),
+            ("top_p", "Top-p", whole(is_whole=False, step=0.05)),
+            ("min_p", "Min-p", whole(is_whole=False, step=0.01)),
+            ("repeat_penalty", "Repetition penalty", whole(is_whole=False, step=0.05)),
+            ("repeat_last_n", "Repetition window", whole(is_whole=True, step=16)),
+            ("chain", "Sampling chain", ChainField()),
+            ("seed", "Seed", seed),
+            ("repeatable", "Repeatable", SwitchField(theme, parent)),
+        ],
+        [
+            ("max_tokens", "Maximum tokens", longest),
+            ("min_tokens", "Minimum tokens", whole(is_whole=True, step=16)),
+            ("stop_strings", "Stop strings", LinesField()),
+            ("banned_strings", "Banned strings", LinesField()),
+            ("ban_end_token", "Go on past the end", SwitchField(theme, parent)),
+            (
+                "context_policy",
+                "When the context is full",
+                ChoiceField(theme, policies, parent),
+            ),
+        ],
+        [
+            ("grammar", "Grammar (GBNF)", TextField("None")),
+            ("json_schema", "JSON schema", TextField("None")),
+        ],
+    ]
+
+
+def loading_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
+    """A fresh control for each name of `app.chat.resolved.LOADING`."""
+    automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
+    types = [(name, name) for name in CACHE_TYPE_NAMES]
+    attention = [("auto", "Automatic"), ("on", "On"), ("off", "Off")]
+    return [
+        [
+            ("n_ctx", "Context window", NumberField(automatic=0, step=1024, **automatic)),
+            ("n_threads", "Threads", NumberField(automatic=0, **automatic)),
+            ("n_gpu_layers", "Layers on the device", NumberField(automatic=-1, **automatic)),
+        ],
+        [
+            ("type_k", "Key cache", ListField(theme, types, parent)),
+            ("type_v", "Value cache", ListField(theme, types, parent)),
+            ("flash_attention", "Flash attention", ChoiceField(theme, attention, parent)),
+        ],
+    ]
+
+
+def setting_words(name: str, value: Any) -> str:
+    """A value in a few words."""
+    if value is None:
+        return "new each time" if name == "seed" else "not in the chain"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if name == "chain":
+        return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "the usual one"
+    if isinstance(value, tuple | list):
+        value = ", ".join(value)
+    if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:
+        return "no limit" if name == "max_tokens" else "automatic"
+    if name == "n_gpu_layers" and value == -1:
+        return "automatic"
+    if name == "chat_format":
+        return next((each.title for each in FORMATS if each.name == value), "the file's own")
+    if name == "context_policy":
+        return "leave out the oldest" if value == "drop_oldest" else "stop"
+    text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())
+    if not text:
+        return "none"
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"

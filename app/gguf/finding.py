@@ -67,6 +67,7 @@ NOT_ENTERED: Final = frozenset(
 )
 """Trash and what belongs to the file system: nobody keeps weights there to use them."""
 MAX_MANIFEST_BYTES: Final = 1 << 20
+MAX_PARTS: Final = 1000
 _NOT_REAL: Final = tuple(Path(name) for name in ("/proc", "/sys", "/dev", "/run"))
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN_STEMS: Final = frozenset({"model", "ggml-model", "mmproj", "mmproj-model", "adapter"})
@@ -165,8 +166,7 @@ def scan(place: Place, pace: Pace = lambda: None) -> Scan:
             found.troubles.append(sentence_of(place.path, error))
         return found
     if stat.S_ISREG(info.st_mode):
-        real = Path(os.path.realpath(place.path))
-        found.files.append(SeenFile(place.path, real, stamp_of(info), place.origin))
+        _take_one(found)
     elif place.layout is Layout.OLLAMA:
         _scan_ollama(found, pace)
     else:
@@ -244,6 +244,24 @@ def _walk(found: Scan, top: Path, pace: Pace) -> None:
                     waiting.append((path, below))
             elif is_weights_name(entry.name):
                 _take_file(found, path, below, entry, names)
+
+
+def _take_one(found: Scan) -> None:
+    """A place that is a file: that file, or the split set that it is a part of."""
+    path = found.place.path
+    split = split_name(path.name)
+    names = part_names(split) if split is not None and split.of <= MAX_PARTS else [path.name]
+    for name in names:
+        other = path.with_name(name)
+        try:
+            info = other.stat()
+        except OSError:
+            continue  # a missing part is named by its set
+        real = Path(os.path.realpath(other))
+        begun = any(_is_there(other.with_name(name + e)) for e in PARTIAL_ENDINGS)
+        found.files.append(
+            SeenFile(other, real, stamp_of(info), found.place.origin, (), _named_by(real), begun)
+        )
 
 
 def _may_enter(name: str, real: Path) -> bool:

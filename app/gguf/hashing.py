@@ -60,15 +60,16 @@ class Hashing:
         self._on_progress = on_progress
         self._condition = threading.Condition()
         self._wanted: dict[Path, Wanted] = {}
+        self._done: set[Wanted] = set()
         self._is_resting = False
         self._is_closing = False
         self._thread: threading.Thread | None = None
 
     def want(self, wanted: Iterable[Wanted]) -> None:
         """These are wanted now, in this order, and no others; the one at work is finished if it
-        is among them. Callable from any thread."""
+        is among them, and none is hashed twice. Callable from any thread."""
         with self._condition:
-            self._wanted = {each.path: each for each in wanted}
+            self._wanted = {each.path: each for each in wanted if each not in self._done}
             if self._wanted and self._thread is None and not self._is_closing:
                 self._thread = threading.Thread(target=self._run, name="hashing", daemon=True)
                 self._thread.start()
@@ -97,6 +98,7 @@ class Hashing:
             if hashed is None:
                 continue
             with self._condition:
+                self._done.add(wanted)
                 if self._wanted.get(wanted.path) == wanted:
                     del self._wanted[wanted.path]
             self._on_hashed(hashed)

@@ -44,6 +44,7 @@ class Origin(StrEnum):
     LLAMA_CPP = "llama.cpp"
     HUGGING_FACE = "Hugging Face"
     FOLDER = "Folder"
+    OPENED = "Opened"
 
 
 class Layout(StrEnum):

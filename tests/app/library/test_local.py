@@ -1,0 +1,336 @@
+"""The weights of this machine kept up to date: changes, hashes, what is remembered, stuck disks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gguf_writer import CHATML, Tensor, write_gguf
+
+from app.gguf import finding
+from app.gguf.places import Origin, Place
+from app.library import local
+from app.library.local import LocalLibrary, LocalSnapshot
+from models.records import LocalFile
+
+TIMEOUT_S = 20.0
+
+
+class Room:
+    """A library, and what it has told."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.told: list[LocalSnapshot] = []
+        self.learned: dict[str, LocalFile] = {}
+        self.others: list[Place] = []
+        self.library = self.new()
+
+    def new(self) -> LocalLibrary:
+        return LocalLibrary(self._tell, self._learn, others=lambda: self.others)
+
+    def _tell(self, snapshot: LocalSnapshot) -> None:
+        with self._changed:
+            self.told.append(snapshot)
+            self._changed.notify_all()
+
+    def _learn(self, files: tuple[LocalFile, ...]) -> None:
+        with self._changed:
+            self.learned |= {file.path: file for file in files}
+            self._changed.notify_all()
+
+    def until(self, holds: Callable[[LocalSnapshot], object]) -> LocalSnapshot:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.told and holds(self.told[-1]), TIMEOUT_S), (
+                self.told[-1:]
+            )
+            return self.told[-1]
+
+    def until_names(self, *names: str) -> LocalSnapshot:
+        return self.until(
+            lambda told: not told.is_looking and [e.name for e in told.entries] == list(names)
+        )
+
+    def until_all_is_known(self) -> LocalSnapshot:
+        return self.until(lambda told: not told.is_looking and told.n_unhashed == 0)
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setattr(local, "WATCH_INTERVAL_S", 0.05)
+    monkeypatch.setattr(local, "TOLD_EVERY_S", 0.02)
+    room = Room()
+    yield room
+    room.library.close()
+
+
+def put(path: Path, name: str = "x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_gguf(
+        path,
+        template=CHATML,
+        metadata={"general.name": name},
+        tensors={"t": Tensor((4,), (0.0,) * 4)},
+    )
+    return path
+
+
+def chosen(*paths: Path) -> list[Place]:
+    return [Place(Origin.FOLDER, path, is_chosen=True) for path in paths]
+
+
+def test_what_comes_and_goes_is_told(room: Room, tmp_path: Path) -> None:
+    put(tmp_path / "a.gguf", "a")
+    room.library.start(chosen(tmp_path))
+    room.until_names("a")
+    put(tmp_path / "below" / "b.gguf", "b")
+    room.until_names("a", "b")
+    (tmp_path / "a.gguf").rename(tmp_path / "c.gguf")
+    room.until_names("b", "c")
+    (tmp_path / "c.gguf").unlink()
+    found = room.until_names("b").entries[0]
+    assert found.path == tmp_path / "below" / "b.gguf"
+    assert found.facts is not None
+    assert found.facts.kind == "chat"
+
+
+def test_a_download_of_another_program_becomes_whole(room: Room, tmp_path: Path) -> None:
+    whole = put(tmp_path / "made" / "a.gguf").read_bytes()
+    target = tmp_path / "models" / "a.gguf"
+    target.parent.mkdir()
+    part = target.with_name("a.gguf.crdownload")
+    part.write_bytes(whole[:100])
+    room.library.start(chosen(target.parent))
+    room.until_names()
+    target.write_bytes(b"")
+    assert "still being downloaded" in room.until_names("a").entries[0].trouble
+    target.write_bytes(whole)
+    part.unlink()
+    room.until(lambda told: told.entries and told.entries[0].can_load)
+
+
+def test_the_same_content_in_two_places_becomes_one_entry(room: Room, tmp_path: Path) -> None:
+    mine = put(tmp_path / "mine" / "x.gguf", "same")
+    theirs = put(tmp_path / "lm" / "y.gguf", "same")
+    room.others.append(Place(Origin.LM_STUDIO, tmp_path / "lm"))
+    room.library.start(chosen(tmp_path / "mine"))
+    (found,) = room.until_all_is_known().entries
+    assert (found.path, found.also_at, found.origin) == (theirs, (mine,), Origin.LM_STUDIO)
+    assert found.is_computed
+    assert found.sha256 == hashlib.sha256(mine.read_bytes()).hexdigest()
+    assert {file.sha256 for file in room.learned.values()} == {found.sha256}
+
+
+def test_nothing_is_hashed_while_a_reply_is_written(room: Room, tmp_path: Path) -> None:
+    put(tmp_path / "x.gguf")
+    room.library.rest(True)
+    room.library.start(chosen(tmp_path))
+    assert room.until_names("x").n_unhashed == 1
+    time.sleep(0.2)
+    assert room.told[-1].n_unhashed == 1
+    room.library.rest(False)
+    room.until_all_is_known()
+
+
+def test_places_can_be_changed_and_looked_into_again(room: Room, tmp_path: Path) -> None:
+    put(tmp_path / "one" / "a.gguf", "a")
+    put(tmp_path / "two" / "b.gguf", "b")
+    put(tmp_path / "other" / "c.gguf", "c")
+    room.others.append(Place(Origin.JAN, tmp_path / "other"))
+    room.library.start(chosen(tmp_path / "one"))
+    room.until_names("a", "c")
+    room.library.set_places(chosen(tmp_path / "one", tmp_path / "two"))
+    room.until_names("a", "b", "c")
+    room.library.set_places(chosen(tmp_path / "two"), with_others=False)
+    room.until_names("b")
+    room.others.append(Place(Origin.GPT4ALL, tmp_path / "one"))
+    room.library.set_places((), with_others=True)
+    room.library.look_again()
+    room.until_names("a", "c")
+
+
+def test_a_chosen_folder_that_is_not_there_is_named_until_it_is(room: Room, tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    room.library.start(chosen(folder))
+    assert "is not there" in room.until_names().troubles[0]
+    put(folder / "a.gguf", "a")
+    assert room.until_names("a").troubles == ()
+
+
+# --- what is remembered -----------------------------------------------------------------------
+
+
+def remembered(room: Room, *paths: Path) -> list[LocalFile]:
+    """What a first run leaves behind."""
+    room.library.start(chosen(*paths))
+    room.until_all_is_known()
+    room.library.close()
+    files = list(room.learned.values())
+    room.told.clear()
+    room.learned.clear()
+    room.library = room.new()
+    return files
+
+
+def no_reading(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    read: list[Path] = []
+
+    def look_at(seen: finding.SeenFile) -> finding.LookedFile:
+        read.append(seen.path)
+        return finding.look_at(seen)
+
+    monkeypatch.setattr(local, "look_at", look_at)
+    return read
+
+
+def test_a_file_that_is_the_same_is_neither_read_nor_hashed_again(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "x.gguf")
+    files = remembered(room, tmp_path)
+    assert len(files) == 1
+    read = no_reading(monkeypatch)
+    room.library.rest(True)  # no hash is computed now
+    room.library.start(chosen(tmp_path), files)
+    (found,) = room.until_all_is_known().entries
+    assert found.facts is not None
+    assert found.facts.n_parameters == 4
+    assert found.is_computed
+    assert read == []
+    assert not room.learned
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"size_bytes": 1}, {"mtime_ns": 1}, {"inode": 1}, {"path": "/other"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_file_that_is_not_the_same_is_read_again(
+    change: dict[str, Any], room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path / "x.gguf")
+    (file,) = remembered(room, tmp_path)
+    read = no_reading(monkeypatch)
+    wrong = replace(file, sha256="0" * 64, **change)
+    room.library.start(chosen(tmp_path), [wrong])
+    (found,) = room.until_all_is_known().entries
+    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert read == [path]
+
+
+@pytest.mark.parametrize("facts", [{"name": 3}, {}, {"kind": "chat"}])
+def test_facts_that_make_no_sense_are_read_again_and_the_hash_holds(
+    facts: dict[str, Any], room: Room, tmp_path: Path
+) -> None:
+    put(tmp_path / "x.gguf")
+    (file,) = remembered(room, tmp_path)
+    room.library.rest(True)
+    room.library.start(chosen(tmp_path), [replace(file, facts=facts)])
+    (found,) = room.until_all_is_known().entries
+    assert found.facts is not None
+    assert found.sha256 == file.sha256
+
+
+def test_facts_of_another_reader_are_read_again(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path / "x.gguf")
+    (file,) = remembered(room, tmp_path)
+    read = no_reading(monkeypatch)
+    room.library.start(chosen(tmp_path), [replace(file, reader="before")])
+    room.until_all_is_known()
+    assert read == [path]
+    assert room.learned[str(path)].reader == file.reader != "before"
+
+
+# --- disks that do not answer -----------------------------------------------------------------
+
+
+def test_a_disk_that_does_not_answer_holds_nothing_but_itself(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "STUCK_AFTER_S", 0.2)
+    put(tmp_path / "network" / "far.gguf", "far")
+    put(tmp_path / "near" / "near.gguf", "near")
+    answers = threading.Event()
+    list_folder = os.scandir
+
+    def scandir(folder: Path) -> object:
+        if folder.name == "network":
+            answers.wait(TIMEOUT_S)
+        return list_folder(folder)
+
+    monkeypatch.setattr("app.gguf.finding.os.scandir", scandir)
+    room.library.start(chosen(tmp_path / "network", tmp_path / "near"))
+    told = room.until_names("near")
+    assert told.troubles == (
+        f"“{tmp_path / 'network'}” does not answer. It is looked into as soon as it does.",
+    )
+    put(tmp_path / "near" / "new.gguf", "new")
+    room.until_names("near", "new")
+    answers.set()
+    assert room.until_names("far", "near", "new").troubles == ()
+
+
+def test_closing_does_not_wait_for_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "CLOSE_TIMEOUT_S", 0.1)
+    reached, answers = threading.Event(), threading.Event()
+
+    def scandir(_folder: Path) -> Sequence[object]:
+        reached.set()
+        answers.wait(TIMEOUT_S)
+        raise OSError
+
+    monkeypatch.setattr("app.gguf.finding.os.scandir", scandir)
+    room = Room()
+    room.library.start(chosen(tmp_path))
+    assert reached.wait(TIMEOUT_S)
+    before = time.monotonic()
+    room.library.close()
+    assert time.monotonic() - before < 2
+    answers.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("library"):
+            thread.join(TIMEOUT_S)
+
+
+def test_closing_in_the_middle_ends_the_look(tmp_path: Path) -> None:
+    for number in range(300):
+        put(tmp_path / f"{number}.gguf", str(number))
+    room = Room()
+    room.library.rest(True)  # slowly
+    room.library.start(chosen(tmp_path))
+    time.sleep(0.05)
+    room.library.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("library")]
+
+
+def test_a_fault_in_one_place_leaves_the_others(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "a" / "a.gguf", "a")
+    put(tmp_path / "b" / "b.gguf", "b")
+
+    def broken(place: Place, pace: Callable[[], None]) -> finding.Scan:
+        if place.path.name == "a":
+            raise ZeroDivisionError
+        return finding.scan(place, pace)
+
+    monkeypatch.setattr(local, "scan", broken)
+    room.library.start(chosen(tmp_path / "a", tmp_path / "b"))
+    assert "could not be looked into (ZeroDivisionError)" in room.until_names("b").troubles[0]
+
+
+def test_a_part_opened_by_hand_is_found_with_its_set(room: Room, tmp_path: Path) -> None:
+    parts = [put(tmp_path / f"big-0000{n}-of-00002.gguf", str(n)) for n in (1, 2)]
+    put(tmp_path / "other.gguf")
+    room.library.start([Place(Origin.OPENED, parts[1])])
+    (found,) = room.until_names("big").entries
+    assert found.parts == tuple(parts)

@@ -108,8 +108,10 @@ def plan_on(
     devices: Sequence[DeviceMemory],
     *,
     adapter_bytes: int = 0,
+    must_hold: bool = True,
 ) -> Plan:
-    """Decide where the devices are chosen already (`check_wish`). Raises LoadRefused."""
+    """Decide where the devices are chosen already (`check_wish`). Raises LoadRefused, if it
+    `must_hold`."""
     repacked = machine.repacked if options.use_mmap else frozenset[str]()
     sizes = replace(
         outline.sizes(options.type_k, options.type_v, repacked),
@@ -128,6 +130,7 @@ def plan_on(
             tensor_split=options.tensor_split if options.split_mode != "none" else None,
             cpu_moe_layers=options.cpu_moe_layers,
             is_mapped=options.use_mmap,
+            must_hold=must_hold,
         )
     except DoesNotFit as error:
         raise LoadRefused("out_of_memory", error.sentence) from error

@@ -97,8 +97,10 @@ def plan(
     tensor_split: Sequence[float] | None = None,
     cpu_moe_layers: int = 0,
     is_mapped: bool = True,
+    must_hold: bool = True,
 ) -> Placement:
-    """Decide context and layers. Raises DoesNotFit if a context that was asked for cannot fit.
+    """Decide context and layers. Raises DoesNotFit if a context that was asked for cannot fit
+    (not without `must_hold`: for whoever wants to show by how much).
 
     A context that nobody asked for is what fits, at most CONTEXT_CAP and what the weights were
     trained for; a shorter one (down to 4,096) is taken where that brings all layers onto the
@@ -118,7 +120,8 @@ def plan(
     )
     if n_ctx is not None:
         rounded = round_up_context(n_ctx)
-        task.check_context(rounded)
+        if must_hold:
+            task.check_context(rounded)
         return task.place(rounded, n_gpu_layers, _notes_on_wish(n_ctx, rounded, sizes))
     longest = min(CONTEXT_CAP, round_up_context(sizes.n_ctx_train))
     chosen = task.best_context(longest, n_gpu_layers)
@@ -183,11 +186,15 @@ class _Task:
         for device in sorted(range(len(self.devices)), key=lambda d: -self._budgets()[d]):
             if self._alone(device, n_ctx):
                 return tuple(everything if d == device else 0 for d in range(len(self.devices)))
-        for wanted in range(everything, 0, -1):
-            counts = self._deal(wanted, n_ctx)
-            if counts is not None:
-                return counts
-        return (0,) * len(self.devices)
+        found, low, high = (0,) * len(self.devices), 1, everything
+        while low <= high:  # what holds some layers holds fewer of them, too
+            middle = (low + high) // 2
+            counts = self._deal(middle, n_ctx)
+            if counts is None:
+                high = middle - 1
+            else:
+                found, low = counts, middle + 1
+        return found
 
     def _alone(self, device: int, n_ctx: int) -> bool:
         need = sum(self._layer_need(i, n_ctx) for i in range(self.sizes.n_layer + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from app.gguf.architectures import DRAFT_HEADS, NOT_GENERATING
@@ -13,11 +14,19 @@ if TYPE_CHECKING:
 
 MAX_LAYERS: Final = 512  # LLAMA_MAX_LAYERS: llama.cpp keeps per-layer values in arrays of this size
 
+MAX_EXPERTS: Final = 512  # LLAMA_MAX_EXPERTS: llama.cpp aborts above it
+MAX_TENSOR_NAME_BYTES: Final = 63  # GGML_MAX_NAME, less the zero at its end
+
 _NOT_WEIGHTS: Final = {
     "adapter": "a LoRA adapter, which needs the weights that it was made for",
     "mmproj": "a projector for images, which needs its language weights",
     "imatrix": "an importance matrix, which is used to make other files",
     "vocab": "a vocabulary without weights",
+}
+
+_PER_TOKEN: Final = {
+    "scores": ("array of float32",),
+    "token_type": ("array of int32", "array of uint32"),
 }
 
 
@@ -52,7 +61,40 @@ def refusal_for_chat(header: Header) -> HeaderRefused | None:
             f"“{name}” says that it has {layers:,} layers; the engine takes at most {MAX_LAYERS}. "
             "The file is damaged, or it needs a newer engine.",
         )
-    return None
+    words = next(_impossible(header), None)
+    if words is None:
+        return None
+    return HeaderRefused(
+        "unsupported", f"“{name}” {words}. The file is damaged, or it needs a newer engine."
+    )
+
+
+def _impossible(header: Header) -> Iterator[str]:
+    """What llama.cpp's reader does not take, or aborts at."""
+    experts = header.number("expert_count")
+    if experts is not None and not 0 <= experts <= MAX_EXPERTS:
+        yield f"says that it has {experts:,} experts; the engine takes at most {MAX_EXPERTS}"
+    long = next((t for t in header.tensors if len(t.name.encode()) > MAX_TENSOR_NAME_BYTES), None)
+    if long is not None:
+        yield f"has a tensor with a name of {len(long.name.encode())} bytes (“{long.name[:40]}…”)"
+    yield from _impossible_vocabulary(header)
+
+
+def _impossible_vocabulary(header: Header) -> Iterator[str]:
+    """Each array of the vocabulary has its kind, and one item for each token."""
+    tokens = header.entries.get("tokenizer.ggml.tokens")
+    if tokens is None:
+        return
+    if tokens.kind_name != "array of string":
+        yield "has a list of tokens that are no texts"
+    for name, kinds in _PER_TOKEN.items():
+        entry = header.entries.get(f"tokenizer.ggml.{name}")
+        if entry is None:
+            continue
+        if entry.kind_name not in kinds:
+            yield f"has a vocabulary whose “{name}” is {entry.kind_name}"
+        elif entry.count < tokens.count:
+            yield f"has {tokens.count:,} tokens and “{name}” for {entry.count:,} of them"
 
 
 def _not_for_chat(sentence: str) -> HeaderRefused:

@@ -6,23 +6,54 @@ from typing import Final
 
 ENOUGH_BYTES: Final = 512
 
+_POINTER: Final = "a Git LFS pointer: the text that stands for the real file"
+_PAGE: Final = "a web page"
+_ZEROS: Final = "filled with zeros: perhaps a download that has not finished"
+_SAFETENSORS: Final = "a safetensors file: convert it to GGUF first"
+_PYTORCH: Final = "a PyTorch file: convert it to GGUF first"
+_ARCHIVE: Final = "Unpack it, if the weights are inside, or download them again."
+
 _SIGNATURES: Final[tuple[tuple[bytes, str], ...]] = (
-    (b"version https://git-lfs", "a Git LFS pointer: the text that stands for the real file"),
+    (b"version https://git-lfs", _POINTER),
     (b"PK\x03\x04", "a zip archive (perhaps a PyTorch file)"),
+    (b"PK\x05\x06", "an empty zip archive"),
     (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ\0", "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
     (b"lmgg", "an old GGML file, from before GGUF"),
     (b"fmgg", "an old GGML file (ggmf), from before GGUF"),
     (b"tjgg", "an old GGML file (ggjt), from before GGUF"),
     (b"algg", "an old GGML adapter, from before GGUF"),
+    (b"FUGG", "a GGUF with its bytes swapped"),
     (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy array"),
     (b"%PDF", "a PDF document"),
+    (b"\x89PNG", "a picture (PNG)"),
+    (b"\xff\xd8\xff", "a picture (JPEG)"),
+    (b"GIF8", "a picture (GIF)"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a Windows program"),
+    (b"ID3", "a sound file"),
+    (b"OggS", "a sound or film file"),
+    (b"\0asm", "a WebAssembly program"),
+)
+_LATER: Final[tuple[tuple[int, bytes, str], ...]] = (
+    (4, b"ftyp", "a film or picture (MP4 or its kin)"),
+    (4, b"TFL3", "a TensorFlow Lite file"),
+    (8, b"WEBP", "a picture (WebP)"),
+    (8, b"WAVE", "a sound file"),
+    (257, b"ustar", "a tar archive"),
 )
 _MARKUP: Final = (b"<!doctype html", b"<html", b"<head", b"<?xml")
 
 _ADVICE: Final = {
-    "a Git LFS pointer: the text that stands for the real file": "Download the real file.",
-    "a web page": "The download was answered by a page instead of the file: download it again.",
+    _POINTER: "Download the real file.",
+    _PAGE: "The download was answered by a page instead of the file: download it again.",
+    _ZEROS: "Wait until it has, or download it again.",
 }
 
 
@@ -34,24 +65,43 @@ def describe(first: bytes) -> str:
     """
     if not first:
         return "empty"
+    if _is_pickle(first) or (first.startswith(b"PK\x03\x04") and b"/data.pkl" in first):
+        return _PYTORCH
     for signature, words in _SIGNATURES:
-        if first.startswith(signature):
+        if first.startswith(signature) and not (len(signature) < 4 and _is_text(first)):
             return words
+    for offset, signature, words in _LATER:
+        if first[offset : offset + len(signature)] == signature:
+            return words
+    if _is_safetensors(first):
+        return _SAFETENSORS
+    return _ZEROS if not first.strip(b"\0") else _describe_text(first)
+
+
+def _describe_text(first: bytes) -> str:
     start = first.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(_MARKUP):
-        return "a web page"
-    if first[8:10] == b'{"':
-        return "a safetensors file: convert it to GGUF first"
-    if start.startswith((b"{", b"[")) and _is_text(first):
-        return "a JSON file"
-    if _is_text(first):
-        return "a text file"
-    return "not a GGUF file"
+        return _PAGE
+    if not _is_text(first):
+        return "not a GGUF file"
+    return "a JSON file" if start.startswith((b"{", b"[")) else "a text file"
 
 
 def advice(description: str) -> str:
     """What to do next about a file of this description."""
+    if "archive" in description and "PyTorch" not in description:
+        return _ARCHIVE
     return _ADVICE.get(description, "Choose another file, or download it again.")
+
+
+def _is_pickle(first: bytes) -> bool:
+    """Protocol 2 and later; PyTorch's files from before 1.6 begin with a number pickled so."""
+    return len(first) > 2 and first[0] == 0x80 and 2 <= first[1] <= 5
+
+
+def _is_safetensors(first: bytes) -> bool:
+    """The length of a JSON object, then the object."""
+    return first[8:10] == b'{"' and int.from_bytes(first[:8], "little") < 1 << 32
 
 
 def _is_text(first: bytes) -> bool:

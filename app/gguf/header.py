@@ -150,6 +150,8 @@ class Header:
     data_offset: int
     expected_bytes: int
     entries: dict[str, Entry] = field(default_factory=dict)
+    table_end: int = 0
+    alignment: int = 32
 
     @property
     def architecture(self) -> str:
@@ -215,12 +217,7 @@ def read_header(
     projectors, adapters). `keep_arrays` names arrays to keep as lists; large ones need more
     than the usual `max_held_bytes` of memory.
     """
-    path = Path(path)
-    try:
-        source = FileSource(path)
-    except (OSError, ValueError) as error:
-        raise _not_opened(path, error) from error
-    with source:
+    with opened(Path(path)) as source:
         header = read_header_of(
             source, keep_arrays, deadline_s=deadline_s, max_held_bytes=max_held_bytes
         )
@@ -253,6 +250,14 @@ def read_header_of(
                 "Join all pieces into that file first, or download it whole."
             )
         raise HeaderRefused(fault.kind, sentence, fault.evidence) from fault
+
+
+def opened(path: Path) -> FileSource:
+    """The file as a source, or HeaderRefused."""
+    try:
+        return FileSource(path)
+    except (OSError, ValueError) as error:
+        raise _not_opened(path, error) from error
 
 
 def _not_opened(path: Path, error: Exception) -> HeaderRefused:
@@ -289,8 +294,9 @@ def _read(path: Path, cursor: Cursor, keep_arrays: frozenset[str]) -> Header:
     for _ in range(n_keys):
         found.read_one(cursor)
     tensors = tuple(_read_tensor(cursor) for _ in range(n_tensors))
+    table_end = cursor.position
     alignment = _alignment(found)
-    data_offset = _padded(cursor.position, alignment) if tensors else cursor.position
+    data_offset = padded(table_end, alignment) if tensors else table_end
     expected = max((data_offset + t.offset + t.size_bytes for t in tensors), default=data_offset)
     if expected > cursor.size:
         raise incomplete(cursor.size, expected)
@@ -305,6 +311,8 @@ def _read(path: Path, cursor: Cursor, keep_arrays: frozenset[str]) -> Header:
         data_offset=data_offset,
         expected_bytes=expected,
         entries=found.entries,
+        table_end=table_end,
+        alignment=alignment,
     )
 
 
@@ -356,6 +364,8 @@ class _Metadata:
         start = cursor.position
         cursor.hold(_HELD_PER_KEY)
         key = cursor.text(MAX_KEY_BYTES)
+        if not key:
+            raise damaged("it has a key without a name")
         if key in self.entries:
             raise damaged(f"it has the key “{key[:80]}” twice")
         kind, item_kind = cursor.number("<I"), 0
@@ -452,7 +462,7 @@ def _check_table(tensors: tuple[TensorInfo, ...], alignment: int) -> None:
                 f"tensor “{tensor.name[:80]}” is not where the one before it ends",
                 f"offset {tensor.offset}, expected {begins}",
             )
-        begins += _padded(tensor.size_bytes, alignment)
+        begins += padded(tensor.size_bytes, alignment)
 
 
 def _alignment(found: _Metadata) -> int:
@@ -467,5 +477,6 @@ def _alignment(found: _Metadata) -> int:
     return value
 
 
-def _padded(position: int, alignment: int) -> int:
+def padded(position: int, alignment: int) -> int:
+    """The next position that is a multiple of the alignment."""
     return -(-position // alignment) * alignment

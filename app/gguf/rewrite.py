@@ -1,0 +1,295 @@
+"""A corrected copy of a GGUF: other metadata, the same tensors.
+
+The original is only read. The copy is written under a temporary name beside its place, brought
+to the disk and read again before it gets its name; a file that is there already is never
+replaced. Entries that are not changed are copied byte for byte, and so are the tensor table
+(its offsets count from where the data begins) and the data, which begins aligned.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from app.gguf.header import (
+    MAGIC,
+    Header,
+    HeaderRefused,
+    opened,
+    padded,
+    read_header,
+    read_header_of,
+)
+from app.gguf.source import FileSource
+from app.gguf.values import NewValue
+
+Changes = Mapping[str, NewValue | None]
+"""Key → its new value; None takes the key out. What is not named stays."""
+
+PIECE_BYTES: Final = 4 << 20
+SPACE_LEFT_BYTES: Final = 64 << 20
+"""What a copy leaves free on the disk."""
+
+_PREFIX: Final = ".copy-"
+_SUFFIX: Final = ".unfinished"
+_KEY: Final = re.compile(r"[!-~]{1,200}")
+_FIXED: Final = {
+    "general.alignment": "The alignment cannot be changed: the tensors lie by it.",
+    "split.count": "How a file is split cannot be changed here.",
+    "split.no": "How a file is split cannot be changed here.",
+    "split.tensors.count": "How a file is split cannot be changed here.",
+}
+
+
+class CopyRefused(Exception):  # noqa: N818
+    """The copy was not made, and nothing of it is left. `sentence` is for the user."""
+
+    def __init__(self, sentence: str, evidence: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.evidence = evidence
+
+
+class CopyCancelled(CopyRefused):
+    """It was asked to stop."""
+
+
+def refusal_of_key(key: str) -> str:
+    """Why this key cannot be written or changed, in a sentence; "" if it can."""
+    if key in _FIXED:
+        return _FIXED[key]
+    if not _KEY.fullmatch(key):
+        return "A key has 1 to 200 letters, digits and signs, without spaces."
+    return ""
+
+
+def write_copy(
+    original: Path,
+    target: Path,
+    changes: Changes,
+    *,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Header:
+    """Write the copy and return its header. Raises CopyRefused or CopyCancelled.
+
+    `on_progress` is called with bytes written and bytes in all. Takes as long as the disk does:
+    not for a thread that paints.
+    """
+    for key in changes:
+        if why := refusal_of_key(key):
+            raise CopyRefused(f"{why} (“{key[:80]}”)")
+    try:
+        _check_target(original, target)
+        with opened(original) as source:
+            header = read_header_of(source)
+            if header.metadata.get("split.count", 1) not in (0, 1):
+                raise CopyRefused(
+                    f"“{original.name}” is one of several parts. Join them into one file first "
+                    "(llama.cpp's llama-gguf-split does that)."
+                )
+            copy = _Copy(source, header, changes, on_progress, is_cancelled)
+            return copy.write(target)
+    except HeaderRefused as refused:
+        raise CopyRefused(refused.sentence, refused.evidence) from refused
+    except OSError as error:
+        raise _refusal_of_error(error, target) from error
+
+
+def _check_target(original: Path, target: Path) -> None:
+    if target.suffix.lower() != ".gguf":
+        raise CopyRefused("The copy's name ends in .gguf. Choose such a name.")
+    if not target.parent.is_dir():
+        raise CopyRefused(f"There is no folder “{target.parent}”. Choose another one.")
+    if target.exists() or target.is_symlink():
+        words = "That is the file itself" if _is_same(original, target) else "That file exists"
+        raise CopyRefused(f"{words}: “{target.name}”. Choose another name for the copy.")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return one.samefile(other)
+    return False
+
+
+class _Copy:
+    def __init__(
+        self,
+        source: FileSource,
+        header: Header,
+        changes: Changes,
+        on_progress: Callable[[int, int], None],
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        self._source = source
+        self._header = header
+        self._changes = changes
+        self._on_progress = on_progress
+        self._is_cancelled = is_cancelled
+        self._as_it_was = self._state()
+        self._done = 0
+        self._total = 0
+
+    def write(self, target: Path) -> Header:
+        head = list(self._head())
+        self._total = self._size(head)
+        free = shutil.disk_usage(target.parent).free
+        if free < self._total + SPACE_LEFT_BYTES:
+            raise CopyRefused(
+                f"The copy needs {_mebibytes(self._total)} and there are {_mebibytes(free)} free "
+                f"in “{target.parent}”. Make room, or choose another disk."
+            )
+        number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, target.parent)
+        unfinished = Path(name)
+        try:
+            with os.fdopen(number, "wb", buffering=0) as file:
+                self._write_all(file, head)
+                os.fsync(file.fileno())
+            header = self._checked(unfinished)
+            unfinished.chmod(0o600 | (self._source.path.stat().st_mode & 0o666))
+            _give_name(unfinished, target)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
+        _sync_folder(target.parent)
+        return replace(header, path=target)
+
+    def _head(self) -> Iterator[bytes | tuple[int, int]]:
+        """Everything before the data: bytes, or a span (begin, end) of the original."""
+        entries = self._header.entries
+        kept = {key for key in entries if self._changes.get(key, ...) is not None}
+        added = [
+            key for key, new in self._changes.items() if new is not None and key not in entries
+        ]
+        counts = (len(self._header.tensors), len(kept) + len(added))
+        yield MAGIC + struct.pack("<IQQ", self._header.version, *counts)
+        for key, entry in entries.items():
+            new = self._changes.get(key)
+            if new is not None:
+                yield _entry(key, new)
+            elif key in kept:
+                yield entry.start, entry.end
+        for key in added:
+            new = self._changes[key]
+            assert new is not None
+            yield _entry(key, new)
+        table = max((entry.end for entry in entries.values()), default=24)
+        yield table, self._header.table_end
+
+    def _size(self, head: list[bytes | tuple[int, int]]) -> int:
+        size = sum(len(part) if isinstance(part, bytes) else part[1] - part[0] for part in head)
+        if not self._header.tensors:
+            return size
+        data = self._header.size_bytes - self._header.data_offset
+        return padded(size, self._header.alignment) + data
+
+    def _write_all(self, file: BinaryIO, head: list[bytes | tuple[int, int]]) -> None:
+        for part in head:
+            if isinstance(part, bytes):
+                self._put(file, part)
+            else:
+                self._copy_span(file, *part)
+        if self._header.tensors:
+            self._put(file, bytes(padded(self._done, self._header.alignment) - self._done))
+            self._copy_span(file, self._header.data_offset, self._header.size_bytes)
+
+    def _copy_span(self, file: BinaryIO, begin: int, end: int) -> None:
+        while begin < end:
+            try:
+                data = self._source.read_at(begin, min(PIECE_BYTES, end - begin))
+            except OSError as error:
+                raise CopyRefused(
+                    f"“{self._source.name}” cannot be read to its end. Check the disk that it lies "
+                    "on. Nothing of the copy is left.",
+                    str(error),
+                ) from error
+            if not data:
+                raise self._changed_meanwhile()
+            self._put(file, data)
+            begin += len(data)
+
+    def _put(self, file: BinaryIO, data: bytes) -> None:
+        if self._is_cancelled():
+            raise CopyCancelled("The copy was cancelled. Nothing of it is left.")
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+        self._done += len(data)
+        self._on_progress(self._done, self._total)
+
+    def _checked(self, unfinished: Path) -> Header:
+        """The copy's header, read again: its tensors are where they must be."""
+        if self._state() != self._as_it_was:
+            raise self._changed_meanwhile()
+        header = read_header(unfinished, for_chat=False)
+        if header.tensors != self._header.tensors or header.size_bytes != self._total:
+            raise CopyRefused(
+                "The copy is not what was to be written, and was deleted. Try again, on another "
+                "disk if it happens twice."
+            )
+        return header
+
+    def _state(self) -> tuple[int, int]:
+        info = self._source.path.stat()
+        return info.st_size, info.st_mtime_ns
+
+    def _changed_meanwhile(self) -> CopyRefused:
+        return CopyRefused(
+            f"“{self._source.name}” was changed while it was copied. Nothing of the copy is left: "
+            "try again."
+        )
+
+
+def _entry(key: str, new: NewValue) -> bytes:
+    name = key.encode()
+    return struct.pack("<Q", len(name)) + name + new.encoded()
+
+
+def _give_name(unfinished: Path, target: Path) -> None:
+    """Rename; a file that has got the name meanwhile stays. Raises FileExistsError."""
+    try:
+        os.link(unfinished, target)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # a disk without hard links
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        unfinished.replace(target)
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the name outlives a power cut; not every system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
+    if isinstance(error, FileExistsError):
+        sentence = f"That file exists: “{target.name}”. Choose another name for the copy."
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        sentence = (
+            f"There is no space left in “{target.parent}”. Make room, or choose another disk."
+        )
+    elif error.errno == errno.ENAMETOOLONG:
+        sentence = "That name is too long. Choose a shorter one."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        sentence = f"“{target.parent}” cannot be written to. Choose another folder."
+    else:
+        sentence = f"The copy could not be written to “{target.parent}”. Choose another folder."
+    return CopyRefused(f"{sentence} Nothing of the copy is left.", str(error))
+
+
+def _mebibytes(size: int) -> str:
+    return f"{max(1, round(size / (1 << 20))):,} MiB"

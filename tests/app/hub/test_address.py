@@ -1,0 +1,153 @@
+"""What people paste, and where a hub is."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, strategies as st
+
+from app.hub.address import (
+    DEFAULT_ENDPOINT,
+    AddressRefused,
+    HubAddress,
+    checked_endpoint,
+    default_endpoint,
+    file_url,
+    host_of,
+    is_repo_id,
+    read_address,
+)
+
+MIRROR = "https://mirror.example.org/hub"
+HOME = "https://huggingface.co"
+FILE = "b/tiny-Q4_K_M.gguf"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("ana/tiny-GGUF", HubAddress("ana/tiny-GGUF", is_plain=True)),
+        ("  ana/tiny-GGUF\n", HubAddress("ana/tiny-GGUF", is_plain=True)),
+        ("ana/tiny-GGUF:Q4_K_M", HubAddress("ana/tiny-GGUF", quantisation="Q4_K_M")),
+        ("ana/tiny:UD-Q4_K_XL", HubAddress("ana/tiny", quantisation="UD-Q4_K_XL")),
+        ("hf.co/ana/tiny:Q4_K_M", HubAddress("ana/tiny", quantisation="Q4_K_M")),
+        ("https://hf.co/ana/tiny:Q4_K_M", HubAddress("ana/tiny", quantisation="Q4_K_M")),
+        ("HF.CO/ana/tiny", HubAddress("ana/tiny")),
+        ("huggingface.co/ana/tiny", HubAddress("ana/tiny")),
+        (f"{HOME}/ana/tiny", HubAddress("ana/tiny")),
+        (f"{HOME}/ana/tiny/", HubAddress("ana/tiny")),
+        (f"<{HOME}/ana/tiny>", HubAddress("ana/tiny")),
+        (f"{HOME}/ana/tiny?library=gguf#files", HubAddress("ana/tiny")),
+        (f"{HOME}/ana/tiny/discussions/3", HubAddress("ana/tiny")),
+        (f"{HOME}/ana/tiny/tree/main", HubAddress("ana/tiny", "main")),
+        (f"{HOME}/ana/tiny/tree/v1%2E0/b", HubAddress("ana/tiny", "v1.0")),
+        (f"{HOME}/ana/tiny/blob/main/{FILE}", HubAddress("ana/tiny", "main", FILE)),
+        (
+            f"{HOME}/ana/tiny/resolve/main/{FILE}?download=true",
+            HubAddress("ana/tiny", "main", FILE),
+        ),
+        (f"{HOME}/ana/tiny/raw/main/a%20b.gguf", HubAddress("ana/tiny", "main", "a b.gguf")),
+        ("http://www.huggingface.co/ana/tiny", HubAddress("ana/tiny")),
+        ("mirror.example.org/hub/ana/tiny", HubAddress("ana/tiny")),
+        (f"{MIRROR}/ana/tiny/resolve/main/{FILE}", HubAddress("ana/tiny", "main", FILE)),
+        (f"{MIRROR}/api/models/ana/tiny", HubAddress("ana/tiny")),
+        (f"hf://ana/tiny/{FILE}", HubAddress("ana/tiny", file_name=FILE)),
+        ("hf://models/ana/tiny", HubAddress("ana/tiny")),
+        (f"ana/tiny/{FILE}", HubAddress("ana/tiny", file_name=FILE)),
+    ],
+)
+def test_addresses_are_read(text, address):
+    assert read_address(text, MIRROR) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "smol", "smol lm 2", "ana / tiny", "ana/", "/ana", "a--b/c", "ana/ti..ny", "Q4_K_M",
+     "one/two/three", "x" * 3000, "datasets/ana/x", "и/я", ".ana/tiny"],
+)  # fmt: skip
+def test_words_are_words(text):
+    assert read_address(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("https://example.org/ana/tiny", "“example.org” is not the hub that is set"),
+        ("https://user:pa55@example.org/ana/tiny", "“example.org” is not the hub"),
+        ("https://huggingface.co.evil.test/ana/tiny", "is not the hub that is set"),
+        ("ftp://huggingface.co/ana/tiny", "“ftp://” is no address of a hub"),
+        ("file:///etc/passwd", "“file://” is no address"),
+        (f"{HOME}/datasets/ana/x", "the address of a data set"),
+        (f"{HOME}/spaces/ana/x", "the address of a space"),
+        (f"{HOME}/models", "names no repository"),
+        (f"{HOME}", "names no repository"),
+        ("ana/tiny:", "is no quantisation"),
+        ("ana/tiny:Q4 K", ""),
+        ("hf.co/ana/tiny:../x", "is no quantisation"),
+    ],
+)
+def test_other_addresses_are_refused_in_words(text, words):
+    if not words:
+        assert read_address(text) is None
+        return
+    with pytest.raises(AddressRefused, match=words.replace("(", r"\(")) as caught:
+        read_address(text)
+    assert "pa55" not in str(caught.value)
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_typed_is_an_address_words_or_refused(text):
+    for typed in (text, f"{HOME}/{text}", f"ana/tiny:{text}", f"hf.co/{text}"):
+        with contextlib.suppress(AddressRefused):
+            address = read_address(typed)
+            assert address is None or is_repo_id(address.repo_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        ("https://hub.example.org/", "https://hub.example.org"),
+        ("hub.example.org", "https://hub.example.org"),
+        ("HTTPS://Hub.Example.ORG:443/a/b//", "https://hub.example.org/a/b"),
+        ("hub.example.org:8443", "https://hub.example.org:8443"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        ("http://192.168.0.5", "http://192.168.0.5"),
+    ],
+)
+def test_endpoints_are_kept_in_one_form(text, endpoint):
+    assert checked_endpoint(text) == endpoint
+    assert checked_endpoint(endpoint) == endpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "ftp://hub.example.org", "https://", "https://a b", "https://x:99999", "https://x:0",
+     "https://me:pw@hub.example.org", "https://hub.example.org?x=1", "https://hub.example.org#x",
+     "https://me:pw@hub:99999", "https://[::1", "https://hub.example.org:port", "javascript:alert(1)", "https://a\x01b"],
+)  # fmt: skip
+def test_endpoints_that_cannot_be_are_refused_in_words(text):
+    with pytest.raises(AddressRefused) as caught:
+        checked_endpoint(text)
+    assert str(caught.value).endswith(".")
+    assert "pw" not in str(caught.value)
+
+
+def test_the_environment_says_where_the_hub_is(monkeypatch):
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
+    assert default_endpoint() == DEFAULT_ENDPOINT
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example.org/")
+    assert default_endpoint() == "https://mirror.example.org"
+    monkeypatch.setenv("HF_ENDPOINT", "not an address")
+    assert default_endpoint() == DEFAULT_ENDPOINT
+
+
+def test_a_file_address_is_quoted_and_stays_inside():
+    url = file_url("https://h.example.org", "ana/tiny", "main", "a b/Ž#?%.gguf")
+    assert url == "https://h.example.org/ana/tiny/resolve/main/a%20b/%C5%BD%23%3F%25.gguf"
+    for name in ("../x.gguf", "a/../../x.gguf", "/x.gguf", "a//x.gguf", "", "./x.gguf"):
+        with pytest.raises(AddressRefused):
+            file_url("https://h.example.org", "ana/tiny", "main", name)
+    assert host_of("https://h.example.org:8443/x") == "h.example.org:8443"

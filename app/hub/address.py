@@ -176,7 +176,7 @@ def checked_endpoint(text: str) -> str:
         port = parts.port
     except ValueError:
         raise AddressRefused(
-            f"“{text}” is no address. Write it like https://hub.example.org."
+            f"“{_shown(text)}” is no address. Write it like https://hub.example.org."
         ) from None
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host or port == 0 or not _is_name(host):

@@ -126,7 +126,8 @@ def test_endpoints_are_kept_in_one_form(text, endpoint):
     "text",
     ["", "  ", "ftp://hub.example.org", "https://", "https://a b", "https://x:99999", "https://x:0",
      "https://me:pw@hub.example.org", "https://hub.example.org?x=1", "https://hub.example.org#x",
-     "https://me:pw@hub:99999", "https://[::1", "https://hub.example.org:port", "javascript:alert(1)", "https://a\x01b"],
+     "https://me:pw@hub:99999", "https://[::1",
+     "https://hub.example.org:port", "javascript:alert(1)", "https://a\x01b"],
 )  # fmt: skip
 def test_endpoints_that_cannot_be_are_refused_in_words(text):
     with pytest.raises(AddressRefused) as caught:

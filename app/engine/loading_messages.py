@@ -94,6 +94,16 @@ class Device(Message, frozen=True, tag=True):
     total_bytes: int
 
 
+class ReadDevices(Message, frozen=True, tag=True):
+    """What is free on each device now. Answered beside a running reply."""
+
+    id: int
+
+
+class DevicesRead(Message, frozen=True, tag=True):
+    devices: list[Device]
+
+
 class MemoryPart(Message, frozen=True, tag=True):
     """One measured allocation, from llama.cpp's log, or an estimated one.
 

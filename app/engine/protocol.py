@@ -55,11 +55,13 @@ from app.engine.grammar_messages import (
 )
 from app.engine.loading_messages import (
     Device as Device,
+    DevicesRead as DevicesRead,
     Loaded as Loaded,
     LoadOptions as LoadOptions,
     LoadWeights as LoadWeights,
     Lora as Lora,
     MemoryPart as MemoryPart,
+    ReadDevices as ReadDevices,
     RopeScaling as RopeScaling,
     UnloadWeights as UnloadWeights,
 )
@@ -228,6 +230,7 @@ Command = (
     | ReadPrompt
     | ReadVocabulary
     | CheckGrammar
+    | ReadDevices
     | SetThreads
     | ReadCache
     | ChangeCache
@@ -321,6 +324,7 @@ Result = (
     | CacheMap
     | StepMeasured
     | DrawsReplayed
+    | DevicesRead
     | Done
 )
 
@@ -329,7 +333,8 @@ Result = (
 
 
 class Hello(Message, frozen=True, tag=True):
-    """The child's first frame."""
+    """The child's first frame. `can_offload`: whether this build deals layers to graphics devices;
+    `repacked`: tensor types that its processor keeps in another order beside a mapped file."""
 
     protocol: int
     engine: str
@@ -338,6 +343,8 @@ class Hello(Message, frozen=True, tag=True):
     devices: list[Device]
     physical_cores: int
     notes: list[str]
+    can_offload: bool = True
+    repacked: list[str] = msgspec.field(default_factory=list)
 
 
 class Progress(Message, frozen=True, tag=True):

@@ -36,6 +36,7 @@ from app.engine.protocol import (
     Command,
     CountPrompt,
     Device,
+    DevicesRead,
     Done,
     Failed,
     Finished,
@@ -54,6 +55,7 @@ from app.engine.protocol import (
     PromptScores,
     ProtocolError,
     ReadCache,
+    ReadDevices,
     ReadPrompt,
     ReadVocabulary,
     ReplayDraws,
@@ -127,14 +129,13 @@ class ScriptedEngine:
         """Say Hello, then play until stdin ends or Shutdown comes."""
         hello = self._script.hello
         time.sleep(hello.ms / 1000)
-        cpu = Device("CPU", "scripted processor", "cpu", 2**33, 2**34)
         self._send(
             Hello(
                 protocol=PROTOCOL_VERSION if hello.protocol is None else hello.protocol,
                 engine="scripted",
                 version=hello.version,
                 pid=os.getpid(),
-                devices=hello.devices or [cpu],
+                devices=self._devices(),
                 physical_cores=os.cpu_count() or 1,
                 notes=hello.notes,
             )
@@ -142,6 +143,10 @@ class ScriptedEngine:
         threading.Thread(target=self._read_commands, name="commands", daemon=True).start()
         while (job := self._jobs.get()) is not None:
             self._play(job)
+
+    def _devices(self) -> list[Device]:
+        cpu = Device("CPU", "scripted processor", "cpu", 2**33, 2**34)
+        return self._script.hello.devices or [cpu]
 
     def _send(self, message: msgspec.Struct) -> None:
         self._writer.write(message)  # type: ignore[arg-type]
@@ -175,6 +180,8 @@ class ScriptedEngine:
             self._answer(command.id, scripted_check(command))
         elif isinstance(command, ReadVocabulary):
             self._answer(command.id, self._read_vocabulary())
+        elif isinstance(command, ReadDevices):
+            self._answer(command.id, DevicesRead(self._devices()))
         elif isinstance(command, ReplayDraws) and self._loaded:
             self._answer(command.id, scripted_draws(command))
         elif isinstance(command, ReadCache | ChangeCache) and self._loaded:

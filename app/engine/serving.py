@@ -41,6 +41,7 @@ from app.engine.protocol import (
     Choose,
     Command,
     CountPrompt,
+    DevicesRead,
     Done,
     Event,
     Failed,
@@ -54,6 +55,7 @@ from app.engine.protocol import (
     Prompt,
     PromptCount,
     ProtocolError,
+    ReadDevices,
     ReadPrompt,
     ReadVocabulary,
     Result,
@@ -80,7 +82,7 @@ _LEAVE_AFTER_S: Final = 1.0
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
-TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar
+TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar | ReadDevices
 TextCommand = Generate | TextQuestion
 
 _NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
@@ -468,6 +470,9 @@ class Serving:
         return counted(built, weights.n_ctx)
 
     def _answer_guarded(self, command: TextQuestion) -> None:
+        if isinstance(command, ReadDevices):  # whatever is loaded, or loading
+            self._guard(command.id, lambda: self._read_devices(command.id))
+            return
         try:
             with self._weights_lock:
                 if self._weights is None:
@@ -483,6 +488,9 @@ class Serving:
             self._fail(command.id, "bad_setting", error.sentence, error.field)
         except Exception:  # noqa: BLE001 - it ends this request
             self._fail(command.id, "internal", INTERNAL, traceback.format_exc(limit=-6))
+
+    def _read_devices(self, request_id: int) -> None:
+        self._finish(request_id, DevicesRead(native.list_devices()))
 
     def _answer(self, command: TextQuestion, weights: Weights) -> Result:
         vocabulary = weights.vocabulary
@@ -568,4 +576,6 @@ def _hello() -> Hello:
         devices=native.list_devices(),
         physical_cores=native.physical_cores(),
         notes=[note] if note else [],
+        can_offload=native.can_offload(),
+        repacked=sorted(native.repacked_types()),
     )

@@ -33,6 +33,7 @@ from app.engine.protocol import (
     Log,
     Progress,
     PromptCount,
+    ReadDevices,
     ReadVocabulary,
     Resume,
     Sampling,
@@ -297,6 +298,8 @@ def test_requests_without_weights(child: Conversation) -> None:
         failed = child.ask(command)
         assert (failed.kind, failed.sentence[:3]) == ("not_loaded", "No ")
     assert child.ask(UnloadWeights(7)).result == Done()
+    told = child.ask(ReadDevices(8)).result
+    assert any(0 < device.free_bytes <= device.total_bytes for device in told.devices)
 
 
 @pytest.mark.parametrize("token_id", [-1, 10**6, 2**40])

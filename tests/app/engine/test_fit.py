@@ -83,7 +83,7 @@ def test_it_fits_and_says_what_it_takes() -> None:
     assert parts["kv"] == 8192 * 32 * 2 * 1024 * 2 == GIB
     assert found.need_bytes == sum(parts.values())
     assert found.free_bytes == 16 * GIB
-    assert "With 8,192 tokens of context it takes 5.7 GiB: weights 4.6 GiB, KV cache 1.0 GiB" in found.why
+    assert "8,192 tokens of context it takes 5.7 GiB: weights 4.6 GiB, KV cache 1.0" in found.why
     assert "16.0 GiB are free in main memory." in found.why
 
 

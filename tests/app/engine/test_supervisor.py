@@ -19,6 +19,7 @@ from scripted_talk import PATIENCE_S, ScriptedTalk, ask, slow, wait_until_gone
 from app.engine.protocol import (
     Choose,
     CountPrompt,
+    DevicesRead,
     Done,
     Failed,
     Finished,
@@ -30,6 +31,7 @@ from app.engine.protocol import (
     Log,
     Progress,
     PromptCount,
+    ReadDevices,
     ReadVocabulary,
     Resume,
     SetThreads,
@@ -159,6 +161,7 @@ def test_requests_beside_a_running_reply_are_answered_at_once(talk: ScriptedTalk
         engine.request(Tokenize(0, "a b")): Tokens,
         engine.request(CountPrompt(0, prompt)): PromptCount,
         engine.request(ReadVocabulary(0)): Vocabulary,
+        engine.request(ReadDevices(0)): DevicesRead,
     }
     for request, kind in expected.items():
         ending = engine.wait_for(request, PATIENCE_S)

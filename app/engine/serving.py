@@ -82,8 +82,8 @@ _LEAVE_AFTER_S: Final = 1.0
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
-TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar | ReadDevices
-TextCommand = Generate | TextQuestion
+TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar
+TextCommand = Generate | TextQuestion | ReadDevices
 
 _NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
 _UNLOADED: Final = "The weights were unloaded before the reply was complete."
@@ -192,7 +192,7 @@ class Serving:
             self._stop(command.target)
         elif isinstance(command, Hold | Choose | Resume):
             self._steer(command)
-        elif isinstance(command, TextQuestion):
+        elif isinstance(command, TextQuestion | ReadDevices):
             self._open[command.id] = now
             self._texts.put((1, next(self._counter), command, now))
         elif not isinstance(command, Shutdown):
@@ -410,6 +410,8 @@ class Serving:
                 break
             if isinstance(command, Generate):
                 self._inbox.put(self._build(command, arrived))
+            elif isinstance(command, ReadDevices):  # whatever is loaded, or loading
+                self._read_devices(command)
             else:
                 self._answer_guarded(command)
 
@@ -470,9 +472,6 @@ class Serving:
         return counted(built, weights.n_ctx)
 
     def _answer_guarded(self, command: TextQuestion) -> None:
-        if isinstance(command, ReadDevices):  # whatever is loaded, or loading
-            self._guard(command.id, lambda: self._read_devices(command.id))
-            return
         try:
             with self._weights_lock:
                 if self._weights is None:
@@ -489,8 +488,11 @@ class Serving:
         except Exception:  # noqa: BLE001 - it ends this request
             self._fail(command.id, "internal", INTERNAL, traceback.format_exc(limit=-6))
 
-    def _read_devices(self, request_id: int) -> None:
-        self._finish(request_id, DevicesRead(native.list_devices()))
+    def _read_devices(self, command: ReadDevices) -> None:
+        def read() -> None:
+            self._finish(command.id, DevicesRead(native.list_devices()))
+
+        self._guard(command.id, read)
 
     def _answer(self, command: TextQuestion, weights: Weights) -> Result:
         vocabulary = weights.vocabulary

@@ -167,6 +167,7 @@ def make_desk(options: Options, folder: DataFolder) -> tuple[Bridge, Desk]:
     """The use cases, and how they reach the window."""
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from app.gguf import places
 
     bridge = Bridge()
     desk = Desk(
@@ -179,6 +180,7 @@ def make_desk(options: Options, folder: DataFolder) -> tuple[Bridge, Desk]:
         gguf=options.gguf or options.scripted,
         remember_weights=options.scripted is None,
         check_weights=check_weights if options.scripted is None else None,
+        find_others=places.places_of_others,
     )
     return bridge, desk
 

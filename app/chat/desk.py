@@ -43,7 +43,9 @@ from app.chat.folders import Folders
 from app.chat.inbox import Inbox
 from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.levels import Levels
+from app.chat.library_door import LibraryDoor
 from app.chat.loading import Loader
+from app.chat.local_weights import FindOthers, LocalWeights
 from app.chat.looking_door import LookingDoor
 from app.chat.message_door import MessageDoor
 from app.chat.presets import Presets
@@ -122,6 +124,7 @@ class Desk(
     SettingsDoor,
     WritingDoor,
     ExchangeDoor,
+    LibraryDoor,
 ):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
@@ -137,6 +140,7 @@ class Desk(
         gguf: Path | None = None,
         remember_weights: bool = True,
         check_weights: Check | None = None,
+        find_others: FindOthers | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.data_dir = data_dir
@@ -210,7 +214,11 @@ class Desk(
         )
         self._what_ifs = WhatIfs(self._around, self._questions, self._reading)
         self._scoring = PromptScoring(self._questions, lambda: self._replies.growing.is_any)
-        self._replies.growing.on_begun = self._scoring.give_way
+        self._replies.growing.on_begun = self._on_replies_begun
+        self._local = LocalWeights(
+            self._around, self._loader, data_dir, self.set_setting, find_others
+        )
+        self._loader.name_of_file = self._local.name_of
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._shelf.before_branch = self._text.settle
@@ -246,6 +254,7 @@ class Desk(
         self._last_chat.close()
         around.is_closing = True
         self._exchange.close()
+        self._local.close()
         around.alarms.close()
         if self._engine is not None:
             self._engine.close()
@@ -307,6 +316,7 @@ class Desk(
             self._around.emit(Noticed("warning", sentence))
         self._edits.take_stored(stored)
         self._around.emit(SettingsChanged(names))
+        self._local.on_settings_read()
         if self._around.can_write:
             first_look.write(self.data_dir, after)
             self._folders.purge_expired()
@@ -457,6 +467,8 @@ class Desk(
             self._loader.set_threads(settings.n_threads)
         if name in ("system_prompt", "context_policy"):
             self._meter.count_soon()
+        if name in ("weights_folders", "find_other_apps"):
+            self._local.on_settings_changed()
         self._around.emit(SettingsChanged(frozenset(names)))
 
     def _on_levels_changed(self) -> None:
@@ -498,7 +510,16 @@ class Desk(
         self._attachments.count_missing()
         self._meter.count_soon()
 
+    def _on_replies_begun(self) -> None:
+        self._scoring.give_way()
+        self._settle_rest()
+
+    def _settle_rest(self) -> None:
+        """Disk and processor belong to a reply or a load while there is one."""
+        self._local.rest(self._replies.growing.is_any or self._loader.is_loading)
+
     def _on_reply_ended(self, message: Message) -> None:
+        self._settle_rest()
         self._queue.on_reply_ended(message)
         self._meter.count_soon()  # the next prompt has this reply in it
 
@@ -521,6 +542,7 @@ class Desk(
                 self._replies.growing.take_back(event)
             case StateChanged():
                 self._loader.take_state(event)
+                self._settle_rest()
             case Log():
                 self._loader.take_log(event)
             case Progress(phase="load"):
@@ -546,9 +568,11 @@ class Desk(
     def _take_ending(self, event: Finished | Stopped | Failed) -> None:
         if isinstance(event, Finished) and isinstance(event.result, Loaded):
             self._loader.take_loaded(event.result)
+            self._settle_rest()
         elif self._loader.is_load(event.id):
             if not isinstance(event, Finished):
                 self._loader.take_ended_load(event)
+                self._settle_rest()
         elif self._attachments.is_count(event.id):
             self._attachments.take_ending(event)
         elif self._meter.is_count(event.id):

@@ -93,6 +93,8 @@ class Loader:
         self._said: set[str] = set()
         self.state = EngineStateChanged("stopped")
         self.devices: tuple[Device, ...] = ()
+        self.name_of_file: Callable[[str], str] = lambda _path: ""
+        """What weights are called that are known by another name than that of their file."""
 
     # --- what is there --------------------------------------------------------------------------
 
@@ -368,7 +370,7 @@ class Loader:
 
     def _name_of(self, loaded: Loaded) -> str:
         """Files are known by their file names: what they call themselves is often odd."""
-        if Path(self._path).suffix.lower() == ".gguf":
+        if Path(self._path).suffix.lower() == ".gguf" or self.name_of_file(self._path):
             return self._name_of_path(self._path)
         return _one_line(loaded.name) or self._name_of_path(self._path)
 
@@ -376,7 +378,7 @@ class Loader:
         found = self.included
         if found is not None and str(found.path) == path:
             return found.name
-        return _one_line(Path(path).stem)
+        return _one_line(self.name_of_file(path) or Path(path).stem)
 
     def _record(self, name: str, loaded: Loaded) -> None:
         if not self._remember or self._around.store is None:

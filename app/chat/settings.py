@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
@@ -31,6 +32,7 @@ from app.engine.protocol import (
     TopP,
     clean_text,
 )
+from app.hub.address import AddressRefused, checked_endpoint
 from app.strict_reading import STAGE, Refused, read_stage, snake
 
 MAX_SEED: Final = 2**32 - 2
@@ -41,6 +43,10 @@ MAX_TEMPLATE_LENGTH: Final = 200_000
 MAX_BANNED_STRINGS: Final = 64
 MAX_STAGES: Final = 32
 MAX_CLOSED_FOLDERS: Final = 10_000
+MAX_ADDRESS_LENGTH: Final = 2_000
+MAX_HUBS: Final = 100
+MAX_WEIGHTS_FOLDERS: Final = 200
+MAX_PATH_LENGTH: Final = 32_767
 MAX_GRAMMAR_LENGTH: Final = 64_000
 FILTERS: Final = get_args(FilterStage)
 SELECTING: Final = get_args(SelectStage)
@@ -64,7 +70,9 @@ class Settings:
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
-    `window_geometry` is hex.
+    `hub_endpoint` empty: the usual hub. `hub_tokens_kept`: for which hubs the system's keyring has
+    a token. `window_geometry` is hex. `weights_folders` are absolute paths; `find_other_apps`:
+    weights of other programs are listed too.
     """
 
     theme: str = "system"
@@ -102,6 +110,8 @@ class Settings:
     text_px: int = 14
     reading_px: int = 15
     offline: bool = False
+    hub_endpoint: str = ""
+    hub_tokens_kept: tuple[str, ...] = ()
     trash_days: int = 30
     window_geometry: str = ""
     last_conversation_id: str = ""
@@ -113,6 +123,8 @@ class Settings:
     sidebar_visible: bool = True
     sidebar_width: int = 0
     closed_folders: tuple[str, ...] = ()
+    weights_folders: tuple[str, ...] = ()
+    find_other_apps: bool = True
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -288,6 +300,36 @@ def _texts(titles: str, title: str, most: int) -> Callable[[object], tuple[str, 
     return check
 
 
+def _paths(value: object) -> tuple[str, ...]:
+    """Absolute paths that a text can hold, each once."""
+    if not isinstance(value, list | tuple):
+        raise SettingRefused("Folders are a list of paths.")
+    if len(value) > MAX_WEIGHTS_FOLDERS:
+        raise SettingRefused(f"At most {MAX_WEIGHTS_FOLDERS} folders can be looked into.")
+    for path in value:
+        if not isinstance(path, str) or not 0 < len(path) <= MAX_PATH_LENGTH:
+            raise SettingRefused("A folder is a path.")
+        if clean_text(path) != path or "\0" in path:
+            raise SettingRefused(
+                "This folder has characters in its name that cannot be read. Rename it first."
+            )
+        if not Path(path).is_absolute():
+            raise SettingRefused("A folder is named by its whole path.")
+    return tuple(dict.fromkeys(value))
+
+
+def _hub_endpoint(value: object) -> str:
+    """"": the hub that the environment names, or the public one."""
+    if value == "":
+        return ""
+    if not isinstance(value, str) or len(value) > MAX_ADDRESS_LENGTH:
+        raise SettingRefused("The hub's address is one like https://hub.example.org.")
+    try:
+        return checked_endpoint(value)
+    except AddressRefused as refused:
+        raise SettingRefused(str(refused)) from None
+
+
 def _chain(value: object) -> tuple[Stage, ...]:
     """Stages, or the objects that a file has for them. What their numbers may be is judged by
     the engine, beside the samplers that they are for."""
@@ -350,6 +392,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "text_px": _whole("The interface size", 10, 28),
     "reading_px": _whole("The reading size", 10, 40),
     "offline": _flag("Offline"),
+    "hub_endpoint": _hub_endpoint,
+    "hub_tokens_kept": _texts("Hubs with a token", "A hub's address", MAX_HUBS),
     "trash_days": _whole("The days in the trash", 0, 3650),
     "window_geometry": _text("The window's geometry", 20_000),
     "last_conversation_id": _text("The last conversation", 200),
@@ -361,4 +405,6 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "sidebar_visible": _flag("The sidebar"),
     "sidebar_width": _whole("The sidebar's width", 0, 10_000),
     "closed_folders": _texts("Closed folders", "A closed folder", MAX_CLOSED_FOLDERS),
+    "weights_folders": _paths,
+    "find_other_apps": _flag("Looking for weights of other programs"),
 }

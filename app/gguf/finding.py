@@ -130,7 +130,8 @@ class FoundWeights:
     """One network on this machine.
 
     `path` is what is loaded: the (first) file. `parts` are all files of a split set that are
-    there, `missing` the names of those that are not. `also_at` has the same content elsewhere.
+    there, `missing` the names of those that are not. `also_at` has the same content elsewhere,
+    `links` are other paths to the same files.
     `trouble` says why it cannot be chatted with, and what to do. `sha256` is the whole content's
     (empty for a set of parts, and where it is not known); `is_computed`: not only claimed by
     the name of a blob.
@@ -143,6 +144,7 @@ class FoundWeights:
     origin: str
     name: str
     also_at: tuple[Path, ...] = ()
+    links: tuple[Path, ...] = ()
     facts: Facts | None = None
     trouble: str = ""
     sha256: str = ""
@@ -151,6 +153,11 @@ class FoundWeights:
     @property
     def can_load(self) -> bool:
         return not self.trouble
+
+    @property
+    def all_paths(self) -> tuple[Path, ...]:
+        """Every path at which this content was found."""
+        return (self.path, *self.parts[1:], *self.also_at, *self.links)
 
 
 # --- walking ----------------------------------------------------------------------------------
@@ -483,6 +490,7 @@ class _File:
 
     looked: LookedFile
     others: tuple[Path, ...]
+    links: tuple[Path, ...]
 
 
 _Rank = tuple[bool, int, bool, int, str]
@@ -518,11 +526,14 @@ def _file(group: list[LookedFile]) -> _File:
     seen = replace(first.seen, names=tuple(names), named_sha256=named)
     reals = {plain(first.seen.real)}
     others: list[Path] = []
-    for each in group[1:]:  # hard links: other real paths of the same file
-        if plain(each.seen.real) not in reals:
+    links: list[Path] = []
+    for each in group[1:]:
+        if plain(each.seen.real) not in reals:  # a hard link: another real path of the same file
             reals.add(plain(each.seen.real))
             others.append(each.seen.path)
-    return _File(replace(first, seen=seen, sha256=sha256), tuple(others))
+        elif each.seen.path != first.seen.path:
+            links.append(each.seen.path)
+    return _File(replace(first, seen=seen, sha256=sha256), tuple(others), tuple(links))
 
 
 def plain(path: Path) -> str:
@@ -576,6 +587,7 @@ def _entry(files: list[_File]) -> _Entry:
         origin=seen.origin,
         name=_name(seen, split.stem if split is not None else ""),
         also_at=files[0].others,
+        links=tuple(path for file in files for path in file.links),
         facts=_joined([file.looked.facts for file in files]),
         trouble=_trouble(files, missing),
         sha256=hashes[0] if is_single else "",
@@ -665,5 +677,6 @@ def _merged(same: list[_Entry]) -> FoundWeights:
     return replace(
         first,
         also_at=tuple(dict.fromkeys(path for path in also_at if path != first.path)),
+        links=tuple(path for weights in (first, *rest) for path in weights.links),
         is_computed=first.is_computed and all(weights.is_computed for weights in rest),
     )

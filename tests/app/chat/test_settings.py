@@ -120,3 +120,13 @@ def test_the_cache_is_loaded_as_it_is_set() -> None:
     for name, value in (("type_k", "q9"), ("type_v", ""), ("flash_attention", True)):
         with pytest.raises(SettingRefused):
             checked(name, value)
+
+
+def test_folders_of_weights_are_absolute_paths_each_once() -> None:
+    awkward = "/a b/Ž models 模型 🙂/it's 100 % #1 & “more”/ trailing dot."
+    assert checked("weights_folders", [awkward, "/x", awkward]) == (awkward, "/x")
+    assert checked("weights_folders", ["/" + "long/" * 100]) == ("/" + "long/" * 100,)
+    too_many = [f"/{number}" for number in range(201)]
+    for value in ("/x", ["x"], [""], [3], ["/a\0b"], ["/\udcff"], too_many):
+        with pytest.raises(SettingRefused):
+            checked("weights_folders", value)

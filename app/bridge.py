@@ -60,6 +60,7 @@ class Bridge(QObject):
     step_mode_changed = Signal(object)
     token_held = Signal(object)
     held_ended = Signal(object)
+    hub_state_changed = Signal(object)
 
     _posted = Signal(object)
 
@@ -129,4 +130,5 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.StepModeChanged: "step_mode_changed",
     events.TokenHeld: "token_held",
     events.HeldEnded: "held_ended",
+    events.HubStateChanged: "hub_state_changed",
 }

@@ -59,6 +59,7 @@ class FakeBridge(QObject):
     step_mode_changed = Signal(object)
     token_held = Signal(object)
     held_ended = Signal(object)
+    hub_state_changed = Signal(object)
 
 
 class FakeDesk:

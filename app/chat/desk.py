@@ -41,6 +41,8 @@ from app.chat.exchange_door import ExchangeDoor
 from app.chat.file_check import Check
 from app.chat.folders import Folders
 from app.chat.inbox import Inbox
+from app.chat.hub_door import HubDoor
+from app.chat.hub_questions import HubQuestions
 from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.levels import Levels
 from app.chat.library_door import LibraryDoor
@@ -129,6 +131,7 @@ class Desk(
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
+    HubDoor,
         self,
         *,
         open_store: OpenStore,
@@ -228,6 +231,7 @@ class Desk(
         show_arrived = self._replies.growing.show_arrived
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, show_arrived)
 
+        self._hub = HubQuestions(self._around, self.set_setting, offline=offline)
     # --- start and end --------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -262,6 +266,9 @@ class Desk(
             lost = around.store.close(STORE_CLOSE_TIMEOUT_S)
             if lost:
                 _log.warning("%d changes could not be saved: %s", lost, around.store_state.sentence)
+        self._previews.close()
+        self._partners.close()
+        self._hub.close()
 
     def _on_store_opened(self, opened: StoreOpened) -> None:
         around, store = self._around, self._around.store
@@ -289,6 +296,7 @@ class Desk(
         last = self._around.settings.last_conversation_id
         is_awaited, self._shelf.awaits_last = self._shelf.awaits_last, False
         # With a path the user was faster than the database.
+        self._hub.settings_failed()
         if self._shelf.path or not is_awaited or not self._shelf.is_stored(last):
             self._stay()
         elif not self._around.can_write or self._last_chat.may_open(last):
@@ -323,6 +331,7 @@ class Desk(
             self._exchange.drop_unfinished()
 
     def _on_store_problem(self, state: str, sentence: str) -> None:
+        self._hub.take_stored_settings()
         """Called on a database thread."""
         self._around.post(lambda: self._set_store_state(state, sentence))
 
@@ -462,6 +471,7 @@ class Desk(
         for each in names:
             self._store_setting(each, getattr(settings, each))
         if name in first_look.NAMES and self._around.can_write:
+        self._hub.take_settings(frozenset(names))
             first_look.write(self.data_dir, settings)
         if name == "n_threads":
             self._loader.set_threads(settings.n_threads)

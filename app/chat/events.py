@@ -397,6 +397,37 @@ class HeldEnded:
     message_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class HubState:
+    """Where the hub is and whether it may be asked. `why_offline` is a sentence, empty while it
+    may. `token_where`: none, keyring or this run. `account` is empty until the hub has said it."""
+
+    endpoint: str
+    host: str
+    why_offline: str = ""
+    token_where: str = "none"
+    is_token_refused: bool = False
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HubStateChanged:
+    """The hub's address, its token, or whether connections are open."""
+
+    state: HubState
+
+
+@dataclass(frozen=True, slots=True)
+class HubTrouble:
+    """Why a question to the hub has no answer. Kinds are those of `app.hub.faults.HubFault`, and
+    not_usable (what is there is no weights) and fault (ours). The sentence says what to do.
+    `retry_after_s`: how long the hub asks to wait, where it does."""
+
+    kind: str
+    sentence: str
+    retry_after_s: float | None = None
+
+
 Event = (
     ConversationsChanged
     | ConversationOpened
@@ -438,4 +469,5 @@ Event = (
     | StepModeChanged
     | TokenHeld
     | HeldEnded
+    | HubStateChanged
 )

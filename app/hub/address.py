@@ -214,6 +214,13 @@ def host_of(endpoint: str) -> str:
     return urlsplit(endpoint).netloc
 
 
+def origin_of(endpoint: str) -> str:
+    """Scheme, host and port of an address, always with the port: "https://host:443"."""
+    parts = urlsplit(endpoint)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
+
+
 def page_of(endpoint: str, repo_id: str) -> str:
     """The page of a repository, for people."""
     return f"{endpoint}/{repo_id}"

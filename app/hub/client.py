@@ -16,7 +16,6 @@ import itertools
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -25,18 +24,18 @@ import httpx2
 from app.gguf.quantisation import nominal_bits, quantisation_in_name
 from app.gguf.split_names import part_names, split_name
 from app.hub import library
-from app.hub.address import file_url, host_of, is_repo_id, page_of
+from app.hub.address import file_url, host_of, is_repo_id, origin_of, page_of
 from app.hub.faults import FAILURES, Asked, HubFault, fault_of, not_a_hub
 from app.hub.gate import Gate
+from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
 from app.hub.tags import LANGUAGES
-from app.hub.transport import origin_of, read_whole
+from app.hub.transport import read_whole
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-Sort = Literal["downloads", "likes", "trending", "updated", "created"]
 
 PAGE: Final = 20
 MAX_LOOKED_AT: Final = 200
@@ -69,91 +68,6 @@ _FRONT_MATTER: Final = re.compile(
 )
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-
-
-@dataclass(frozen=True, slots=True)
-class SearchWish:
-    """What is searched for. `updated_within_days` and `max_parameters` are looked at here, the
-    others by the hub; a repository whose size is not known passes `max_parameters`."""
-
-    text: str = ""
-    sort: Sort = "downloads"
-    gguf_only: bool = True
-    author: str = ""
-    licence: str = ""
-    language: str = ""
-    updated_within_days: int | None = None
-    max_parameters: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HubRepo:
-    """A repository as a listing shows it. `updated` and `created` are None where the hub is
-    silent; `n_parameters` is what the hub read in one of its files."""
-
-    id: str
-    author: str = ""
-    downloads: int = 0
-    likes: int = 0
-    updated: datetime | None = None
-    created: datetime | None = None
-    licence: str = ""
-    languages: tuple[str, ...] = ()
-    is_gated: bool = False
-    is_private: bool = False
-    n_parameters: int | None = None
-    architecture: str = ""
-    n_ctx_train: int | None = None
-    tags: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self.id.partition("/")[2] or self.id
-
-
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """Weights that can be downloaded: one file, or a split set as one.
-
-    `names` are the real names of all parts, in order; `sizes` and `sha256s` go with them ("" where
-    the hub has no hash). `missing` names parts that the repository lacks. `bits` is about how many
-    bits a weight takes. `revision` is a commit, so that parts never mix two versions.
-    """
-
-    repo_id: str
-    revision: str
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    sha256s: tuple[str, ...]
-    quantisation: str = ""
-    bits: float | None = None
-    is_projector: bool = False
-    missing: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The first part's, which is the one that is loaded."""
-        return self.names[0]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(self.sizes)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPage:
-    """`has_more`: another page may be asked for."""
-
-    repos: tuple[HubRepo, ...] = ()
-    has_more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RepoPage:
-    """All about one repository but its card."""
-
-    repo: HubRepo
-    files: tuple[HubFile, ...] = field(default=())
 
 
 class Search:
@@ -205,12 +119,15 @@ class Hub:
         endpoint: str,
         token_of: Callable[[], str | None],
         on_token_refused: Callable[[str], None] = lambda token: None,
+        *,
+        takes_token: bool = True,
     ) -> None:
         self.gate = gate
         self.endpoint = endpoint
         self._token_of = token_of
         self._on_token_refused = on_token_refused
-        gate.token_origin = origin_of(endpoint)
+        if takes_token:
+            gate.token_origin = origin_of(endpoint)
 
     # --- questions ------------------------------------------------------------------------------
 
@@ -365,7 +282,7 @@ class Hub:
             target = request.url.join(response.headers["Location"])
             if request.url.scheme == "https" and target.scheme != "https":
                 raise httpx2.UnsupportedProtocol("a redirect away from https", request=request)
-            if origin_of(target) != origin_of(request.url):
+            if origin_of(str(target)) != origin_of(str(request.url)):
                 sent = {k: v for k, v in sent.items() if k.lower() != "authorization"}
             url = str(target)
         raise httpx2.TooManyRedirects("too many redirects", request=request)
@@ -488,17 +405,6 @@ def _file(
         is_projector="mmproj" in names[0].rpartition("/")[2].lower(),
         missing=tuple(missing),
     )
-
-
-def pick(files: Iterable[HubFile], *, name: str = "", quantisation: str = "") -> HubFile | None:
-    """The file that an address means: by its name, or by its quantisation (the smallest then)."""
-    for each in files:
-        if name and name in each.names:
-            return each
-        wanted = quantisation.upper()
-        if wanted and not each.is_projector and each.quantisation.upper() == wanted:
-            return each
-    return None
 
 
 def without_front_matter(text: str) -> str:

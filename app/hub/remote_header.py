@@ -16,9 +16,11 @@ from typing import Final
 import httpx2
 
 from app.gguf.header import Header, read_header_of
-from app.hub.client import Hub, HubFile
+from app.hub.address import origin_of
+from app.hub.client import Hub
 from app.hub.faults import FAILURES, HubFault, fault_of
-from app.hub.transport import origin_of, read_whole
+from app.hub.records import HubFile
+from app.hub.transport import read_whole
 
 MAX_HEADER_BYTES: Final = 48 * 1024 * 1024
 """Of all ranges of one file together. A vocabulary of 262,144 tokens takes about 10 MiB."""

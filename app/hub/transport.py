@@ -23,6 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 import httpx2
 
+from app.hub.address import origin_of
 from app.hub.gate import Gate, current_call
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -53,13 +54,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def origin_of(url: httpx2.URL | str) -> str:
-    """Scheme, host and port, always with the port: "https://host:443"."""
-    parts = httpx2.URL(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
-    return f"{parts.scheme}://{parts.host.lower()}:{port}"
 
 
 class GateStream(httpcore2.NetworkStream):
@@ -199,7 +193,7 @@ class GateTransport(httpx2.BaseTransport):
         return self._pool_for(request.url).handle_request(request)
 
     def _may_have_token(self, url: httpx2.URL) -> bool:
-        if origin_of(url) != self._gate.token_origin:
+        if origin_of(str(url)) != self._gate.token_origin:
             return False
         return url.scheme == "https" or is_loopback(url.host)
 

@@ -333,7 +333,7 @@ def test_the_documentation_names_every_setting() -> None:
         "theme", "zoom_percent", "send_key", "window_geometry", "last_conversation_id",
         "section_visible", "section_width", "section_panel", "sidebar_visible", "sidebar_width",
         "token_view", "token_tint",
-        "offline", "trash_days",
+        "offline", "hub_endpoint", "hub_tokens_kept", "trash_days",
         "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]

@@ -266,8 +266,6 @@ class Desk(
             lost = around.store.close(STORE_CLOSE_TIMEOUT_S)
             if lost:
                 _log.warning("%d changes could not be saved: %s", lost, around.store_state.sentence)
-        self._previews.close()
-        self._partners.close()
         self._hub.close()
 
     def _on_store_opened(self, opened: StoreOpened) -> None:

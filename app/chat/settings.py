@@ -319,7 +319,7 @@ def _paths(value: object) -> tuple[str, ...]:
 
 
 def _hub_endpoint(value: object) -> str:
-    """ "": the hub that the environment names, or the public one."""
+    """Empty: the hub that the environment names, or the public one."""
     if value == "":
         return ""
     if not isinstance(value, str) or len(value) > MAX_ADDRESS_LENGTH:

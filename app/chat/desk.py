@@ -40,9 +40,9 @@ from app.chat.exchange.exchange import Exchange
 from app.chat.exchange_door import ExchangeDoor
 from app.chat.file_check import Check
 from app.chat.folders import Folders
-from app.chat.inbox import Inbox
 from app.chat.hub_door import HubDoor
 from app.chat.hub_questions import HubQuestions
+from app.chat.inbox import Inbox
 from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.levels import Levels
 from app.chat.library_door import LibraryDoor
@@ -127,11 +127,11 @@ class Desk(
     WritingDoor,
     ExchangeDoor,
     LibraryDoor,
+    HubDoor,
 ):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
     def __init__(
-    HubDoor,
         self,
         *,
         open_store: OpenStore,
@@ -222,6 +222,7 @@ class Desk(
             self._around, self._loader, data_dir, self.set_setting, find_others
         )
         self._loader.name_of_file = self._local.name_of
+        self._hub = HubQuestions(self._around, self.set_setting, offline=offline)
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._shelf.before_branch = self._text.settle
@@ -231,7 +232,6 @@ class Desk(
         show_arrived = self._replies.growing.show_arrived
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, show_arrived)
 
-        self._hub = HubQuestions(self._around, self.set_setting, offline=offline)
     # --- start and end --------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -257,6 +257,7 @@ class Desk(
             self._replies.close()
         self._last_chat.close()
         around.is_closing = True
+        self._hub.close()
         self._exchange.close()
         self._local.close()
         around.alarms.close()
@@ -266,7 +267,6 @@ class Desk(
             lost = around.store.close(STORE_CLOSE_TIMEOUT_S)
             if lost:
                 _log.warning("%d changes could not be saved: %s", lost, around.store_state.sentence)
-        self._hub.close()
 
     def _on_store_opened(self, opened: StoreOpened) -> None:
         around, store = self._around, self._around.store
@@ -285,6 +285,7 @@ class Desk(
 
     def _on_store_failed(self, sentence: str) -> None:
         self._shelf.awaits_last = False
+        self._hub.settings_failed()
         self._set_store_state("failed", sentence)
         self._stay()
         self._loader.load_first(self._gguf, None)
@@ -294,7 +295,6 @@ class Desk(
         last = self._around.settings.last_conversation_id
         is_awaited, self._shelf.awaits_last = self._shelf.awaits_last, False
         # With a path the user was faster than the database.
-        self._hub.settings_failed()
         if self._shelf.path or not is_awaited or not self._shelf.is_stored(last):
             self._stay()
         elif not self._around.can_write or self._last_chat.may_open(last):
@@ -320,6 +320,7 @@ class Desk(
             names_read = ", ".join(refused).replace("_", " ")
             sentence = f"Some settings could not be read and are at their defaults: {names_read}."
             self._around.emit(Noticed("warning", sentence))
+        self._hub.take_stored_settings()
         self._edits.take_stored(stored)
         self._around.emit(SettingsChanged(names))
         self._local.on_settings_read()
@@ -329,7 +330,6 @@ class Desk(
             self._exchange.drop_unfinished()
 
     def _on_store_problem(self, state: str, sentence: str) -> None:
-        self._hub.take_stored_settings()
         """Called on a database thread."""
         self._around.post(lambda: self._set_store_state(state, sentence))
 
@@ -469,12 +469,12 @@ class Desk(
         for each in names:
             self._store_setting(each, getattr(settings, each))
         if name in first_look.NAMES and self._around.can_write:
-        self._hub.take_settings(frozenset(names))
             first_look.write(self.data_dir, settings)
         if name == "n_threads":
             self._loader.set_threads(settings.n_threads)
         if name in ("system_prompt", "context_policy"):
             self._meter.count_soon()
+        self._hub.take_settings(frozenset(names))
         if name in ("weights_folders", "find_other_apps"):
             self._local.on_settings_changed()
         self._around.emit(SettingsChanged(frozenset(names)))

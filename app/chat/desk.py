@@ -28,6 +28,7 @@ from app.chat.branch_door import BranchDoor
 from app.chat.cache import CacheLook
 from app.chat.cache_door import CacheDoor
 from app.chat.counting import ContextMeter
+from app.chat.draft_partners import DraftPartners
 from app.chat.edits import Edits
 from app.chat.events import (
     EngineStateChanged,
@@ -66,17 +67,19 @@ from app.chat.shelf import Shelf
 from app.chat.sidebar_door import SidebarDoor
 from app.chat.step_mode import StepMode
 from app.chat.surroundings import Emit, Post, Surroundings
+from app.chat.template_preview import TemplatePreviews
 from app.chat.temporary import Stores
 from app.chat.text_mode import TextMode
 from app.chat.tree import Tree
 from app.chat.vocabulary_door import VocabularyDoor
 from app.chat.vocabulary_file import VocabularyFiles
+from app.chat.weights_defaults import WeightsDefaults
+from app.chat.weights_door import WeightsDoor
 from app.chat.what_if import WhatIfs
 from app.chat.what_if_door import WhatIfDoor
 from app.chat.words import Words
 from app.chat.writing_door import WritingDoor
 from app.engine.protocol import (
-    Device,
     Failed,
     Finished,
     Held,
@@ -94,7 +97,7 @@ from app.engine.protocol import (
     TokenArrived,
 )
 from app.engine.supervisor import Engine, EngineEvent, StateChanged
-from models.records import Conversation, Message, StoreOpened, Weights
+from models.records import Conversation, Message, StoreOpened
 
 if TYPE_CHECKING:
     from models.store import Store
@@ -124,6 +127,7 @@ class Desk(
     VocabularyDoor,
     SidebarDoor,
     SettingsDoor,
+    WeightsDoor,
     WritingDoor,
     ExchangeDoor,
     LibraryDoor,
@@ -185,6 +189,11 @@ class Desk(
         self._levels = Levels(
             self._around, self._shelf, self._loader, self.set_setting, self._on_levels_changed
         )
+        self._defaults = WeightsDefaults(
+            self._around, self._shelf, self._loader, self._on_levels_changed
+        )
+        self._previews = TemplatePreviews(self._around)
+        self._partners = DraftPartners(self._around, self._draft_candidates)
         self._room = Room(
             self._around,
             self._shelf,
@@ -257,6 +266,8 @@ class Desk(
             self._replies.close()
         self._last_chat.close()
         around.is_closing = True
+        self._previews.close()
+        self._partners.close()
         self._hub.close()
         self._exchange.close()
         self._local.close()
@@ -376,17 +387,6 @@ class Desk(
         """Whether a message of the open conversation was said to wait (`SendQueued`)."""
         return self._replies.is_waiting(self._shelf.open.id)
 
-    def known_weights(self) -> list[Weights]:
-        return self._loader.known_weights()
-
-    def log_lines(self) -> list[tuple[str, str]]:
-        return self._loader.log_lines()
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        """What the engine can compute on; nothing before it has started."""
-        return self._loader.devices
-
     # --- conversations --------------------------------------------------------------------------
 
     def new_conversation(self) -> None:
@@ -441,9 +441,6 @@ class Desk(
             self._gguf = Path(path)  # not started yet: `start` loads it
         else:
             self._loader.load(path)
-
-    def cancel_load(self) -> None:
-        self._loader.cancel()
 
     def unload_weights(self) -> None:
         if self._engine is not None:

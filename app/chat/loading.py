@@ -18,6 +18,7 @@ from app.chat.events import (
     Noticed,
 )
 from app.chat.file_check import Check, refusal_of
+from app.chat.load_settings import LOAD, load_options
 from app.chat.prompts import clean_message, is_encodable
 from app.chat.resolved import resolve
 from app.chat.surroundings import Surroundings, now
@@ -163,22 +164,42 @@ class Loader:
         known = self._known.get(path or self._path)
         return dict(known.settings) if known is not None else {}
 
-    def change_settings(self, values: Mapping[str, Any]) -> bool:
-        """Keep other settings for the weights that are loaded. False: there are none, or they
-        are not remembered."""
-        known = self._known.get(self._path)
-        if known is None or self._around.store is None or not self._around.can_write:
+    def change_settings(self, values: Mapping[str, Any], path: str = "") -> bool:
+        """Keep other settings for the weights that are loaded, or for those in a file that need not
+        have been used yet. False: there are none, or they are not remembered."""
+        store, known = self._around.store, self._known.get(path or self._path)
+        if store is None or not self._around.can_write:
             return False
+        if known is None:
+            if not path:
+                return False
+            known = self._as_known(path)
+            self._around.saved(store.upsert_weights(known))
         changed = dataclasses.replace(known, settings=dict(values))
         self._known[known.path] = changed
-        self._around.saved(self._around.store.set_weights_settings(known.path, dict(values)))
+        self._around.saved(store.set_weights_settings(known.path, dict(values)))
         return True
 
-    def _options_of(self, path: str) -> LoadOptions:
+    def _as_known(self, path: str) -> Weights:
+        size_bytes = 0
+        with contextlib.suppress(OSError, ValueError):  # it may come back; its settings stay
+            size_bytes = Path(path).stat().st_size
+        return Weights(path, self._name_of_path(path), size_bytes)
+
+    def options_of(self, path: str) -> LoadOptions:
         """How to load: as the app's settings say, or these weights' own."""
-        return resolve(
-            self._around.settings, self.settings_of_weights(path)
-        ).settings.load_options()
+        own = self.settings_of_weights(path)
+        return load_options(resolve(self._around.settings, own).settings, own.get(LOAD))
+
+    @property
+    def options_in_use(self) -> LoadOptions | None:
+        """What the weights that are loaded now were loaded with."""
+        return self._good.options if self.loaded is not None and self._good is not None else None
+
+    def name_of(self, path: str) -> str:
+        """What people know a file by."""
+        known = self._known.get(path)
+        return known.name if known is not None else self._name_of_path(path)
 
     def log_lines(self) -> list[tuple[str, str]]:
         """(level, text) of the engine's log, oldest first."""
@@ -236,7 +257,7 @@ class Loader:
         return f"{sentence} “{name}” stays as it is." if name else sentence
 
     def _load_chosen(self, path: str) -> None:
-        attempt = Attempt(path, self._options_of(path))
+        attempt = Attempt(path, self.options_of(path))
         is_there = self.is_ready or self.is_loading
         self._spare = self._good if is_there and self._good != attempt else None
         self._begin(attempt)

@@ -59,8 +59,8 @@ def at_first(resolved: Resolved) -> dict[str, Any]:
     if settings.chat_format != OWN:
         recorded.pop("chat_template", None)
     for name in ("system_prompt", "chat_template"):
-        text = recorded.get(name, "")
-        if len(text) > MAX_SYSTEM_PROMPT:
+        text: str = getattr(settings, name)
+        if name in recorded and len(text) > MAX_SYSTEM_PROMPT:
             del recorded[name]
             recorded[f"{name}_hash"] = hash_of(text)
     if resolved.levels:

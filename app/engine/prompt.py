@@ -39,6 +39,7 @@ from app.engine.prompt_tokens import (
     PromptPart,
     PromptTokenizer,
     PromptVocabulary,
+    TemplateWords,
     present_controls,
     split_control,
 )
@@ -54,7 +55,15 @@ from app.engine.protocol import (
 from app.engine.template_messages import TemplateFailed
 from app.engine.text import opened_reasoning, reasoning_tags
 
-__all__ = ["BuiltPrompt", "PromptNote", "PromptPart", "PromptVocabulary", "build_prompt"]
+__all__ = [
+    "BuiltPrompt",
+    "PromptNote",
+    "PromptPart",
+    "PromptVocabulary",
+    "TemplateWords",
+    "build_prompt",
+    "lay_out_chat",
+]
 
 Render = Callable[..., str]
 """As `TemplateClient.render`."""
@@ -188,6 +197,18 @@ def _build_chat(
     )
 
 
+def lay_out_chat(
+    messages: Sequence[ChatMessage], words: TemplateWords, template: str, render: Render
+) -> tuple[Layout, list[ChatMessage], list[PromptNote]]:
+    """How a chat reads once it is rendered, without a vocabulary to tokenise it: the text with
+    where each message went, the messages in the form that the template accepted, and what is to
+    be said of that. Raises TemplateFailed."""
+    notes: list[PromptNote] = []
+    whole = [sourced(message) for message in messages if not _is_empty(message)]
+    layout, accepted = _first_accepted(_Rendering(words, template, render), whole, notes)
+    return layout, [*accepted], notes
+
+
 def _is_empty(message: ChatMessage) -> bool:
     """A reply stopped before its first token would teach the weights to answer nothing."""
     says_nothing = not (message.content or message.reasoning or message.token_ids)
@@ -286,7 +307,7 @@ def _merge_neighbours(messages: list[Sourced]) -> list[Sourced]:
 class _Rendering:
     """Renders messages with control text replaced, and finds where each of them went."""
 
-    def __init__(self, vocabulary: PromptVocabulary, template: str | None, render: Render) -> None:
+    def __init__(self, vocabulary: TemplateWords, template: str | None, render: Render) -> None:
         self._vocabulary = vocabulary
         self._template = template or ""
         self._render = render

@@ -8,12 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 
-class PromptVocabulary(Protocol):
-    """What tokenising a prompt needs to know of the vocabulary."""
-
-    def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]: ...
-
-    def piece(self, token_id: int, /) -> bytes: ...
+class TemplateWords(Protocol):
+    """What rendering a prompt needs to know of the vocabulary."""
 
     @property
     def control_texts(self) -> list[str]: ...
@@ -23,6 +19,14 @@ class PromptVocabulary(Protocol):
 
     @property
     def eos_text(self) -> str: ...
+
+
+class PromptVocabulary(TemplateWords, Protocol):
+    """What tokenising a prompt needs to know of the vocabulary."""
+
+    def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]: ...
+
+    def piece(self, token_id: int, /) -> bytes: ...
 
     @property
     def bos_id(self) -> int | None: ...
@@ -46,7 +50,7 @@ Origin = tuple[int, int, str, str | None]
 """Characters [start, end) of the rendered text, and where they come from."""
 
 
-def present_controls(texts: Sequence[str], vocabulary: PromptVocabulary) -> list[str]:
+def present_controls(texts: Sequence[str], vocabulary: TemplateWords) -> list[str]:
     """Control texts that occur in the messages, longest first so that it wins."""
     whole = "\0".join(texts)
     return sorted(

@@ -43,6 +43,7 @@ class TemplateClient:
         self._child: ChildProcess | None = None
         self._reports: queue.SimpleQueue[Message | ChildReport] = queue.SimpleQueue()
         self._is_ready = False
+        self._is_abandoned = False
 
     def start(self) -> None:
         """Start the process now, so that the first render need not wait for it."""
@@ -86,7 +87,17 @@ class TemplateClient:
         with self._lock:
             self._end_child()
 
+    def abandon(self) -> None:
+        """From another thread than the one that renders: end what it waits for, at once. Nothing
+        is rendered any more."""
+        self._is_abandoned = True
+        child = self._child
+        if child is not None:
+            child.kill()
+
     def _ensure_child(self) -> ChildProcess:
+        if self._is_abandoned:
+            raise TemplateFailed("failed", "The template process was ended.")
         if self._child is None:
             self._reports = queue.SimpleQueue()
             reports = self._reports

@@ -238,7 +238,7 @@ class Hub:
         params |= {name: value for name, value in given.items() if value}
         headers = build_hf_headers(token=token)
         items = paginate(f"{self.endpoint}/api/models", params=params, headers=headers)
-        return (item for item in items if isinstance(item, Mapping))
+        return _entries(items)
 
     def _info(self, repo_id: str, revision: str, token: str | Literal[False]) -> ModelInfo:
         if not is_repo_id(repo_id):
@@ -333,6 +333,15 @@ def repo_of(item: Mapping[str, Any]) -> HubRepo | None:
         n_ctx_train=_count(gguf.get("context_length")) or None,
         tags=tags,
     )
+
+
+def _entries(items: Iterable[object]) -> Iterator[Mapping[str, Any]]:
+    """What can be an entry. A text is none: then the answer was no list of them."""
+    for item in items:
+        if isinstance(item, str):
+            raise TypeError("no listing")
+        if isinstance(item, Mapping):
+            yield item
 
 
 def _of_info(info: ModelInfo) -> HubRepo:

@@ -29,7 +29,8 @@ _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 class HttpSource:
-    """One part of weights on the hub. `n_requests` and `n_bytes` say what it has cost."""
+    """One part of weights on the hub. `n_requests` (redirects aside) and `n_bytes` say what it
+    has cost."""
 
     def __init__(
         self, hub: Hub, file: HubFile, part: int = 0, *, max_bytes: int = MAX_HEADER_BYTES

@@ -1,0 +1,139 @@
+"""The token: in the keyring where there is one, and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.backends import fail
+
+from app.hub.token import SERVICE, TokenRefused, Tokens, checked_token
+
+HERE, THERE = "https://hub.example.org:443", "https://mirror.example.org:443"
+
+
+class Ring(KeyringBackend):
+    """Keeps what it is given; may refuse, or only pretend."""
+
+    priority = 1.0
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        self.refuses = False
+        self.pretends = False
+        self.n_reads = 0
+
+    def get_password(self, service, username):
+        self.n_reads += 1
+        if self.refuses:
+            raise RuntimeError("locked; hf_one")
+        return self.kept.get((service, username))
+
+    def set_password(self, service, username, password):
+        if self.refuses:
+            raise RuntimeError(f"cannot keep {password}")
+        if not self.pretends:
+            self.kept[service, username] = password
+
+    def delete_password(self, service, username):
+        if self.refuses:
+            raise RuntimeError("locked")
+        del self.kept[service, username]
+
+
+@pytest.fixture
+def ring():
+    before = keyring.get_keyring()
+    made = Ring()
+    keyring.set_keyring(made)
+    yield made
+    keyring.set_keyring(before)
+
+
+def test_it_is_kept_in_the_keyring_and_found_again(ring):
+    tokens = Tokens(HERE)
+    assert (tokens.token, tokens.where) == (None, "none")
+    tokens.keep("  hf_one\n")
+    assert (tokens.token, tokens.where) == ("hf_one", "keyring")
+    assert ring.kept == {(SERVICE, HERE): "hf_one"}
+    later = Tokens(HERE)
+    later.read()
+    assert (later.token, later.where) == ("hf_one", "keyring")
+    assert later.forget()
+    assert (later.token, later.where, ring.kept) == (None, "none", {})
+
+
+def test_each_hub_has_its_own(ring):
+    tokens = Tokens(HERE)
+    tokens.keep("hf_one")
+    tokens.turn_to(THERE)
+    tokens.read()
+    assert tokens.token is None
+    tokens.keep("hf_two")
+    tokens.turn_to(HERE)
+    assert tokens.token == "hf_one"
+
+
+def test_without_a_keyring_it_lives_for_this_run(ring):
+    keyring.set_keyring(fail.Keyring())
+    tokens = Tokens(HERE)
+    tokens.keep("hf_one")
+    assert (tokens.token, tokens.where) == ("hf_one", "this run")
+    assert tokens.forget()
+    tokens.keep("hf_one")
+    later = Tokens(HERE)
+    later.read()
+    assert later.token is None
+
+
+@pytest.mark.parametrize("fault", ["refuses", "pretends"])
+def test_a_keyring_that_fails_is_none(ring, fault, caplog):
+    caplog.set_level(logging.DEBUG)
+    setattr(ring, fault, True)
+    tokens = Tokens(HERE)
+    tokens.read()
+    tokens.keep("hf_one")
+    assert (tokens.token, tokens.where) == ("hf_one", "this run")
+    assert "hf_one" not in caplog.text
+
+
+def test_one_that_does_not_let_go_is_told(ring):
+    tokens = Tokens(HERE)
+    tokens.keep("hf_one")
+    ring.refuses = True
+    assert not tokens.forget()
+    assert tokens.token is None
+
+
+def test_a_refused_one_is_not_sent_again(ring):
+    tokens = Tokens(HERE)
+    tokens.keep("hf_one")
+    tokens.refuse("hf_one")
+    assert (tokens.token, tokens.is_refused, tokens.where) == (None, True, "keyring")
+    tokens.keep("hf_two")
+    assert (tokens.token, tokens.is_refused) == ("hf_two", False)
+
+
+def test_what_the_keyring_holds_is_looked_at(ring):
+    ring.kept[SERVICE, HERE] = "hf_one\r\nX-Injected: 1"
+    tokens = Tokens(HERE)
+    tokens.read()
+    assert tokens.token is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "two words", "hf_é", "hf_\x00", "hf_a\r\nHost: x", "x" * 600]
+)
+def test_what_cannot_be_a_token_is_refused_without_repeating_it(text):
+    with pytest.raises(TokenRefused) as caught:
+        checked_token(text)
+    assert str(caught.value).endswith(".")
+    assert not text.strip() or text.strip() not in str(caught.value)
+
+
+def test_it_is_not_shown(ring):
+    tokens = Tokens(HERE)
+    tokens.keep("hf_one")
+    assert "hf_one" not in repr(tokens)

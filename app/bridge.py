@@ -57,6 +57,7 @@ class Bridge(QObject):
     message_sought = Signal(object)
     import_previewed = Signal(object)
     import_progressed = Signal(object)
+    memory_changed = Signal(object)
     step_mode_changed = Signal(object)
     token_held = Signal(object)
     held_ended = Signal(object)
@@ -127,6 +128,7 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.MessageSought: "message_sought",
     events.ImportPreviewed: "import_previewed",
     events.ImportProgressed: "import_progressed",
+    events.MemoryChanged: "memory_changed",
     events.StepModeChanged: "step_mode_changed",
     events.TokenHeld: "token_held",
     events.HeldEnded: "held_ended",

@@ -40,6 +40,8 @@ from app.chat.events import (
 from app.chat.exchange.exchange import Exchange
 from app.chat.exchange_door import ExchangeDoor
 from app.chat.file_check import Check
+from app.chat.fit_door import FitDoor
+from app.chat.fits import Fits
 from app.chat.folders import Folders
 from app.chat.hub_door import HubDoor
 from app.chat.hub_questions import HubQuestions
@@ -124,6 +126,7 @@ class Desk(
     CacheDoor,
     PromptDoor,
     WhatIfDoor,
+    FitDoor,
     VocabularyDoor,
     SidebarDoor,
     SettingsDoor,
@@ -207,6 +210,7 @@ class Desk(
         self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
         self._words = Words(self._around, self._loader)
         self._questions = Questions(self._loader)
+        self._fits = Fits(self._around, self._loader, self._questions)
         self._vocabulary_files = VocabularyFiles(self._around, self._loader, self._words)
         self._cache = CacheLook(self._around, self._questions, self._shelf)
         self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
@@ -270,6 +274,7 @@ class Desk(
         self._partners.close()
         self._hub.close()
         self._exchange.close()
+        self._fits.close()
         self._local.close()
         around.alarms.close()
         if self._engine is not None:
@@ -547,6 +552,7 @@ class Desk(
                 self._replies.growing.take_back(event)
             case StateChanged():
                 self._loader.take_state(event)
+                self._fits.take_state(event)
                 self._settle_rest()
             case Log():
                 self._loader.take_log(event)
@@ -567,6 +573,7 @@ class Desk(
                 self._replies.growing.take_note(event)
             case Hello():
                 self._loader.take_hello(event)
+                self._fits.take_hello(event)
             case Finished() | Stopped() | Failed():
                 self._take_ending(event)
 

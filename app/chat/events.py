@@ -390,6 +390,12 @@ class TokenHeld:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryChanged:
+    """So much more or less is free on some device that weights may fit otherwise than before:
+    `Desk.machine` has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class HeldEnded:
     """A reply that waited at its tokens runs on, or has ended."""
 
@@ -466,6 +472,7 @@ Event = (
     | MessageSought
     | ImportPreviewed
     | ImportProgressed
+    | MemoryChanged
     | StepModeChanged
     | TokenHeld
     | HeldEnded

@@ -76,6 +76,10 @@ class AlternativesModel(QAbstractTableModel):
             self._stages = tuple(step.stage for step in found.steps)
         self.endResetModel()
 
+    @property
+    def is_empty(self) -> bool:
+        return self._token is None
+
     def candidate(self, row: int) -> Candidate:
         return self._candidates[row]
 
@@ -296,6 +300,13 @@ class Alternatives(QWidget):
     def candidates(self) -> AlternativesModel:
         return self.table.candidates
 
+    def show_token(self, token: TokenTrace | None, words: Pieces | None) -> None:
+        """Nothing is painted anew while a reply grows and no token is chosen."""
+        if token is None and self.candidates.is_empty:
+            self._follow()
+        else:
+            self.candidates.show(token, words)
+
     def _on_shown(self) -> None:
         row = self.candidates.drawn_row
         if row is not None:
@@ -307,7 +318,10 @@ class Alternatives(QWidget):
         self.text.setEnabled(token is not None)
         self.button.setEnabled(token is not None and bool(self.text.text()))
         choose = CHOOSE if len(self._looking.traces) else ""
-        self.table.empty_words = choose if token is None else NOT_RECORDED
+        empty = choose if token is None else NOT_RECORDED
+        if empty != self.table.empty_words:
+            self.table.empty_words = empty
+            self.table.viewport().update()
         self.table.setAccessibleDescription("" if token is not None else choose)
         if token is None:
             self.hint.setText("")

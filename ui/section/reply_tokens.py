@@ -28,6 +28,7 @@ from ui.icons import icon
 from ui.section.alternatives import FEWEST_ROWS, Alternatives
 from ui.section.card import Card, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
+from ui.section.plain_cells import PlainCells
 from ui.section.speed_plot import SpeedPlot
 from ui.section.token_model import CHOSEN, DRAFTED, ID, NUMBER, TOKEN, TokenModel
 
@@ -175,6 +176,7 @@ class ReplyTokens(Panel):
         self.copy_button = IconButton(theme, "copy", "Copy the table as CSV", parent=self)
         self.copy_button.setObjectName("copy_csv_button")
         self.table = TokenTable(self.model, self)
+        self.table.setItemDelegate(PlainCells(theme, self.model, self.table))
         self.alternatives = Alternatives(self._tools, self)
         self.caption = small_label(CAPTION, self)
 
@@ -289,12 +291,12 @@ class ReplyTokens(Panel):
             selection.setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
             self.table.scrollTo(index)
         self._is_following = False
-        self.alternatives.candidates.show(self._looking.token, self._looking.words)
+        self.alternatives.show_token(self._looking.token, self._looking.words)
 
     def _refresh_words(self) -> None:
         self.model.set_words(self._looking.words)
         self._fit_columns()
-        self.alternatives.candidates.show(self._looking.token, self._looking.words)
+        self.alternatives.show_token(self._looking.token, self._looking.words)
 
     def _say(self) -> None:
         self._totals.follow(self._looking.traces)

@@ -21,6 +21,7 @@ from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
 from app.insight.tokens_shown import hexadecimal, visible
 from app.insight.trace_table import TraceTable, cuts_of
+from ui.markdown.styles import Recent
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -52,6 +53,8 @@ _FIELDS: Final = {
 _SIGNS: Final = frozenset("·⍽↵␍⇥⟨⟩")
 """With what pieces are made visible: without one a filter means the text itself."""
 _WHOLE_MS: Final = 100
+MAX_PLAIN: Final = 512
+"""Rows whose texts are kept: those in view, and what was scrolled by."""
 """From here on tenths of a millisecond say nothing."""
 
 CHOSEN: Final = "chosen by hand"
@@ -89,11 +92,13 @@ class TokenModel(QAbstractTableModel):
         self._keys: list[Any] = []
         self._sorted_by: tuple[int, bool] = (NUMBER, False)
         self._filter = ""
+        self._plain: dict[int, tuple[list[str], bool]] = Recent(MAX_PLAIN)
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show(self, traces: Sequence[TokenTrace]) -> None:
         self.beginResetModel()
+        self._plain.clear()
         self._traces, self._known, self._n_cuts = traces, len(traces), cuts_of(traces)
         self._order()
         self.endResetModel()
@@ -129,6 +134,7 @@ class TokenModel(QAbstractTableModel):
         if words is self._words:
             return
         self._words = words
+        self._plain.clear()
         if self._sorted_by[0] == TYPE:
             self.show(self._traces)
         elif self._rows:
@@ -272,13 +278,27 @@ class TokenModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         column = index.column()
         if role == Qt.ItemDataRole.DisplayRole:
-            at = self._rows[index.row()]
-            return self.cell(self._traces[at], at, column)
+            return self._row(index.row())[0][column]
         if role == Qt.ItemDataRole.TextAlignmentRole and column not in _TEXTUAL:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if column == TOKEN and role in _TOKEN_ROLES:
             return self._about(self._traces[self._rows[index.row()]], role)
         return None
+
+    def plain(self, row: int, column: int) -> tuple[str, bool] | None:
+        """The text of a cell and whether it stands at the right; None where there is a sign."""
+        texts, has_sign = self._row(row)
+        return None if has_sign and column == TOKEN else (texts[column], column not in _TEXTUAL)
+
+    def _row(self, row: int) -> tuple[list[str], bool]:
+        """The texts of a row, and whether it has a sign: a token never changes."""
+        at = self._rows[row]
+        found = self._plain.get(at)
+        if found is None:
+            token = self._traces[at]
+            texts = [self.cell(token, at, column) for column in range(len(COLUMNS))]
+            found = self._plain[at] = (texts, bool(origin(token)))
+        return found
 
     def _about(self, token: TokenTrace, role: int) -> Any:
         """The sign of a token that the sampler did not draw, and what a reader is told of it."""

@@ -41,6 +41,7 @@ class ChatColumn(QWidget):
         self.setObjectName("chat_column")
         self.setProperty("plane", "chat")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.header = Header(theme, list_weights, self)
         self.banners = BannerArea(theme, self)
         self.transcript = TranscriptView(theme)

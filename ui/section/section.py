@@ -49,6 +49,7 @@ class Section(QWidget):
         self.setAccessibleName("Inside the reply")
         self.setProperty("plane", "side")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("section_tabs")
         self.tabs.setAccessibleName("Panels")

@@ -77,6 +77,7 @@ class Sidebar(QWidget):
         self.setAccessibleName("Chats")
         self.setProperty("plane", "side")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self._model = ConversationModel(self)
         self._found = SearchModel(self)
         self.new_chat_button = NewChatButton(theme, self)

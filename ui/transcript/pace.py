@@ -20,7 +20,7 @@ COST_FACTOR: Final = 30 if cores.HAS_FEW else 8
 """A repaint is followed by a pause this many times as long: an eighth of one core, and a thirtieth
 where decoding needs both of two, unless that would be fewer than ten repaints a second."""
 SLOWEST_MS: Final = 85
-HIDDEN_MS: Final = 500
+HIDDEN_MS: Final = 2_000
 WHOLE_EVERY: Final = 8
 """Tints that compare tokens change older ones, too: so often all of the view is painted."""
 REACH: Final = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 MAX_LAYERS: Final = 512  # LLAMA_MAX_LAYERS: llama.cpp keeps per-layer values in arrays of this size
 
 MAX_EXPERTS: Final = 512  # LLAMA_MAX_EXPERTS: llama.cpp aborts above it
+TENSOR_ALIGNMENT: Final = 32  # ggml's: a mapped file whose tensors lie otherwise ends in an abort
 MAX_TENSOR_NAME_BYTES: Final = 63  # GGML_MAX_NAME, less the zero at its end
 
 _NOT_WEIGHTS: Final = {
@@ -71,13 +73,28 @@ def refusal_for_chat(header: Header) -> HeaderRefused | None:
 
 def _impossible(header: Header) -> Iterator[str]:
     """What llama.cpp's reader does not take, or aborts at."""
-    experts = header.number("expert_count")
-    if experts is not None and not 0 <= experts <= MAX_EXPERTS:
-        yield f"says that it has {experts:,} experts; the engine takes at most {MAX_EXPERTS}"
     long = next((t for t in header.tensors if len(t.name.encode()) > MAX_TENSOR_NAME_BYTES), None)
     if long is not None:
         yield f"has a tensor with a name of {len(long.name.encode())} bytes (“{long.name[:40]}…”)"
+    if header.tensors and header.data_offset % TENSOR_ALIGNMENT:
+        yield f"has tensors that do not begin at a multiple of {TENSOR_ALIGNMENT} bytes"
+    yield from _impossible_numbers(header)
     yield from _impossible_vocabulary(header)
+
+
+def _impossible_numbers(header: Header) -> Iterator[str]:
+    experts, used = header.number("expert_count") or 0, header.number("expert_used_count") or 0
+    if not 0 <= experts <= MAX_EXPERTS:
+        yield f"says that it has {experts:,} experts; the engine takes at most {MAX_EXPERTS}"
+    by_layer = f"{header.architecture}.expert_used_count" in header.array_counts
+    if not by_layer and not (0 < used <= experts or experts == used == 0):
+        yield f"says that it uses {used:,} of {experts:,} experts"
+    start = f"{header.architecture}."
+    for key, value in header.metadata.items():
+        if not key.startswith(start) or not isinstance(value, float):
+            continue
+        if not math.isfinite(value) or (key.endswith("epsilon") and value < 0):
+            yield f"has an impossible value for “{key[:80]}” ({value})"
 
 
 def _impossible_vocabulary(header: Header) -> Iterator[str]:

@@ -178,14 +178,15 @@ def _texts(header: Header, key: str) -> tuple[str, ...]:
 
 
 def _quantisation(header: Header, types: tuple[TypeShare, ...]) -> str:
-    """The file type's name if a type of its family is really there, else the largest share's."""
+    """The file type's name if a type of its family is really there, else the largest share's
+    that is quantised; nearly all files keep some tensors unquantised."""
     if not types:
         return ""
     number = header.metadata.get("general.file_type")
     named = FILE_TYPES.get(number & ~GUESSED, "") if isinstance(number, int) else ""
     families = {share.type_name[:3] for share in types if share.n_weights}
     largest = next((s.type_name for s in types if s.type_name not in _NOT_QUANTISED), "")
-    if named in _NOT_QUANTISED and largest:
+    if named in _NOT_QUANTISED and named != types[0].type_name:
         named = ""
     if named and any(named.startswith(family) for family in families):
         return named

@@ -175,7 +175,11 @@ def read_vocabulary(path: Path | str) -> FileVocabulary:
     paints."""
     kept = frozenset(_PREFIX + name for name in _ARRAYS)
     values = read_header(
-        path, keep_arrays=kept, deadline_s=_DEADLINE_S, max_held_bytes=_MAX_HELD_BYTES
+        path,
+        for_chat=False,  # what is amiss in it is to be seen
+        keep_arrays=kept,
+        deadline_s=_DEADLINE_S,
+        max_held_bytes=_MAX_HELD_BYTES,
     ).metadata
 
     def items(name: str, kind: type) -> list[Any]:

@@ -7,6 +7,7 @@ import random
 import struct
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from gguf_writer import Tensor, Typed, tiny_llama, write_gguf
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from app.gguf.header import Header, HeaderRefused, read_header
+from app.gguf.header import Header, HeaderRefused, read_header, read_header_of
 
 MAX_S = 2.0
 MAX_BYTES = 64 * 1024 * 1024
@@ -130,6 +131,86 @@ def test_odd_paths_are_read(tmp_path: Path) -> None:
     path = folder / "e\u0301 weights.gguf"
     write_gguf(path)
     assert read_header(path).name == "e\u0301 weights"
+
+
+def test_long_texts_are_passed_over(path: Path) -> None:
+    write_gguf(path, metadata={"a.long": "x" * (3 << 20), "b.after": 7})
+    header = read_header(path)
+    assert "a.long" not in header.metadata
+    assert header.metadata["b.after"] == 7
+    assert header.entries["a.long"].count == 3 << 20
+
+
+def test_short_arrays_about_layers_and_languages_are_kept(path: Path) -> None:
+    lists = {
+        "general.languages": ["de", "en"],
+        "llama.attention.head_count_kv": [4, 2],
+        "llama.feed_forward_length": [1] * 513,
+        "a.numbers": [1],
+    }
+    write_gguf(path, metadata=lists)
+    metadata = read_header(path).metadata
+    assert metadata["general.languages"] == ["de", "en"]
+    assert metadata["llama.attention.head_count_kv"] == [4, 2]
+    assert not {"llama.feed_forward_length", "a.numbers"} & set(metadata)
+
+
+def test_entries_say_where_each_value_lies(path: Path) -> None:
+    values = {"a.text": "Žá", "a.list": Typed("array:u16", [1, 2, 3]), "a.number": 7}
+    layout = write_gguf(path, metadata=values)
+    entries, data = read_header(path).entries, path.read_bytes()
+    assert {key: entry.end for key, entry in entries.items()} == dict(layout.keys)
+    assert data[entries["a.text"].offset : entries["a.text"].end].decode() == "Žá"
+    assert data[entries["a.list"].offset : entries["a.list"].end] == struct.pack("<3H", 1, 2, 3)
+    assert entries["a.list"].kind_name == "array of uint16"
+    assert (entries["a.list"].count, entries["a.number"].kind_name) == (3, "uint32")
+    starts = [entry.start for entry in entries.values()]
+    assert starts == [layout.metadata_start, *(entry.end for entry in entries.values())][:-1]
+
+
+# --- any source ---------------------------------------------------------------------------------
+
+
+class CountedSource:
+    """A file as a hub would send it, with all requests noted."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.size_bytes = path.stat().st_size
+        self.asked: list[tuple[int, int]] = []
+        self._data = path.read_bytes()
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        self.asked.append((offset, count))
+        return self._data[offset : offset + count]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("which", ["starter_gguf", "gemma_gguf"])
+def test_a_header_from_afar_costs_few_requests(which: str, request: pytest.FixtureRequest) -> None:
+    path: Path = request.getfixturevalue(which)
+    source = CountedSource(path)
+    header = read_header_of(source)
+    assert replace(header, path=path) == read_header(path)
+    assert len(source.asked) <= 4
+    ends = [offset + count for offset, count in source.asked]
+    assert max(ends) < header.data_offset + (4 << 20)
+    assert all(begin >= end for end, (begin, _) in zip(ends, source.asked[1:], strict=False))
+
+
+def test_source_that_fails_is_a_sentence(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_gguf(path)
+    source = CountedSource(path)
+
+    def fail(offset: int, count: int) -> bytes:
+        raise ConnectionResetError("gone")
+
+    monkeypatch.setattr(source, "read_at", fail)
+    with pytest.raises(HeaderRefused) as caught:
+        read_header_of(source)
+    assert caught.value.kind == "not_readable"
 
 
 # --- cut files ----------------------------------------------------------------------------------
@@ -292,6 +373,26 @@ def test_no_damage_does_more_than_a_refusal(
         (b"<!DOCTYPE html><html><title>404</title></html>", "a web page"),
         (b"  \n<HTML>", "a web page"),
         (b"PK\x03\x04rest", "a zip archive"),
+        (b"PK\x03\x04" + bytes(26) + b"archive/data.pkl", "a PyTorch file: convert"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a PyTorch file: convert"),
+        (b"\x89PNG\r\n\x1a\n", "a picture (PNG)"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "a picture (JPEG)"),
+        (b"GIF89a\1\0\1\0", "a picture (GIF)"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "a picture (WebP)"),
+        (b"%PDF-1.7\n%\xe2\xe3", "a PDF document"),
+        (b"\0\0\0\x18ftypmp42", "a film"),
+        (bytes(257) + b"ustar\x0000", "a tar archive"),
+        (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive. Unpack it"),
+        (b"Rar!\x1a\x07\1\0", "a RAR archive"),
+        (b"\xfd7zXZ\0\0", "an xz archive"),
+        (b"BZh91AY&SY\xb1\0\xff\0\2\1", "a bzip2 archive"),
+        (b"\x93NUMPY\1\0", "a NumPy array"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"\x7fELF\2\1\1\0", "a program"),
+        (b"MZ\x90\0\3\0\0\0", "a Windows program"),
+        (b"MZ is how I begin my notes", "a text file"),
+        (b"FUGG\0\0\0\3", "its bytes swapped"),
+        (bytes(4096), "a download that has not finished"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a Git LFS pointer"),
         (b"tjgg\x03\0\0\0", "an old GGML file"),
         (b"lmgg\x01\0\0\0", "an old GGML file"),
@@ -358,6 +459,89 @@ def test_other_versions(path: Path, version: int, words: str) -> None:
     assert words in error.sentence
 
 
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("big.Q5_K_M.gguf.part1of2", "big.Q5_K_M.gguf"),
+        ("big.Q5_K_M.gguf-part2of2", "big.Q5_K_M.gguf"),
+        ("big.gguf-split-a", "big.gguf"),
+        ("big.gguf.part01", "big.gguf"),
+        ("big.part1of3.gguf", "big.gguf"),
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b"GGUF\3\0\0\0\1", b"\x01\x02\x03\xfe" * 200])
+def test_byte_pieces_of_old_uploads(tmp_path: Path, name: str, whole: str, content: bytes) -> None:
+    """D08."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    sentence = refused(path).sentence
+    assert f"one piece of “{whole}”" in sentence
+    assert "Join all pieces" in sentence
+
+
+# --- what the engine would abort at or not take --------------------------------------------------
+
+
+def test_offsets_that_leave_gaps_or_overlap_are_refused(path: Path) -> None:
+    for first, second in ((32, 64), (0, 0), (0, 64), (32, 0), (0, 33)):
+        tensors = {
+            "a": Tensor((4,), [0.0] * 4, stored_offset=first),
+            "b": Tensor((4,), [0.0] * 4, stored_offset=second),
+        }
+        write_gguf(path, tensors=tensors)
+        with path.open("ab") as file:
+            file.write(bytes(256))
+        assert "damaged" in refused(path).sentence, (first, second)
+
+
+def test_extent_of_nothing_is_refused(path: Path) -> None:
+    write_gguf(path, tensors={"t": Tensor((4,), [0.0] * 4, stored_shape=(4, 0))})
+    assert "impossible shape" in refused(path).sentence
+
+
+def test_alignment_of_another_kind_is_refused(path: Path) -> None:
+    write_gguf(path, metadata={"general.alignment": Typed("u64", 32)})
+    assert "alignment" in refused(path).sentence
+
+
+def test_key_without_a_name_is_refused(path: Path) -> None:
+    write_gguf(path, metadata={"": 1})
+    assert "without a name" in refused(path).sentence
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"llama.expert_count": 513, "llama.expert_used_count": 2}, "513 experts"),
+        ({"llama.expert_count": 4, "llama.expert_used_count": 5}, "5 of 4 experts"),
+        ({"llama.expert_count": 4}, "0 of 4 experts"),
+        ({"llama.attention.layer_norm_rms_epsilon": float("nan")}, "impossible value"),
+        ({"llama.attention.layer_norm_rms_epsilon": -1.0}, "impossible value"),
+        ({"tokenizer.ggml.tokens": Typed("array:i32", [1, 2])}, "tokens that are no texts"),
+        ({"tokenizer.ggml.scores": Typed("array:f32", [1.0])}, "“scores” for 1 of them"),
+        ({"tokenizer.ggml.scores": Typed("array:u8", [1] * 400)}, "is array of uint8"),
+        ({"tokenizer.ggml.token_type": 5}, "“token_type” is uint32"),
+        ({"general.name": "an odd number", "general.alignment": 4}, "multiple of 32"),
+    ],
+)
+def test_values_at_which_llama_cpp_ends_are_refused_before(
+    path: Path, metadata: dict[str, Any], words: str
+) -> None:
+    alignment = metadata.get("general.alignment", 32)
+    tiny_llama(path, metadata=metadata, alignment=alignment)
+    error = refused(path)
+    assert error.kind == "unsupported"
+    assert words in error.sentence
+    assert read_header(path, for_chat=False).architecture == "llama"
+
+
+def test_tensor_name_longer_than_ggml_takes(path: Path) -> None:
+    write_gguf(path, tensors={"t" * 64: Tensor((4,), [0.0] * 4)})
+    assert "64 bytes" in refused(path).sentence
+    write_gguf(path, tensors={"t" * 63: Tensor((4,), [0.0] * 4)})
+    read_header(path)
+
+
 # --- sound files that cannot chat ---------------------------------------------------------------
 
 
@@ -369,6 +553,11 @@ def test_weights_that_write_no_text(path: Path, architecture: str) -> None:
     assert error.kind == "not_a_chat_model"
     assert architecture in error.sentence
     assert read_header(path, for_chat=False).architecture == architecture
+
+
+def test_draft_heads_guess_only_for_others(path: Path) -> None:
+    write_gguf(path, architecture="eagle3")
+    assert "guess ahead for others" in refused(path).sentence
 
 
 @pytest.mark.parametrize("kind", ["adapter", "mmproj", "imatrix"])

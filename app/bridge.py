@@ -61,7 +61,6 @@ class Bridge(QObject):
     step_mode_changed = Signal(object)
     token_held = Signal(object)
     held_ended = Signal(object)
-    hub_state_changed = Signal(object)
 
     _posted = Signal(object)
 
@@ -132,5 +131,4 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.StepModeChanged: "step_mode_changed",
     events.TokenHeld: "token_held",
     events.HeldEnded: "held_ended",
-    events.HubStateChanged: "hub_state_changed",
 }

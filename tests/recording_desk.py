@@ -59,6 +59,7 @@ class FakeBridge(QObject):
     step_mode_changed = Signal(object)
     token_held = Signal(object)
     held_ended = Signal(object)
+    memory_changed = Signal(object)
     hub_state_changed = Signal(object)
 
 
@@ -79,6 +80,7 @@ class FakeDesk:
         self.offline = False
         self.devices: tuple[Device, ...] = ()
         self.is_waiting = False
+        self.weights_path = ""
         self.is_temporary = False
         self.has_temporary = False
         self.weights: list[Weights] = []

@@ -417,13 +417,6 @@ class HubState:
 
 
 @dataclass(frozen=True, slots=True)
-class HubStateChanged:
-    """The hub's address, its token, or whether connections are open."""
-
-    state: HubState
-
-
-@dataclass(frozen=True, slots=True)
 class HubTrouble:
     """Why a question to the hub has no answer. Kinds are those of `app.hub.faults.HubFault`, and
     not_usable (what is there is no weights) and fault (ours). The sentence says what to do.
@@ -476,5 +469,4 @@ Event = (
     | StepModeChanged
     | TokenHeld
     | HeldEnded
-    | HubStateChanged
 )

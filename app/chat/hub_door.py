@@ -27,6 +27,10 @@ class HubDoor:
         """Where the hub is, whether it may be asked, and where its token is kept."""
         return self._hub.state
 
+    def follow_hub(self, follower: Callable[[HubState], None]) -> Callable[[], None]:
+        """Call it whenever that changes. Returns what ends it."""
+        return self._hub.follow(follower)
+
     def prepare_hub(self) -> None:
         """The hub's page is on screen: what takes time is done before it is needed."""
         self._hub.prepare()
@@ -53,14 +57,15 @@ class HubDoor:
         """Its card as Markdown; "" where there is none."""
         self._hub.card(repo_id, revision, then, failed)
 
-    def read_remote_header(
-        self, file: HubFile, then: Callable[[Header], None], failed: Failed
+    def read_remote_headers(
+        self, file: HubFile, then: Callable[[tuple[Header, ...]], None], failed: Failed
     ) -> None:
-        """What weights on the hub say about themselves, before they are downloaded."""
-        self._hub.header(file, then, failed)
+        """What weights on the hub say about themselves before they are downloaded: the header of
+        each part."""
+        self._hub.headers(file, then, failed)
 
     def stop_hub(self, *kinds: str) -> None:
-        """Nobody waits for these any more: search, look, card, header, token, endpoint."""
+        """Nobody waits for these any more: search, look, card, headers, token, endpoint."""
         self._hub.stop(*kinds)
 
     def set_hub_token(self, text: str, then: Callable[[str], None], failed: Failed) -> None:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from app.chat.events import HubState, HubStateChanged, HubTrouble, Noticed
+from app.chat.events import HubState, HubTrouble, Noticed
 from app.chat.hub_pool import HubPool
 from app.chat.surroundings import Surroundings
 from app.hub import address
@@ -65,6 +65,7 @@ class HubQuestions:
         self._search: Search | None = None
         self._account = ""
         self._told = self.state
+        self._followers: list[Callable[[HubState], None]] = []
 
     # --- the state ------------------------------------------------------------------------------
 
@@ -78,6 +79,11 @@ class HubQuestions:
             is_token_refused=self._tokens.is_refused,
             account=self._account,
         )
+
+    def follow(self, follower: Callable[[HubState], None]) -> Callable[[], None]:
+        """Call it whenever the state changes. Returns what ends it."""
+        self._followers.append(follower)
+        return lambda: self._followers.remove(follower)
 
     def take_stored_settings(self) -> None:
         """They have been read: from now on they say whether the gate is open."""
@@ -116,7 +122,8 @@ class HubQuestions:
         state = self.state
         if state != self._told and not self._around.is_closing:
             self._told = state
-            self._around.emit(HubStateChanged(state))
+            for follower in list(self._followers):
+                follower(state)
 
     # --- questions ------------------------------------------------------------------------------
 
@@ -148,15 +155,17 @@ class HubQuestions:
         """A model card as Markdown; "" where there is none."""
         self._ask("card", lambda: self.hub().card(repo_id, revision or "main"), then, failed)
 
-    def header(self, file: HubFile, then: Callable[[Header], None], failed: Failed) -> None:
-        """The header of weights that are still on the hub."""
+    def headers(
+        self, file: HubFile, then: Callable[[tuple[Header, ...]], None], failed: Failed
+    ) -> None:
+        """The headers of all parts of weights that are still on the hub."""
 
-        def ask() -> Header:
-            from app.hub.remote_header import header_of
+        def ask() -> tuple[Header, ...]:
+            from app.hub.remote_header import headers_of
 
-            return header_of(self.hub(), file)
+            return headers_of(self.hub(), file)
 
-        self._ask("header", ask, then, failed)
+        self._ask("headers", ask, then, failed)
 
     def stop(self, *kinds: str) -> None:
         """Nobody waits for these any more."""

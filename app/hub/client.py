@@ -25,6 +25,7 @@ from app.gguf.quantisation import nominal_bits, quantisation_in_name
 from app.gguf.split_names import part_names, split_name
 from app.hub import library
 from app.hub.address import file_url, host_of, is_repo_id, origin_of, page_of
+from app.hub.card import shown_card
 from app.hub.faults import FAILURES, Asked, HubFault, fault_of, not_a_hub
 from app.hub.gate import Gate
 from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
@@ -146,7 +147,7 @@ class Hub:
         return list(self.look(repo_id).files)
 
     def card(self, repo_id: str, revision: str = "main") -> str:
-        """The model card as Markdown, without its front matter; "" if there is none.
+        """The model card as Markdown, without front matter, HTML and pictures; "" if there is none.
 
         Raises HubFault, of the kinds "gated" and "forbidden" too.
         """
@@ -156,7 +157,7 @@ class Hub:
             if fault.kind == "not_found":
                 return ""
             raise
-        return without_front_matter(data.decode("utf-8", "replace"))
+        return shown_card(without_front_matter(data.decode("utf-8", "replace")))
 
     def who(self, token: str) -> str:
         """The account that a token belongs to. Raises HubFault."""

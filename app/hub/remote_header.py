@@ -9,7 +9,6 @@ file in the place of a part.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Final
 
@@ -123,23 +122,15 @@ class HttpSource:
         return HubFault("not_hub", f"“{self.name}” cannot be looked into: {words}.")
 
 
-def header_of(hub: Hub, file: HubFile) -> Header:
-    """What weights on the hub say about themselves; of a split set, all of its tensors.
+def headers_of(hub: Hub, file: HubFile) -> tuple[Header, ...]:
+    """What weights on the hub say about themselves: the header of each part, in order.
 
     Raises HubFault, HeaderRefused for what is no GGUF, and CalledOff.
     """
     if len(file.names) > MAX_PARTS:
         words = f"it comes in more than {MAX_PARTS} parts. Choose another file"
         raise HubFault("not_hub", f"“{file.name}” cannot be looked into: {words}.")
-    headers = [_of_part(hub, file, part) for part in range(len(file.names))]
-    if len(headers) == 1:
-        return headers[0]
-    return dataclasses.replace(
-        headers[0],
-        tensors=tuple(tensor for each in headers for tensor in each.tensors),
-        size_bytes=sum(each.size_bytes for each in headers),
-        expected_bytes=sum(each.expected_bytes for each in headers),
-    )
+    return tuple(_of_part(hub, file, part) for part in range(len(file.names)))
 
 
 def _of_part(hub: Hub, file: HubFile, part: int) -> Header:

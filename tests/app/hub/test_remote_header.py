@@ -15,7 +15,7 @@ from app.hub import library
 from app.hub.client import Hub
 from app.hub.faults import HubFault
 from app.hub.gate import Gate
-from app.hub.remote_header import HttpSource, header_of
+from app.hub.remote_header import HttpSource, headers_of
 
 REPO = "ana/tiny-GGUF"
 
@@ -59,7 +59,7 @@ def file_of(asker, name: str, repo: str = REPO):
 
 
 def test_it_is_the_header_of_the_file(asker, smol, fake_hub, starter_gguf):
-    header = header_of(asker.hub, smol)
+    (header,) = headers_of(asker.hub, smol)
     here = read_header(starter_gguf)
     assert facts_of(header) == facts_of(here)
     assert (header.tensors, header.metadata) == (here.tensors, here.metadata)
@@ -73,28 +73,30 @@ def test_it_is_the_header_of_the_file(asker, smol, fake_hub, starter_gguf):
 
 def test_the_token_stays_at_the_hub(asker, fake_hub):
     asker.token = "hf_good"
-    header_of(asker.hub, file_of(asker, "tiny-F32.gguf", "ana/gated"))
+    headers_of(asker.hub, file_of(asker, "tiny-F32.gguf", "ana/gated"))
     assert {each.token for each in fake_hub.asked(server="hub")} == {"hf_good"}
     assert {each.token for each in fake_hub.asked(server="cdn")} == {None}
 
 
-def test_a_split_set_has_all_tensors(asker):
-    whole = header_of(asker.hub, file_of(asker, "tiny-F32.gguf"))
-    both = header_of(asker.hub, file_of(asker, "two-00001-of-00002.gguf"))
-    assert len(both.tensors) == 2 * len(whole.tensors)
-    assert both.size_bytes == 2 * whole.size_bytes
-    assert both.metadata == whole.metadata
+def test_each_part_of_a_split_set_has_its_header(asker):
+    (whole,) = headers_of(asker.hub, file_of(asker, "tiny-F32.gguf"))
+    both = headers_of(asker.hub, file_of(asker, "two-00001-of-00002.gguf"))
+    assert [each.path.name for each in both] == [
+        "two-00001-of-00002.gguf",
+        "two-00002-of-00002.gguf",
+    ]
+    assert {each.tensors for each in both} == {whole.tensors}
 
 
 def test_a_gated_file_needs_a_token(asker):
     with pytest.raises(HubFault) as caught:
-        header_of(asker.hub, file_of(asker, "tiny-F32.gguf", "ana/gated"))
+        headers_of(asker.hub, file_of(asker, "tiny-F32.gguf", "ana/gated"))
     assert caught.value.kind == "gated"
 
 
 def test_what_is_no_gguf_is_named(asker):
     with pytest.raises(HeaderRefused, match=r"page-Q8_0\.gguf"):
-        header_of(asker.hub, file_of(asker, "page-Q8_0.gguf"))
+        headers_of(asker.hub, file_of(asker, "page-Q8_0.gguf"))
 
 
 def test_there_is_a_cap_of_bytes(asker, smol, fake_hub):

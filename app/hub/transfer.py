@@ -121,6 +121,8 @@ class Transfer:
             except Occupied as error:
                 raise faults.occupied(self.wanted.target.name) from error
             except OSError as error:
+                if partial.size_bytes:
+                    self.watcher.moved(partial.size_bytes, 0)
                 left = self.wanted.size_bytes - partial.size_bytes
                 raise faults.of_disk(error, self.wanted.target, max(left, 0)) from error
 

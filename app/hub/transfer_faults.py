@@ -175,8 +175,9 @@ def expired(name: str) -> TransferFault:
 def occupied(name: str) -> TransferFault:
     return TransferFault(
         "occupied",
-        f"Another window or program is downloading “{name}” into this folder. Wait until it is "
-        "done, then press Retry: a finished file is taken as it is.",
+        f"Another window or program is downloading “{name}” into this folder. Once it is done, the "
+        "finished file is taken as it is; Retry looks again now.",
+        may_retry=True,
     )
 
 

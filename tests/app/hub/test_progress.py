@@ -1,0 +1,48 @@
+"""Speed, waits, room and words of downloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.hub.progress import SPEED_WINDOW_S, Speed
+from app.hub.retrying import wait_s
+from app.hub.space import RESERVE_BYTES, Claim, shortage
+
+
+def test_speed_is_that_of_the_last_seconds() -> None:
+    speed = Speed()
+    assert speed.bytes_s is None
+    speed.add(0.0, 0)
+    speed.add(0.4, 400)
+    assert speed.bytes_s is None
+    speed.add(1.0, 1_000)
+    assert speed.bytes_s == pytest.approx(1_000)
+    for tenth in range(11, 300):
+        speed.add(tenth / 10, 1_000 + 50 * (tenth - 10))
+    assert speed.bytes_s == pytest.approx(500)
+    for tenth in range(300, 300 + round(10 * SPEED_WINDOW_S) + 2):
+        speed.add(tenth / 10, 15_450)
+    assert speed.bytes_s == 0
+
+
+def test_waits_grow_and_end_at_five_minutes() -> None:
+    waits = [wait_s(attempt) for attempt in range(1, 12)]
+    assert all(
+        least <= wait <= least + 1 for least, wait in zip((2, 4, 8, 16), waits, strict=False)
+    )
+    assert waits[-1] == 300
+    assert len({wait_s(1) for _ in range(20)}) > 1
+
+
+def test_room_is_what_is_free_less_what_others_want_on_that_disk(tmp_path: Path) -> None:
+    here = tmp_path / "not" / "made" / "yet"
+    wanted = Claim(here, 1_000)
+    assert shortage(wanted, (), RESERVE_BYTES + 1_000) == ""
+    assert "1.0 kB are still to come" in shortage(wanted, (), RESERVE_BYTES + 999)
+    other = Claim(tmp_path, 1)
+    assert "for other downloads" in shortage(wanted, (other,), RESERVE_BYTES + 1_000)
+    elsewhere = Claim(Path("/proc/self"), 10**15)
+    assert shortage(wanted, (elsewhere,), RESERVE_BYTES + 1_000) == ""
+    assert shortage(Claim(here, 10**18)) != ""

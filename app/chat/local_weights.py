@@ -231,7 +231,7 @@ def _look_whether_usable(folder: Path) -> Future[str]:
             with os.scandir(folder) as opened:
                 next(opened, None)
         except OSError as error:
-            future.set_result(sentence_of(folder, error))
+            future.set_result(sentence_of(folder, error, "choose another one"))
         except ValueError:
             future.set_result("This is no path. Choose a folder.")
         else:

@@ -202,12 +202,12 @@ def has_changed(found: Scan, pace: Pace = lambda: None) -> bool:
     return False
 
 
-def sentence_of(path: Path, error: OSError) -> str:
-    """Why a folder or a file cannot be looked into, and what to do."""
+def sentence_of(path: Path, error: OSError, instead: str = "remove the folder here") -> str:
+    """Why a folder or a file cannot be looked into, and what to do; `instead` is the other way."""
     if isinstance(error, PermissionError):
-        return f"“{path}” may not be read. Change its permissions, or remove the folder here."
+        return f"“{path}” may not be read. Change its permissions, or {instead}."
     if isinstance(error, FileNotFoundError):
-        return f"“{path}” is not there. Connect its disk, or remove the folder here."
+        return f"“{path}” is not there. Connect its disk, or {instead}."
     if isinstance(error, NotADirectoryError):
         return f"“{path}” is not a folder. Choose the folder that it lies in."
     reason = error.strerror or type(error).__name__

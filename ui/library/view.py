@@ -128,6 +128,9 @@ class LibraryView(QWidget):
         bridge.engine_state_changed.connect(self._show_engine)
         bridge.load_progressed.connect(self._on_load_progressed)
         bridge.noticed.connect(self._on_noticed)
+        for page in map(self.pages.widget, range(self.pages.count())):
+            if hasattr(page, "follow"):
+                page.follow(bridge)
         self.toasts.focus_released.connect(self._focus_page)
         self._theme.changed.connect(self._fit)
 

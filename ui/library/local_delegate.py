@@ -1,0 +1,117 @@
+"""Paints weights in a list: a line with the name, figures and the fit, and below it, across all
+columns, what else is to be said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QObject, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtWidgets import (
+    QApplication,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
+
+from ui.any_index import AnyIndex
+from ui.icons import paint_icon
+from ui.library.fit_badge import paint_badge
+from ui.library.local_model import FIT, FIT_ROLE, NAME, ROW_ROLE, LocalModel
+from ui.library.local_words import one_line, second_line
+from ui.theme import Theme
+
+if TYPE_CHECKING:
+    from app.gguf.finding import FoundWeights
+
+LINE_GAP_PX: Final = 2
+PAD_PX: Final = 6
+SIDE_PX: Final = 5
+SIGN_PX: Final = 14
+
+
+class LocalDelegate(QStyledItemDelegate):
+    """Every row is as high as two lines: thousands of equal ones are laid out at once."""
+
+    def __init__(self, theme: Theme, home: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._home = home
+
+    def row_height(self) -> int:
+        lines = QFontMetrics(self._theme.font_text()).height()
+        lines += QFontMetrics(self._theme.font_small()).height()
+        return lines + self._theme.px(LINE_GAP_PX) + 2 * self._theme.px(PAD_PX)
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
+        return QSize(self._theme.px(64), self.row_height())
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        whole = QStyleOptionViewItem(option)
+        self.initStyleOption(whole, index)
+        text, whole.text = whole.text, ""
+        whole.state &= ~QStyle.StateFlag.State_HasFocus
+        style = whole.widget.style() if whole.widget is not None else QApplication.style()
+        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, whole, painter, whole.widget)
+        side, first_px = self._theme.px(SIDE_PX), QFontMetrics(self._theme.font_text()).height()
+        room = option.rect.adjusted(side, 0, -side, 0)
+        line = QRect(room.left(), room.top() + self._theme.px(PAD_PX), room.width(), first_px)
+        weights = index.data(ROW_ROLE)
+        painter.save()
+        painter.setPen(QColor(self._color(weights.can_load)))
+        if index.column() == NAME:
+            self._paint_name(painter, line, index, weights)
+        elif index.column() != FIT:
+            flag = index.data(Qt.ItemDataRole.TextAlignmentRole)
+            self._draw(painter, line, text, self._theme.font_text(), flag)
+        elif weights.can_load:
+            paint_badge(painter, QRectF(line), index.data(FIT_ROLE), self._theme)
+        self._paint_words(painter, option, weights)
+        painter.restore()
+
+    def _paint_name(
+        self, painter: QPainter, line: QRect, index: AnyIndex, weights: FoundWeights
+    ) -> None:
+        px, colors = self._theme.px, self._theme.colors
+        model = index.model()
+        if isinstance(model, LocalModel) and model.is_loaded(weights):
+            sign = QRectF(
+                line.left(), line.center().y() - px(SIGN_PX) / 2, px(SIGN_PX), px(SIGN_PX)
+            )
+            paint_icon(painter, sign, "check-circle", QColor(colors.accent))
+            line.setLeft(line.left() + px(SIGN_PX) + px(4))
+        self._draw(painter, line, one_line(weights.name), self._theme.font_text())
+
+    def _paint_words(
+        self, painter: QPainter, option: QStyleOptionViewItem, weights: FoundWeights
+    ) -> None:
+        """Each cell paints its part of the one line that goes across all of them."""
+        view, px, colors = option.widget, self._theme.px, self._theme.colors
+        left, width = option.rect.left(), option.rect.width()
+        if isinstance(view, QTableView):
+            left = view.columnViewportPosition(NAME)
+            width = view.horizontalHeader().length()
+        small = self._theme.font_small()
+        words_px = QFontMetrics(small).height()
+        top = option.rect.bottom() + 1 - px(PAD_PX) - words_px
+        below = QRect(left + px(SIDE_PX), top, width - 2 * px(SIDE_PX), words_px)
+        painter.setClipRect(option.rect)
+        painter.setPen(QColor(colors.dim if weights.can_load else colors.warning))
+        self._draw(painter, below, second_line(weights, self._home), small)
+
+    def _color(self, can_load: bool) -> str:
+        return self._theme.colors.ink if can_load else self._theme.colors.dim
+
+    def _draw(
+        self,
+        painter: QPainter,
+        rect: QRect,
+        text: str,
+        font: QFont,
+        flag: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
+    ) -> None:
+        painter.setFont(font)
+        shown = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
+        painter.drawText(rect, int(flag) | int(Qt.TextFlag.TextSingleLine), shown)

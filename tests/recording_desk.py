@@ -92,6 +92,9 @@ class FakeDesk:
     def known_weights(self) -> list[Weights]:
         return self.weights
 
+    def weights_for_menu(self) -> list[Weights]:
+        return self.weights
+
     def log_lines(self) -> list[tuple[str, str]]:
         return self.log
 

@@ -94,7 +94,7 @@ class MainWindow(QMainWindow):
         from ui.chat_column import ChatColumn
 
         def known_weights() -> Sequence[Weights]:
-            return self._desk.known_weights() if self._is_complete else ()
+            return self._desk.weights_for_menu() if self._is_complete else ()
 
         return ChatColumn(self._theme, known_weights, self._frame.composer)
 

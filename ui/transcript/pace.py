@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from PySide6.QtCore import QRect
 
 from app import cores
+from ui.transcript.item import CONTENT
 from ui.transcript.token_mode import FRAME_MS as TOKENS_MS
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ SLOWEST_MS: Final = 85
 HIDDEN_MS: Final = 2_000
 WHOLE_EVERY: Final = 8
 """Tints that compare tokens change older ones, too: so often all of the view is painted."""
-REACH: Final = 6
-"""So many lines at the end of a message, its footer among them, look otherwise when it grows."""
+BLEED_PX: Final = 2
+"""Frames of tokens reach out of their line."""
 
 
 class Place(NamedTuple):
@@ -68,16 +69,19 @@ class Pace:
         self._was, self._is = self._is, Place(last, top, top + rows.item(last).height)
 
     def changed(self, grown: Sequence[int]) -> QRect:
-        """What of the view looks otherwise now: of tokens, which come at the end alone, the last
-        lines, as long as the view has not moved."""
+        """What of the view looks otherwise now: of tokens the lines from the first changed one on,
+        as long as the view has not moved."""
         view, whole = self._view, self._view.viewport().rect()
         was, now = self._was, self._is
         self._n_parts += 1
-        if was is None or now is None or self._n_parts % WHOLE_EVERY == 0:
+        if was is None or now is None:
             return whole
+        item = view.rows.item(now.row)
+        changed = item.tokens.take_changed() if item.tokens is not None else 0.0
         is_same = list(grown) == [now.row] == [was.row] and now.top == was.top
-        if not is_same or view.rows.item(now.row).room:
+        if not is_same or item.room or self._n_parts % WHOLE_EVERY == 0:
             return whole
-        first = int(was.bottom - REACH * view.styles.line_step)
+        top = now.top + item.section_rect(CONTENT).top() + changed
+        first = int(min(top, was.bottom)) - BLEED_PX
         last = ceil(max(was.bottom, now.bottom))
         return whole.intersected(QRect(0, first, whole.width(), last - first))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import QPointF, QRectF
 
 from ui.markdown.layouts import SegmentLayout
@@ -23,19 +25,42 @@ class TokenBody(Body):
     def __init__(self, document: TokenDocument, styles: Styles, width: float) -> None:
         super().__init__(document, styles, width)
         self.tokens = document
+        self._changed_y = 0.0
 
     def read(self) -> None:
         """Read what came; the layout of the segment that it came to goes on."""
         last = len(self._boxes) - 1
-        layout = self._boxes[last].layout if self._boxes else None
+        box = self._boxes[last] if self._boxes else None
         super().read()
-        if last >= len(self._boxes) or not isinstance(layout, TokenLayout):
+        if box is None or last >= len(self._boxes):
+            self._changed_y = 0.0
             return
-        box = self._boxes[last]
-        if box.layout is None and isinstance(box.segment, TokenSegment):
-            layout.grow(box.segment)
-            box.layout = layout
-            self._heights.set(last, layout.height)
+        if box is self._boxes[last]:
+            changed_y = self._heights[last]
+        elif isinstance(box.layout, TokenLayout):
+            changed_y = self._go_on(last, box.layout)
+        else:
+            changed_y = 0.0
+        self._changed_y = min(self._changed_y, self.top_of(last) + changed_y)
+
+    def _go_on(self, index: int, layout: TokenLayout) -> float:
+        box = self._boxes[index]
+        assert isinstance(box.segment, TokenSegment)
+        layout.grow(box.segment)
+        box.layout = layout
+        self._heights.set(index, layout.height)
+        return layout.changed_y
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether all is read, and the end has its layout."""
+        return self.is_whole and bool(self._boxes) and self._boxes[-1].layout is not None
+
+    def take_changed(self) -> float:
+        """From which height on it looks otherwise than when this was asked last, for what was read
+        since; what its tokens are tinted by is another matter."""
+        changed, self._changed_y = self._changed_y, math.inf
+        return changed
 
     # --- which token is where -------------------------------------------------------------------
 

@@ -115,6 +115,7 @@ class TokenLayout(SegmentLayout):
         self._first_part = array("I")
         self._cuts: dict[int, tuple[int, int]] = {}
         self._lines = array("I", [0])
+        self.changed_y = 0.0
         self.grow(segment)
 
     @property
@@ -125,7 +126,7 @@ class TokenLayout(SegmentLayout):
 
     def grow(self, segment: TokenSegment) -> None:
         """The same segment with more in it, or with another end: only the last lines are laid out
-        anew, as all of it would be."""
+        anew, as all of it would be. `changed_y`: above it all looks as before."""
         old, new = self._spellings, self._tokens.spellings_of(segment)
         same = min(len(old), len(new))
         while same and old[same - 1] is not new[same - 1]:
@@ -133,7 +134,18 @@ class TokenLayout(SegmentLayout):
         if old[:same] != new[:same] or segment.first_group != self._group:
             same = 0
         self.segment, self._group, self._spellings = segment, segment.first_group, new
-        self._lay_out(self._go_back_to(same))
+        last_line, x, w = len(self._lines) - 2, self._x, self._w
+        self._x, self._w = x[:], w[:]
+        first = self._go_back_to(same)
+        anew = len(self._x)
+        self._lay_out(first)
+        part = self._first_part[same] if same < len(self._first_part) else len(self._x)
+        for at in range(anew, min(part, len(x))):
+            if x[at] != self._x[at] or w[at] != self._w[at]:
+                part = at
+                break
+        # A mark at the end of what was there goes, too.
+        self.changed_y = float(self._step * max(min(self._line_of(part), last_line), 0))
         self.height = float(self._step * (len(self._lines) - 1))
         ends = self._lines[1:]
         self.natural_width = max((self._x[end - 1] + self._w[end - 1] for end in ends), default=0.0)

@@ -464,6 +464,7 @@ class TranscriptView(QAbstractScrollArea):
         started = time.thread_time()  # what others take from the machine is no cost of ours
         found = [self.rows.index_of(message_id) for message_id in self._grown]
         grown = [index for index in found if index is not None]
+        before = self.rows.total
         for index in grown:
             self.rows.item(index).read()
             self.rows.measure(index)
@@ -471,10 +472,19 @@ class TranscriptView(QAbstractScrollArea):
         if self._grown and not self._sticks:
             self._show_news(True)
         self._grown.clear()
-        self._settle()
+        if self.rows.total != before or not self._are_whole_tokens(grown):
+            self._settle()
+        else:
+            self._pace.settled()
         if self.isVisible():
             self.viewport().repaint(self._pace.changed(grown))
         self._pace.painted((time.thread_time() - started) * 1000)
+
+    def _are_whole_tokens(self, grown: Sequence[int]) -> bool:
+        """Whether what grew is shown as tokens and laid out already, so that nothing has moved
+        where the heights are as they were."""
+        shown = [self.rows.item(index).tokens for index in grown]
+        return bool(shown) and all(body is not None and body.is_laid_out for body in shown)
 
     # Painting
 

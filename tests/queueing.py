@@ -25,7 +25,7 @@ from app.hub.download_ports import Links, Wishes  # noqa: E402
 from app.hub.downloads import Downloads  # noqa: E402
 from app.hub.gate import Gate  # noqa: E402
 from app.hub.progress import Progress  # noqa: E402
-from app.hub.transfer import Limits  # noqa: E402
+from app.hub.patience import Limits  # noqa: E402
 from models.records import Download, DownloadState  # noqa: E402
 from models.store import Store  # noqa: E402
 

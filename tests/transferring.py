@@ -12,7 +12,8 @@ from fake_hub.hub import FakeHub
 from fake_hub.repos import FakeFile, FakeRepo
 
 from app.hub.gate import Call, Gate
-from app.hub.transfer import Limits, Transfer, Wanted
+from app.hub.patience import Limits
+from app.hub.transfer import Transfer, Wanted
 
 REPO = "ana/tiny-GGUF"
 QUICK = Limits(stall_s=0.3, connect_s=2.0, slow_window_s=0.3, slow_bytes_per_s=1_000_000)

@@ -28,6 +28,7 @@ from app.chat.branch_door import BranchDoor
 from app.chat.cache import CacheLook
 from app.chat.cache_door import CacheDoor
 from app.chat.counting import ContextMeter
+from app.chat.download_door import DownloadDoor
 from app.chat.draft_partners import DraftPartners
 from app.chat.edits import Edits
 from app.chat.events import (
@@ -39,11 +40,11 @@ from app.chat.events import (
 )
 from app.chat.exchange.exchange import Exchange
 from app.chat.exchange_door import ExchangeDoor
+from app.chat.fetching import Fetching
 from app.chat.file_check import Check
 from app.chat.fit_door import FitDoor
 from app.chat.fits import Fits
 from app.chat.folders import Folders
-from app.chat.hub_door import HubDoor
 from app.chat.hub_questions import HubQuestions
 from app.chat.inbox import Inbox
 from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
@@ -134,7 +135,7 @@ class Desk(
     WritingDoor,
     ExchangeDoor,
     LibraryDoor,
-    HubDoor,
+    DownloadDoor,
 ):
     """The use cases of the chat. Make it, show a window, then `start` it."""
 
@@ -177,7 +178,7 @@ class Desk(
         self._replies = Replies(self._around, self._shelf, self._loader)
         self._tree = Tree(self._around, self._shelf, self._replies)
         self._attachments = Attachments(
-            self._around, self._shelf, self._loader, self._on_attachments_changed
+            self._around, self._shelf, self._loader, self._on_prompt_changed
         )
         self._edits = Edits(self._around, self._shelf)
         self._queue = MessageQueue(
@@ -190,10 +191,10 @@ class Desk(
         self._shelf.queued_text = self._queue.kept_text
         self._replies.growing.on_ended = self._on_reply_ended
         self._levels = Levels(
-            self._around, self._shelf, self._loader, self.set_setting, self._on_levels_changed
+            self._around, self._shelf, self._loader, self.set_setting, self._on_prompt_changed
         )
         self._defaults = WeightsDefaults(
-            self._around, self._shelf, self._loader, self._on_levels_changed
+            self._around, self._shelf, self._loader, self._on_prompt_changed
         )
         self._previews = TemplatePreviews(self._around)
         self._partners = DraftPartners(self._around, self._draft_candidates)
@@ -236,6 +237,7 @@ class Desk(
         )
         self._loader.name_of_file = self._local.name_of
         self._hub = HubQuestions(self._around, self.set_setting, offline=offline)
+        self._fetching = Fetching(self._around, self._hub, data_dir, self.set_setting)
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._searching = Searching(self._around, self._shelf)
         self._shelf.before_branch = self._text.settle
@@ -269,6 +271,7 @@ class Desk(
             self._edits.flush()
             self._replies.close()
         self._last_chat.close()
+        self._fetching.close()
         around.is_closing = True
         self._previews.close()
         self._partners.close()
@@ -481,7 +484,7 @@ class Desk(
             self._local.on_settings_changed()
         self._around.emit(SettingsChanged(frozenset(names)))
 
-    def _on_levels_changed(self) -> None:
+    def _on_prompt_changed(self) -> None:
         self._meter.count_soon()
 
     def _store_setting(self, name: str, value: Any) -> None:
@@ -535,9 +538,6 @@ class Desk(
 
     def _draft_text(self) -> str:
         return with_attachments(self._shelf.draft, self.attachments)
-
-    def _on_attachments_changed(self) -> None:
-        self._meter.count_soon()
 
     def _take(self, event: EngineEvent) -> None:
         """One event of the engine, on the owner's thread."""

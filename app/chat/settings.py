@@ -72,7 +72,8 @@ class Settings:
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
     `hub_endpoint` empty: the usual hub. `hub_tokens_kept`: for which hubs the system's keyring has
     a token. `window_geometry` is hex. `weights_folders` are absolute paths; `find_other_apps`:
-    weights of other programs are listed too.
+    weights of other programs are listed too. `download_folder` empty: the one in the data folder;
+    `download_limit_kbs` is for all downloads together, 0: no limit.
     """
 
     theme: str = "system"
@@ -125,6 +126,9 @@ class Settings:
     closed_folders: tuple[str, ...] = ()
     weights_folders: tuple[str, ...] = ()
     find_other_apps: bool = True
+    download_folder: str = ""
+    downloads_at_once: int = 2
+    download_limit_kbs: int = 0
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -318,6 +322,11 @@ def _paths(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
+def _download_folder(value: object) -> str:
+    """Empty: the one in the data folder."""
+    return "" if value == "" else _paths([value])[0]
+
+
 def _hub_endpoint(value: object) -> str:
     """Empty: the hub that the environment names, or the public one."""
     if value == "":
@@ -406,5 +415,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "sidebar_width": _whole("The sidebar's width", 0, 10_000),
     "closed_folders": _texts("Closed folders", "A closed folder", MAX_CLOSED_FOLDERS),
     "weights_folders": _paths,
+    "download_folder": _download_folder,
+    "downloads_at_once": _whole("The number of downloads at once", 1, 8),
+    "download_limit_kbs": _whole("The limit of the download speed", 0, 10_000_000),
     "find_other_apps": _flag("Looking for weights of other programs"),
 }

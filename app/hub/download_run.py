@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from app.hub.gate import Call, CalledOff, Gate, GateClosed
 from app.hub.partial import NameTaken
+from app.hub.patience import Limits
 from app.hub.progress import Phase
 from app.hub.space import Claim, folder_trouble, shortage
 from models.records import Download, DownloadFile
 
 if TYPE_CHECKING:
-    from app.hub.transfer import Limits
     from app.hub.transfer_faults import TransferFault
 
 SPACE_EVERY_BYTES: Final = 64 << 20

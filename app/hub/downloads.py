@@ -25,6 +25,7 @@ from app.hub import download_files as on_disk
 from app.hub.download_entry import Entry
 from app.hub.download_ports import Book, Clockwork, Links, Wish, Wishes
 from app.hub.download_run import DownloadRun, Ending, Surroundings, Throttle
+from app.hub.patience import Limits
 from app.hub.progress import ACTIVE, Progress, Speed
 from app.hub.retrying import MAX_ATTEMPTS, wait_s
 from app.hub.space import Claim, free_bytes, shortage
@@ -32,7 +33,6 @@ from models.records import Download, DownloadFile, DownloadState
 
 if TYPE_CHECKING:
     from app.hub.gate import Gate
-    from app.hub.transfer import Limits
 
 TICK_S: Final = 0.4
 KEEP_EVERY_S: Final = 5.0
@@ -362,8 +362,6 @@ class Downloads:
             self._start(entry)
 
     def _start(self, entry: Entry) -> None:
-        from app.hub.transfer import Limits
-
         download = entry.download
         around = Surroundings(
             gate=self._gate,

@@ -29,6 +29,7 @@ from app.hub import transfer_faults as faults
 from app.hub.faults import Asked, HubFault, fault_of
 from app.hub.gate import Call
 from app.hub.partial import NameTaken, Occupied, Partial, remove_leftovers, sha256_of
+from app.hub.patience import Limits
 from app.hub.transfer_faults import TransferFault
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -41,17 +42,6 @@ _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 CHANGED_NOTE: Final = "The file was changed on the server meanwhile, so it starts over."
 NO_RANGE_NOTE: Final = "The server does not send the rest alone, so it starts over."
 UNKNOWN_NOTE: Final = "What was there cannot be told to be this file's, so it starts over."
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`stall_s`: so long without a byte. Slow is fewer than `slow_bytes_per_s` through a whole
-    `slow_window_s`."""
-
-    stall_s: float = 30.0
-    connect_s: float = 10.0
-    slow_window_s: float = 60.0
-    slow_bytes_per_s: float = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from app.gguf.finding import scan
 from app.gguf.places import Origin, Place
 from app.hub.partial import Partial
 from app.hub.space import RESERVE_BYTES, folder_trouble
-from app.hub.transfer import Limits
+from app.hub.patience import Limits
 from models.records import DownloadState
 
 REPO = "ana/tiny-GGUF"

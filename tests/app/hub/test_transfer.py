@@ -18,7 +18,8 @@ from transferring import QUICK, REPO, Fetching, Heard, a_repo, some_bytes
 
 from app.hub.gate import Call, CalledOff, Gate, GateClosed
 from app.hub.partial import NameTaken, Partial
-from app.hub.transfer import CHANGED_NOTE, NO_RANGE_NOTE, UNKNOWN_NOTE, Limits
+from app.hub.patience import Limits
+from app.hub.transfer import CHANGED_NOTE, NO_RANGE_NOTE, UNKNOWN_NOTE
 from app.hub.transfer_faults import TransferFault
 
 SIZE = 300_000

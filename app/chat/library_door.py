@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from app.chat.header_door import HeaderDoor
 from app.chat.local_weights import LocalWeights
 from models.records import Weights
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from app.library.local import LocalSnapshot
 
 
-class LibraryDoor:
+class LibraryDoor(HeaderDoor):
     """Mixed into `Desk`, which makes what is declared here."""
 
     _local: LocalWeights

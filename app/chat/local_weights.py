@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from app.chat.header_files import HeaderFiles
 from app.chat.loading import Loader
 from app.chat.settings import SettingRefused, checked
 from app.chat.surroundings import Surroundings, now
@@ -50,6 +51,7 @@ class LocalWeights:
         self._data_dir = data_dir
         self._set_setting = set_setting
         self._others = others
+        self.headers = HeaderFiles(around)
         self._library: LocalLibrary | None = None
         self._snapshot: LocalSnapshot | None = None
         self._followers: list[Follower] = []
@@ -117,6 +119,7 @@ class LocalWeights:
                 self._library.rest(is_resting)
 
     def close(self) -> None:
+        self.headers.close()
         if self._library is not None:
             self._library.close()
 

@@ -97,7 +97,7 @@ _HELD_PER_ITEM: Final = 48  # a number, its place in the list, and its bytes
 MAIN_TEMPLATE: Final = "default"
 """How the file's main chat template is called, as in Transformers."""
 
-_TEMPLATE_KEY: Final = "tokenizer.chat_template"
+TEMPLATE_KEY: Final = "tokenizer.chat_template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +169,14 @@ class Header:
 
     @property
     def chat_template(self) -> str | None:
-        template = self.metadata.get(_TEMPLATE_KEY)
+        template = self.metadata.get(TEMPLATE_KEY)
         return template if isinstance(template, str) else None
 
     @property
     def template_names(self) -> list[str]:
         """Names of all chat templates: the main one as "default", then the others as the file
         has them (`tokenizer.chat_template.NAME`)."""
-        start = f"{_TEMPLATE_KEY}."
+        start = f"{TEMPLATE_KEY}."
         others = [
             key.removeprefix(start)
             for key, value in self.metadata.items()

@@ -1,0 +1,186 @@
+"""Headers of files that need not be loaded: read, looked into, and written anew into copies.
+
+Each question has a thread of its own, so that a disk that sleeps keeps nobody else waiting;
+answers come on the desk's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from app.chat.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from app.gguf.header import Entry, Scalar
+    from app.gguf.items import ShownText
+    from app.gguf.rewrite import Changes
+    from app.library.header_shown import HeaderShown
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+CLOSE_DEADLINE_S: Final = 2.0
+TELL_EVERY_S: Final = 0.1
+
+
+class CopyJob:
+    """A copy on its way. `cancel` may be called at any time; the copy's end is told then, too."""
+
+    def __init__(self) -> None:
+        self._is_cancelled = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def cancel(self) -> None:
+        self._is_cancelled.set()
+
+    def is_cancelled(self) -> bool:
+        return self._is_cancelled.is_set()
+
+    def is_on_its_way(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
+
+
+class HeaderFiles:
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._copies: set[CopyJob] = set()
+
+    def read(self, path: Path, then: Callable[[HeaderShown], None], failed: Say) -> None:
+        """All that the file says of itself. `failed` gets a sentence."""
+
+        def work() -> HeaderShown:
+            from app.gguf.header import read_header
+            from app.library.header_shown import shown
+
+            return shown(read_header(path, for_chat=False))
+
+        self._hand_over(_on_thread(work), then, failed)
+
+    def read_items(
+        self,
+        path: Path,
+        entry: Entry,
+        first: int,
+        count: int,
+        then: Callable[[list[Scalar | ShownText]], None],
+        failed: Say,
+    ) -> None:
+        """Some items of an array that was passed over."""
+
+        def work() -> list[Scalar | ShownText]:
+            from app.gguf.header import opened
+            from app.gguf.items import read_items
+
+            with opened(path) as source:
+                return read_items(source, entry, first, count)
+
+        self._hand_over(_on_thread(work), then, failed)
+
+    def read_text(
+        self, path: Path, entry: Entry, then: Callable[[ShownText], None], failed: Say
+    ) -> None:
+        """A text that was passed over, or its beginning."""
+
+        def work() -> ShownText:
+            from app.gguf.header import opened
+            from app.gguf.items import read_text
+
+            with opened(path) as source:
+                return read_text(source, entry)
+
+        self._hand_over(_on_thread(work), then, failed)
+
+    def write_copy(
+        self,
+        original: Path,
+        target: Path,
+        changes: Changes,
+        *,
+        on_progress: Callable[[int, int], None],
+        then: Callable[[Path], None],
+        failed: Say,
+    ) -> CopyJob:
+        """`on_progress` gets bytes written and in all, some ten times a second. One of `then` and
+        `failed` ends it, also after `cancel`."""
+        job = CopyJob()
+        told_at = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at >= TELL_EVERY_S or done == total:
+                told_at = time.monotonic()
+                self._around.post(lambda: self._unless_closing(lambda: on_progress(done, total)))
+
+        def work() -> Path:
+            from app.gguf.rewrite import write_copy
+
+            return write_copy(
+                original, target, changes, on_progress=tell, is_cancelled=job.is_cancelled
+            ).path
+
+        future: Future[Path] = Future()
+        job.thread = _start(future, work)
+        self._copies = {each for each in self._copies if each.is_on_its_way()} | {job}
+        self._hand_over(future, then, failed)
+        return job
+
+    def close(self) -> None:
+        """Copies give up and take away what they have written."""
+        for job in self._copies:
+            job.cancel()
+        ends_at = time.monotonic() + CLOSE_DEADLINE_S
+        for job in self._copies:
+            if job.thread is not None:
+                job.thread.join(max(0.0, ends_at - time.monotonic()))
+
+    def _hand_over(self, future: Future[T], then: Callable[[T], None], failed: Say) -> None:
+        def settle() -> None:
+            error = future.exception()
+            if error is None:
+                self._unless_closing(lambda: then(future.result()))
+            else:
+                self._unless_closing(lambda: failed(_sentence(error)))
+
+        future.add_done_callback(lambda _: self._around.post(settle))
+
+    def _unless_closing(self, action: Callable[[], None]) -> None:
+        if not self._around.is_closing:
+            action()
+
+
+def _sentence(error: BaseException) -> str:
+    from app.gguf.header import HeaderRefused
+    from app.gguf.rewrite import CopyRefused
+
+    if isinstance(error, HeaderRefused | CopyRefused):
+        return error.sentence
+    _log.error("a header: %s", error, exc_info=error)
+    return f"The header of this file could not be read ({type(error).__name__})."
+
+
+def _on_thread(work: Callable[[], T]) -> Future[T]:
+    future: Future[T] = Future()
+    _start(future, work)
+    return future
+
+
+def _start(future: Future[T], work: Callable[[], T]) -> threading.Thread:
+    """Nobody but a copy's end waits for the thread at the end of the program."""
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever asked is told
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run, name="header-file", daemon=True)
+    thread.start()
+    return thread

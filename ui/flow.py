@@ -58,6 +58,8 @@ class FlowLayout(QLayout):
         parent = self.parentWidget()
         is_mirrored = parent is not None and parent.isRightToLeft()
         for item in self._items:
+            if item.isEmpty():  # hidden: no gap either
+                continue
             size = item.sizeHint().boundedTo(QSize(max(1, rect.width()), 1 << 14))
             if x and x + size.width() > rect.width():
                 x, y, line_height = 0, y + line_height + gap, 0

@@ -37,6 +37,7 @@ GRAPHICS: Final = ("gpu", "igpu")
 SMALLER_CACHE: Final = "q8_0"
 """Half of f16; with it the scores of replies move less than with any smaller type."""
 
+HOST_LABEL: Final = "main memory"
 CACHE_WORDS: Final = f"the KV cache in {SMALLER_CACHE}"
 LEAST_CONTEXT: Final = 512
 """With fewer tokens nobody can chat, so such a context is not suggested."""
@@ -69,6 +70,7 @@ class DeviceNeed:
 
     name: str
     label: str
+    description: str
     need_bytes: int
     free_bytes: int
     total_bytes: int
@@ -83,7 +85,8 @@ class Fit:
 
     `parts`: what a load takes, as llama.cpp counts it. `need_bytes` of `free_bytes` must be free
     on all devices together. `n_ctx`, `n_gpu_layers`: of the load that was judged (of `n_layers`,
-    the output among them). `is_rough`: judged by the size of the file alone.
+    the output among them); `n_ctx_train`: tokens that the weights were trained for. `is_rough`:
+    judged by the size of the file alone.
     """
 
     verdict: Verdict
@@ -98,6 +101,7 @@ class Fit:
     n_ctx: int = 0
     n_gpu_layers: int = 0
     n_layers: int = 0
+    n_ctx_train: int = 0
 
     @property
     def suggestion(self) -> LoadOptions | None:
@@ -243,6 +247,7 @@ class _Judging:
             n_ctx=wished.n_ctx,
             n_gpu_layers=wished.n_gpu_layers,
             n_layers=self.everything,
+            n_ctx_train=wished.planned.sizes.n_ctx_train,
         )
 
     # --- one load -------------------------------------------------------------------------------
@@ -285,6 +290,7 @@ class _Judging:
         return DeviceNeed(
             name=device.name,
             label=self.label(device),
+            description=device.description,
             need_bytes=size_bytes,
             free_bytes=device.free_bytes,
             total_bytes=device.total_bytes,
@@ -296,7 +302,7 @@ class _Judging:
     def label(self, device: DeviceMemory) -> str:
         """“GPU 0” for the first graphics device of the machine."""
         graphics = [d.name for d in self.machine.devices if d.kind in GRAPHICS]
-        return f"GPU {graphics.index(device.name)}" if device.name in graphics else "main memory"
+        return f"GPU {graphics.index(device.name)}" if device.name in graphics else HOST_LABEL
 
     # --- settings that fit ----------------------------------------------------------------------
 
@@ -322,7 +328,7 @@ class _Judging:
         pinned = msgspec.structs.replace(wished.options, n_ctx=wished.n_ctx)
         if self.can_deal:
             pinned = msgspec.structs.replace(pinned, n_gpu_layers=wished.n_gpu_layers)
-        words = " and ".join(self.less_words(wished)).removeprefix("with ")
+        words = " and ".join(self.less_words(wished, is_said=False))
         found = [Suggestion(words, "This is what fits into the free memory.", pinned)]
         if self.can_deal and wished.n_gpu_layers < self.everything:
             small = self.try_with(**self.smaller_cache(), n_ctx=wished.n_ctx)
@@ -394,15 +400,17 @@ class _Judging:
 
     # --- words ----------------------------------------------------------------------------------
 
-    def less_words(self, tried: _Try) -> list[str]:
-        """What is less than it could be in a load that fits; empty: nothing."""
+    def less_words(self, tried: _Try, *, is_said: bool = True) -> list[str]:
+        """What is less than it could be in a load that fits; empty: nothing. `is_said`: as it
+        follows “fits”, else “fits with”."""
+        before = "with " if is_said else ""
         found = []
         if self.can_deal and tried.n_gpu_layers < self.everything:
-            found.append(self.layers_words(tried, "with "))
+            found.append(self.layers_words(tried, before))
         if self.options.n_ctx is None:
             trained = tried.planned.sizes.n_ctx_train
             if tried.n_ctx < min(CONTEXT_CAP, round_up_context(trained)):
-                found.append(f"{'' if found else 'with '}{tried.n_ctx:,} tokens of context")
+                found.append(f"{'' if found else before}{tried.n_ctx:,} tokens of context")
         return found
 
     def layers_words(self, tried: _Try, before: str = "") -> str:
@@ -445,7 +453,7 @@ class _Judging:
     def free_words(self, tried: _Try) -> str:
         host, *others = tried.needs
         free = [f"{in_words(need.free_bytes)} are free on {need.label}" for need in others]
-        return ", ".join([*free, f"{in_words(host.free_bytes)} are free in main memory"])
+        return ", ".join([*free, f"{in_words(host.free_bytes)} are free in {HOST_LABEL}"])
 
     def way_out(self, tried: _Try) -> str:
         host = tried.needs[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QBrush, QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
 
 from app.engine.protocol import ShownPart
@@ -20,7 +20,7 @@ class Swatch(QLabel):
         self,
         theme: Theme,
         words: str,
-        color: Callable[[], QColor],
+        color: Callable[[], QColor | QBrush],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(words, parent)

@@ -24,6 +24,7 @@ OPEN_KEY = "Ctrl+O"
 LIBRARY_KEY = "Ctrl+Shift+W"
 HUB_KEY = "Ctrl+Alt+H"
 DOWNLOADS_KEY = "Ctrl+Shift+Y"
+DEFAULTS_KEY = "Ctrl+Alt+W"
 TEMPORARY_KEY = "Ctrl+Shift+N"
 NEW_TEXT_KEY = "Ctrl+Shift+T"
 SECTION_KEY = "Ctrl+I"
@@ -45,6 +46,7 @@ class Header(QWidget):
     weights_chosen = Signal(str)
     open_file_requested = Signal()
     library_requested = Signal(str)
+    defaults_requested = Signal()
     unload_requested = Signal()
     cancel_load_requested = Signal()
     show_sidebar_requested = Signal()
@@ -302,6 +304,9 @@ class Header(QWidget):
         action.triggered.connect(self.open_file_requested)
         action = self.menu.addAction(f"Library…\t{LIBRARY_KEY}")
         action.triggered.connect(lambda: self.library_requested.emit(""))
+        if self._state.weights_name:
+            action = self.menu.addAction(f"Defaults of these weights…\t{DEFAULTS_KEY}")
+            action.triggered.connect(self.defaults_requested)
         if self._state.state in LOADING:
             self.menu.addAction("Cancel loading").triggered.connect(self.cancel_load_requested)
         if self._state.state in LOADED:

@@ -88,6 +88,13 @@ class LazyWindows(QObject):
         shown last."""
         self._library_view().show_page(page)
 
+    def show_defaults(self, path: str = "", part: str = "") -> None:
+        """What is set for weights: those in the file, or those that are loaded or were last."""
+        known = self._desk.known_weights()
+        path = path or self._desk.weights_path or (known[0].path if known else "")
+        if path:
+            self._library_view().show_defaults(path, part)
+
     def _library_view(self) -> LibraryView:
         if self._library is None:
             from ui.library.view import LibraryView

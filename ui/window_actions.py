@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from models.records import Message, Role
 from ui.actions import Action, Actions
-from ui.header import DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
+from ui.header import DEFAULTS_KEY, DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
 from ui.lazy_windows import LazyWindows
 from ui.sidebar.sidebar import NEW_CHAT_KEY, SEARCH_KEY, SETTINGS_KEY, SIDEBAR_KEY
 from ui.theme import Theme
@@ -27,6 +27,7 @@ def add_window_actions(
     window.message_acts.settings_requested.connect(lazy.show_reply)
     window.chat.header.library_requested.connect(lazy.show_library)
     window.chat.empty.library_requested.connect(lazy.show_library)
+    window.chat.header.defaults_requested.connect(lazy.show_defaults)
     for action in (
         *_of_chats(window, desk),
         *_of_settings(window, desk, lazy),
@@ -189,6 +190,14 @@ def _of_weights(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Acti
         shows("library", "Library of weights", LIBRARY_KEY, ""),
         shows("hub", "Find weights on the hub", HUB_KEY, "hub"),
         shows("downloads", "Downloads of weights", DOWNLOADS_KEY, "downloads"),
+        Action(
+            "weights_defaults",
+            "Defaults of these weights",
+            DEFAULTS_KEY,
+            lazy.show_defaults,
+            lambda: bool(desk.weights_path or desk.known_weights()),
+            group="Weights",
+        ),
         Action(
             "open_weights", "Open weights (GGUF file)", OPEN_KEY, window.open_gguf, group="Weights"
         ),

@@ -36,6 +36,7 @@ from ui.zoomed_size import ZoomedSize
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from ui.library.weights_settings import WeightsSettings
 
 SIZE_PX = (900, 640)
 PAGES: Final = (
@@ -56,6 +57,7 @@ class LibraryView(QWidget):
     ) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self._desk = desk
+        self._bridge = bridge
         self._theme = theme
         self._fraction = 0.0
         self.setObjectName("library_view")
@@ -70,14 +72,21 @@ class LibraryView(QWidget):
         self.tabs.setExpanding(False)
         self.tabs.setUsesScrollButtons(True)
         self.pages = QStackedWidget(self)
+        self._defaults: WeightsSettings | None = None
         self._page_names: list[str] = []
-        self.toasts = ToastArea(theme, self.pages)
+        self._shelves = QWidget(self)
+        self._body = QStackedWidget(self)
+        self.toasts = ToastArea(theme, self._body)
         self.toasts.setObjectName("library_toasts")
         self._build_foot()
         self._add_pages()
+        self._shelf_column = QVBoxLayout(self._shelves)
+        self._shelf_column.setContentsMargins(0, 0, 0, 0)
+        self._shelf_column.addWidget(self.tabs)
+        self._shelf_column.addWidget(self.pages, 1)
+        self._body.addWidget(self._shelves)
         self._column = QVBoxLayout(self)
-        self._column.addWidget(self.tabs)
-        self._column.addWidget(self.pages, 1)
+        self._column.addWidget(self._body, 1)
         self._column.addWidget(self._foot)
         self._connect(bridge)
         self._fit()
@@ -113,6 +122,14 @@ class LibraryView(QWidget):
                 self.add_page(name, title, made(self._desk, self._theme))
 
     def add_page(self, name: str, title: str, page: QWidget) -> None:
+        """What a page asks for by its signals is done here: another page, the defaults of a
+        file."""
+        for signal, act in (
+            ("page_requested", self.show_page),
+            ("defaults_requested", self.show_defaults),
+        ):
+            if hasattr(page, signal):
+                getattr(page, signal).connect(act)
         self._page_names.append(name)
         self.tabs.addTab(title)
         self.pages.addWidget(page)
@@ -121,8 +138,8 @@ class LibraryView(QWidget):
         self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
         self.chat_button.clicked.connect(self._on_chat)
         self.cancel_button.clicked.connect(self._desk.cancel_load)
-        for key in ("Esc", "Ctrl+W"):
-            QShortcut(QKeySequence(key), self, self.close)
+        QShortcut(QKeySequence("Esc"), self, self._on_escape)
+        QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
         bridge.engine_state_changed.connect(self._show_engine)
@@ -137,9 +154,35 @@ class LibraryView(QWidget):
     # --- opening ------------------------------------------------------------------------
 
     def show_page(self, name: str = "") -> None:
-        """Show that page, or the one that was shown last."""
+        """Show that page, or what was shown last."""
         if name in self._page_names:
+            self.leave_defaults()
             self.tabs.setCurrentIndex(self._page_names.index(name))
+        self._come_forward()
+
+    def show_defaults(self, path: str, part: str = "") -> None:
+        """Show what is set for the weights in a file; `part` is one of `weights_settings.NAMES`."""
+        self.defaults().show_path(path, part)
+        self._body.setCurrentWidget(self.defaults())
+        self._come_forward()
+
+    def defaults(self) -> WeightsSettings:
+        if self._defaults is None:
+            from ui.library.weights_settings import WeightsSettings
+
+            self._defaults = WeightsSettings(self._desk, self._bridge, self._theme, self)
+            self._defaults.left.connect(self._on_escape)
+            self._body.addWidget(self._defaults)
+        return self._defaults
+
+    def leave_defaults(self) -> bool:
+        """Back to the pages. False: they were there already."""
+        if self._body.currentWidget() is self._shelves:
+            return False
+        self._body.setCurrentWidget(self._shelves)
+        return True
+
+    def _come_forward(self) -> None:
         self.show()
         self.raise_()
         self.activateWindow()
@@ -147,12 +190,22 @@ class LibraryView(QWidget):
 
     def _focus_page(self) -> None:
         """What is written first on a page has the keyboard: its search field, if it has one."""
-        page = self.pages.currentWidget()
+        is_shelved = self._body.currentWidget() is self._shelves
+        page = self.pages.currentWidget() if is_shelved else self._defaults
         proxy = page.focusProxy() if page is not None else None
         (proxy or self.tabs).setFocus(Qt.FocusReason.ActiveWindowFocusReason)
 
+    def _on_escape(self) -> None:
+        if self.leave_defaults():
+            self._focus_page()
+        else:
+            self.close()
+
     def _turn(self, step: int) -> None:
-        if self.tabs.count():
+        if self._body.currentWidget() is not self._shelves:
+            parts = self.defaults().segments
+            parts.setCurrentIndex((parts.currentIndex() + step) % parts.count())
+        elif self.tabs.count():
             self.tabs.setCurrentIndex((self.tabs.currentIndex() + step) % self.tabs.count())
 
     def _on_chat(self) -> None:
@@ -205,6 +258,7 @@ class LibraryView(QWidget):
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(12), px(16), px(12))
         self._column.setSpacing(px(12))
+        self._shelf_column.setSpacing(px(12))
         self._foot_row.setSpacing(px(8))
         self.progress.setFixedSize(px(120), px(4))
         self.tabs.setStyleSheet(

@@ -158,8 +158,10 @@ class LocalLibrary:
         self._unhashable: set[tuple[Path, Stamp]] = set()
         self._stuck: dict[Place, _Look] = {}
         self._disk: _DiskThread | None = None
+        self._is_changed = False
         self._told: LocalSnapshot | None = None
         self._told_at = 0.0
+        self._tell_took_s = 0.0
 
     # --- from any thread ------------------------------------------------------------------------
 
@@ -223,8 +225,10 @@ class LocalLibrary:
             while True:
                 seconds = self._look_into_all()
                 self._learn_hashes()
-                self._tell(is_looking=False)
-                self._want_hashes()
+                if self._is_changed or self._told is None or self._told.is_looking:
+                    self._tell(is_looking=False)
+                    self._want_hashes()
+                    self._is_changed = False
                 interval = max(WATCH_INTERVAL_S, WATCH_SHARE * seconds)
                 self._pause(min(interval, MAX_WATCH_INTERVAL_S))
         except _Closing:
@@ -241,7 +245,8 @@ class LocalLibrary:
         while not self._is_woken(ends_at, or_by_hashes=True):
             self._learn_hashes()
             self._tell(is_looking=False)
-            if self._is_woken(min(ends_at, time.monotonic() + TOLD_EVERY_S)):
+            pause = max(TOLD_EVERY_S, 10 * self._tell_took_s)
+            if self._is_woken(min(ends_at, time.monotonic() + pause)):
                 return
 
     def _is_woken(self, until: float, *, or_by_hashes: bool = False) -> bool:
@@ -269,10 +274,10 @@ class LocalLibrary:
             self._others = tuple(self._find_others())
             self._others_read_at = time.monotonic()
         places = list(dict.fromkeys((*own, *(self._others if with_others else ()))))
-        for place in [place for place in self._scans if place not in places]:
-            del self._scans[place]
-        for place in [place for place in self._stuck if place not in places]:
-            del self._stuck[place]
+        for known in (self._scans, self._stuck):
+            for place in [place for place in known if place not in places]:
+                del known[place]
+                self._is_changed = True
         return sum(self._look_into(place, is_forced) for place in places)
 
     def _look_into(self, place: Place, is_forced: bool) -> float:
@@ -289,21 +294,29 @@ class LocalLibrary:
             if time.monotonic() - look.beat > STUCK_AFTER_S:
                 self._leave(look)
                 return 0.0
-            if look.is_walked:
+            if look.is_walked and self._may_tell():
                 self._tell(is_looking=True, looking=look)
         self._check_closing()
-        self._stuck.pop(place, None)
+        if self._stuck.pop(place, None) is not None:
+            self._is_changed = True
         if look.result is not None:
+            self._is_changed = True
             self._scans[place] = look.result
             self._remember(look.files)
-            if time.monotonic() - self._told_at > TOLD_EVERY_S:
+            if self._may_tell():
                 self._tell(is_looking=True)
         return look.seconds
+
+    def _may_tell(self) -> bool:
+        """Telling of thousands of files takes a while: at most a tenth of the time."""
+        pause = max(TOLD_EVERY_S, 10 * self._tell_took_s)
+        return time.monotonic() - self._told_at > pause
 
     def _leave(self, look: _Look) -> None:
         """The disk does not answer: its thread waits for it alone."""
         _log.warning("%s does not answer", look.place.path)
         self._stuck[look.place] = look
+        self._is_changed = True
         assert self._disk is not None
         self._disk.close()
         self._disk = None
@@ -329,6 +342,7 @@ class LocalLibrary:
     # --- what is told ---------------------------------------------------------------------------
 
     def _tell(self, *, is_looking: bool, looking: _Look | None = None) -> None:
+        began = time.perf_counter()
         files = self._all_files()
         if looking is not None:
             known = {each.seen.path for each in files}
@@ -345,6 +359,7 @@ class LocalLibrary:
             n_unhashed=len(self._wanted(files)),
         )
         self._told_at = time.monotonic()
+        self._tell_took_s = time.perf_counter() - began
         if snapshot != self._told:
             self._told = snapshot
             self._on_changed(snapshot)
@@ -370,6 +385,9 @@ class LocalLibrary:
     def _learn_hashes(self) -> None:
         with self._condition:
             hashed, self._hashed = self._hashed, []
+        if not hashed:
+            return
+        self._is_changed = True
         files = {(each.seen.path, each.seen.stamp): each for each in self._all_files()}
         changed = []
         for each in hashed:

@@ -334,3 +334,33 @@ def test_a_part_opened_by_hand_is_found_with_its_set(room: Room, tmp_path: Path)
     room.library.start([Place(Origin.OPENED, parts[1])])
     (found,) = room.until_names("big").entries
     assert found.parts == tuple(parts)
+
+
+def test_d12_looking_into_thousands_of_files_leaves_the_window_its_turns(
+    room: Room, tmp_path: Path
+) -> None:
+    """The owner's thread wakes every 2 ms, as a window does while a reply comes in."""
+    content = put(tmp_path / "one.gguf").read_bytes()
+    for number in range(2000):
+        folder = tmp_path / "all" / f"{number % 50:02d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:04d}.gguf").write_bytes(content)
+    asked: list[float] = []
+    late: list[float] = []
+
+    def timed(call: Callable[[], None]) -> None:
+        before = time.perf_counter()
+        call()
+        asked.append(time.perf_counter() - before)
+
+    timed(lambda: room.library.start(chosen(tmp_path / "all")))
+    ends_at = time.monotonic() + TIMEOUT_S
+    while not (room.told and not room.told[-1].is_looking) and time.monotonic() < ends_at:
+        before = time.perf_counter()
+        time.sleep(0.002)
+        late.append(time.perf_counter() - before - 0.002)
+    assert len(room.told[-1].entries) == 2000
+    timed(room.library.look_again)
+    timed(lambda: room.library.set_places([]))
+    assert sorted(late)[len(late) * 95 // 100] < 0.02, sorted(late)[-20:]
+    assert max(asked) < 0.1

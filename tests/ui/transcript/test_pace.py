@@ -35,16 +35,25 @@ def on_screen(view: TranscriptView) -> QImage:
     return picture.copy(QRect(corner, view.viewport().size())).toImage()
 
 
-@pytest.mark.parametrize("tint", ["probability", "time"])
+WORDS = [b" a", b" word", b" longer words", b"\n", b"\xf0\x9f", b"\x99\x82", b"."]
+
+
+@pytest.mark.parametrize(
+    ("tint", "words", "at_once"),
+    [("probability", WORDS, (1, 2, 7)), ("time", WORDS, (7,)), ("probability", [b" word"], (1,))],
+)
 def test_the_screen_is_what_a_whole_paint_would_make_of_it(
-    view: TranscriptView, qtbot: QtBot, tint: str
+    view: TranscriptView,
+    qtbot: QtBot,
+    tint: str,
+    words: list[bytes],
+    at_once: tuple[int, ...],
 ) -> None:
     view.set_conversation([REPLY])
     view.tokens.set_on(True)
     view.tokens.set_tint(tint)
     source = random.Random(3)
-    words = [b" a", b" word", b" longer words", b"\n", b"\xf0\x9f", b"\x99\x82", b"."]
-    rest = trace_of(source.choices(words, k=140))
+    rest = trace_of(source.choices(words, k=20 * max(at_once) + 40))
     traces = TraceTable([])
     view.tokens.show(REPLY, MessageTokens(traces=traces))
     heights = []
@@ -56,7 +65,8 @@ def test_the_screen_is_what_a_whole_paint_would_make_of_it(
 
     view.viewport().repaint = repaint
     while rest:
-        some, rest = rest[:7], rest[7:]
+        few = source.choice(at_once)
+        some, rest = rest[:few], rest[few:]
         for token in some:
             traces.append(token)
         view.append_text("r", "more")

@@ -14,7 +14,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QProgressBar,
@@ -30,6 +30,7 @@ from ui.elided import ElidedLabel
 from ui.figures import loaded_details, loaded_text, plain_name
 from ui.header import LOADED, LOADING, PROGRESS_STEPS
 from ui.notices import Act, Notice, ToastArea
+from ui.section.low_room import LowRoom
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ui.library.weights_settings import WeightsSettings
 
 SIZE_PX = (900, 640)
+FOOT_FROM_PX = 320
 PAGES: Final = (
     ("local", "On this machine", "ui.library.local_page", "LocalPage"),
     ("hub", "Hub", "ui.library.hub_page", "HubPage"),
@@ -74,6 +76,7 @@ class LibraryView(QWidget):
         self.pages = QStackedWidget(self)
         self._defaults: WeightsSettings | None = None
         self._page_names: list[str] = []
+        self._pages: list[QWidget] = []
         self._shelves = QWidget(self)
         self._body = QStackedWidget(self)
         self.toasts = ToastArea(theme, self._body)
@@ -131,8 +134,9 @@ class LibraryView(QWidget):
             if hasattr(page, signal):
                 getattr(page, signal).connect(act)
         self._page_names.append(name)
+        self._pages.append(page)
         self.tabs.addTab(title)
-        self.pages.addWidget(page)
+        self.pages.addWidget(LowRoom(page, self.pages))
 
     def _connect(self, bridge: Bridge) -> None:
         self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
@@ -191,7 +195,8 @@ class LibraryView(QWidget):
     def _focus_page(self) -> None:
         """What is written first on a page has the keyboard: its search field, if it has one."""
         is_shelved = self._body.currentWidget() is self._shelves
-        page = self.pages.currentWidget() if is_shelved else self._defaults
+        shelved = self._pages[self.pages.currentIndex()] if self._pages else None
+        page = shelved if is_shelved else self._defaults
         proxy = page.focusProxy() if page is not None else None
         (proxy or self.tabs).setFocus(Qt.FocusReason.ActiveWindowFocusReason)
 
@@ -246,6 +251,7 @@ class LibraryView(QWidget):
         self.loaded_label.set_text(words)
         details = loaded_details(state.loaded) if is_loaded and state.loaded is not None else ""
         self._foot.setToolTip(details)
+        self._arrange()
         self.progress.setVisible(is_loading)
         self.progress.setValue(round(min(1.0, max(0.0, self._fraction)) * PROGRESS_STEPS))
         self.cancel_button.setVisible(is_loading)
@@ -254,11 +260,23 @@ class LibraryView(QWidget):
 
     # --- size ---------------------------------------------------------------------------
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Where height is short (a high zoom), the pages need it more than the foot does; it is
+        there while something loads."""
+        px, is_short = self._theme.px, self.height() < self._theme.px(FOOT_FROM_PX)
+        gap = px(4 if is_short else 12)
+        self._column.setContentsMargins(px(16), gap, px(16), gap)
+        self._column.setSpacing(gap)
+        self._shelf_column.setSpacing(gap)
+        self._foot.setVisible(not is_short or self._desk.engine_state.state in LOADING)
+
     def _fit(self) -> None:
         px = self._theme.px
-        self._column.setContentsMargins(px(16), px(12), px(16), px(12))
-        self._column.setSpacing(px(12))
-        self._shelf_column.setSpacing(px(12))
+        self._arrange()
         self._foot_row.setSpacing(px(8))
         self.progress.setFixedSize(px(120), px(4))
         self.tabs.setStyleSheet(

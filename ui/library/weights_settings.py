@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -28,6 +29,7 @@ from ui.library.draft_list import DraftList
 from ui.library.load_rows import load_rows
 from ui.library.template_editor import TemplateEditor
 from ui.section.card import small_label
+from ui.section.low_room import LowRoom
 from ui.section.segments import Segments
 from ui.settings.fields import Field, NumberField, TextField
 from ui.settings.rows import Page, SettingRow
@@ -67,6 +69,7 @@ CALLED = {
     "loras": "LoRA adapters",
 }
 """The options of a load in words."""
+WORDS_FROM_PX = 300
 NOT_LOADED = "What is set here counts when these weights are loaded."
 AS_LOADED = "These weights are loaded as is set here."
 
@@ -96,7 +99,7 @@ class WeightsSettings(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(self._head)
-        self._column.addLayout(self._load_row)
+        self._column.addWidget(self.load_words)
         self._column.addWidget(self.segments)
         self._column.addWidget(self.pages, 1)
         self.segments.currentChanged.connect(self._on_page_turned)
@@ -116,21 +119,23 @@ class WeightsSettings(QWidget):
         self.title = ElidedLabel("", self)
         self.title.setObjectName("defaults_title")
         self.title.setProperty("kind", "title")
-        self.reset_button = QPushButton("Reset to defaults", self)
+        self.load_button = QPushButton("Load", self)
+        self.load_button.setObjectName("load_these_button")
+        self.reset_button = IconButton(
+            self._theme,
+            "arrow-counter-clockwise",
+            "Reset to defaults: take away all that is set for these weights",
+            parent=self,
+        )
         self.reset_button.setObjectName("reset_weights_button")
-        self.reset_button.setAccessibleName("Take away all that is set for these weights")
         self._head = QHBoxLayout()
         self._head.addWidget(self.back_button)
         self._head.addWidget(self.title, 1)
+        self._head.addWidget(self.load_button)
         self._head.addWidget(self.reset_button)
         self.load_words = small_label("", self)
         self.load_words.setObjectName("load_words")
         self.load_words.setTextFormat(Qt.TextFormat.PlainText)
-        self.load_button = QPushButton("Load", self)
-        self.load_button.setObjectName("load_these_button")
-        self._load_row = QHBoxLayout()
-        self._load_row.addWidget(self.load_words, 1)
-        self._load_row.addWidget(self.load_button)
         self.segments = Segments(self._theme, TITLES, "Parts of the defaults", self)
         self.segments.setObjectName("defaults_parts")
         self.segments.setUsesScrollButtons(True)
@@ -164,7 +169,8 @@ class WeightsSettings(QWidget):
         column.addWidget(self.notes, 1)
         column.addWidget(self.notes_refusal)
         for page in (loading, replies, self.template, self.drafts, noted):
-            self.pages.addWidget(page)
+            is_scrolling = isinstance(page, Page)
+            self.pages.addWidget(page if is_scrolling else LowRoom(page, self.pages))
 
     def _shaping_row(self, row: Row) -> SettingRow:
         name, label, field = row
@@ -200,8 +206,14 @@ class WeightsSettings(QWidget):
     def _leave_fields(self) -> None:
         """What was typed last belongs to the file that it was typed for."""
         focus = self.focusWidget()
-        if focus is not None and self._path:
+        if not self._path:
+            return
+        if focus is not None:
             focus.clearFocus()
+        fields = [row.field for row in self._rows.values()]
+        for field in (*fields, self.template.source, self.notes):
+            if isinstance(field, NumberField | TextField):
+                field.tell_now()
 
     def _on_page_turned(self, place: int) -> None:
         self.pages.setCurrentIndex(place)
@@ -260,6 +272,7 @@ class WeightsSettings(QWidget):
             self.load_words.setText(AS_LOADED if is_loaded else NOT_LOADED)
         self.load_button.setText("Load again" if is_loaded else "Load")
         self.load_button.setAccessibleName(self.load_button.text())
+        self.load_button.setToolTip(self.load_words.text())
         self.load_button.setVisible(bool(awaiting) or not is_loaded)
         self.load_button.setProperty("kind", "primary" if awaiting else "")
         self.load_button.style().polish(self.load_button)
@@ -289,8 +302,16 @@ class WeightsSettings(QWidget):
         self._leave_fields()
         self._desk.load_weights(self._path)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Where height is short, the settings need it more; the button's tooltip says the words."""
+        self.load_words.setVisible(self.height() >= self._theme.px(WORDS_FROM_PX))
+
     def _fit(self) -> None:
         px = self._theme.px
         self._column.setSpacing(px(8))
         self._head.setSpacing(px(8))
-        self._load_row.setSpacing(px(8))
+        self._arrange()

@@ -69,6 +69,11 @@ class NumberField(QLineEdit):
     def value(self) -> object:
         return self._parsed(self.text())
 
+    def tell_now(self) -> None:
+        """What is being typed counts, and nothing of it comes later."""
+        if self._timer.isActive():
+            self._tell()
+
     def _tell(self) -> None:
         self._timer.stop()
         if self.text() != self._told:
@@ -264,6 +269,11 @@ class TextField(QPlainTextEdit):
 
     def value(self) -> object:
         return self.from_text(self.toPlainText())
+
+    def tell_now(self) -> None:
+        """What is being typed counts, and nothing of it comes later."""
+        if self._timer.isActive():
+            self._tell()
 
     def as_text(self, value: Any) -> str:
         return str(value)

@@ -7,6 +7,7 @@ taken is left out, and the engine then decides.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -97,12 +98,13 @@ def _read(name: str, value: object) -> Any:
         if name == "rope":
             if not isinstance(value, Mapping):
                 raise SettingRefused("The RoPE scaling is an object.")
-            return RopeScaling(
-                **read_fields(dict(value), field_types(RopeScaling), "these weights")
-            )
-        return read_fields({name: value}, field_types(LoadOptions), "these weights")[name]
+            return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "these weights"))
+        return read_fields({name: value}, _types(LoadOptions), "these weights")[name]
     except Refused as refused:
         raise SettingRefused(str(refused)) from refused
+
+
+_types = functools.cache(field_types)  # it reads annotations anew each time
 
 
 def _lora(value: object) -> Lora:

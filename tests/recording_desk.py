@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
 from app.chat.settings import SettingRefused, Settings, changed
 from app.engine.protocol import Device, Loaded, MemoryPart
+from app.hub.progress import Progress
 from models.records import Conversation, Folder, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -86,6 +88,10 @@ class FakeDesk:
         self.weights: list[Weights] = []
         self.takes_messages = True
         self.log: list[tuple[str, str]] = []
+        self.downloads: tuple[Progress, ...] = ()
+        self.downloads_trouble = ""
+        self.download_folder = data_dir / "weights"
+        self.download_followers: list[Callable[[tuple[Progress, ...]], None]] = []
         self.is_stepping = False
         self.held_token: TokenHeld | None = None
 
@@ -94,6 +100,18 @@ class FakeDesk:
 
     def weights_for_menu(self) -> list[Weights]:
         return self.weights
+
+    def follow_downloads(
+        self, follower: Callable[[tuple[Progress, ...]], None]
+    ) -> Callable[[], None]:
+        self.download_followers.append(follower)
+        return lambda: self.download_followers.remove(follower)
+
+    def show_downloads(self, *downloads: Progress) -> None:
+        """They are these now; whoever follows is told."""
+        self.downloads = downloads
+        for follower in list(self.download_followers):
+            follower(downloads)
 
     def log_lines(self) -> list[tuple[str, str]]:
         return self.log

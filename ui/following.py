@@ -39,6 +39,7 @@ from ui.sidebar.sidebar import Sidebar
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from app.hub.progress import Progress
     from ui.transcript.cut_line import CutLine
 
 
@@ -81,6 +82,7 @@ class Following(QObject):
         bridge.status_figures.connect(self._on_status_figures)
         bridge.noticed.connect(self._on_noticed)
         bridge.store_state_changed.connect(self._on_store_state_changed)
+        desk.follow_downloads(self._on_downloads)
 
     def read_desk(self, peeked: Conversation | None = None) -> None:
         """Take over what was there before anybody listened. Words in the field stay there.
@@ -235,6 +237,13 @@ class Following(QObject):
             self._cut_line = CutLine(self._chat.transcript)
         if self._cut_line is not None:
             self._cut_line.set_below(message_id)
+
+    def _on_downloads(self, downloads: tuple[Progress, ...]) -> None:
+        # Imported here: at the start nothing is downloaded.
+        from ui.library.download_words import status_hint, status_text
+
+        text = status_text(downloads)
+        self._chat.status.set_downloads(text, status_hint(downloads) if text else "")
 
     def _on_status_figures(self, event: StatusFigures) -> None:
         self._chat.status.set_figures(event)

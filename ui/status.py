@@ -20,8 +20,17 @@ METER_PX = 90
 GAP_PX = 20
 
 # In the order of the line. The last of `LEAVE_FIRST` stays longest.
-FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory")
-LEAVE_FIRST = ("memory", "device", "threads", "first_token", "tokens", "rate", "context")
+FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory", "downloads")
+LEAVE_FIRST = (
+    "memory",
+    "device",
+    "threads",
+    "first_token",
+    "tokens",
+    "downloads",
+    "rate",
+    "context",
+)
 
 
 class ContextMeter(QProgressBar):
@@ -58,6 +67,7 @@ class StatusLine(QWidget):
         self.setAccessibleName("Status")
         self._loaded: Loaded | None = None
         self._waiting = ""
+        self._downloads = ""
         self._texts = dict.fromkeys(FIGURES, "")
         self._caption = self._label("context")
         self.meter = ContextMeter(theme, self)
@@ -163,6 +173,13 @@ class StatusLine(QWidget):
         self._waiting = words if is_waiting else ""
         self._show()
 
+    def set_downloads(self, text: str, hint: str) -> None:
+        """What is fetched in the background; empty: nothing is."""
+        if text != self._downloads:
+            self._downloads = text
+            self._show()
+        self._labels["downloads"].setToolTip(hint)
+
     def clear_reply(self) -> None:
         """Another chat or another reply is on screen: the figures of the last one go."""
         for name in ("tokens", "rate", "first_token"):
@@ -175,7 +192,8 @@ class StatusLine(QWidget):
     # --- showing ------------------------------------------------------------------------
 
     def _shown_texts(self) -> dict[str, str]:
-        return {**self._texts, "tokens": self._waiting} if self._waiting else self._texts
+        texts = {**self._texts, "downloads": self._downloads}
+        return {**texts, "tokens": self._waiting} if self._waiting else texts
 
     def _show(self) -> None:
         texts = self._shown_texts()

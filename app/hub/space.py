@@ -93,7 +93,7 @@ def shortage(wanted: Claim, others: Iterable[Claim] = (), free: int | None = Non
     return (
         f"{bytes_words(wanted.left_bytes)} are still to come, but the disk of “{wanted.folder}” "
         f"has only {bytes_words(have)} free{also}; {bytes_words(RESERVE_BYTES)} are left alone. "
-        "Free some space or choose a folder on another disk in Settings → Data, then try again."
+        "Free some space or choose a folder on another disk on the Downloads page, then try again."
     )
 
 

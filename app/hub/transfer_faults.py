@@ -54,13 +54,13 @@ def of_disk(error: OSError, target: Path, left_bytes: int) -> TransferFault:
         return TransferFault(
             "too_big",
             f"“{name}” is larger than a file may be on the disk of “{folder}”. Choose a folder on "
-            "another disk in Settings → Data, then download it again.",
+            "another disk on the Downloads page, then download it again.",
         )
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ESTALE):
         return TransferFault(
             "folder_gone",
             f"The folder “{folder}” is not there any more. Connect its disk again, or choose "
-            "another folder in Settings → Data; then press Retry.",
+            "another folder on the Downloads page; then press Retry.",
         )
     why = error.strerror or type(error).__name__
     return TransferFault(
@@ -72,7 +72,7 @@ def of_disk(error: OSError, target: Path, left_bytes: int) -> TransferFault:
 def no_access_sentence(folder: Path) -> str:
     return (
         f"Nothing can be saved in “{folder}”: it is read-only or belongs to somebody else. "
-        "Choose another folder in Settings → Data, then download it again."
+        "Choose another folder on the Downloads page, then download it again."
     )
 
 
@@ -134,7 +134,7 @@ def compressed(name: str, encoding: str) -> TransferFault:
         "compressed",
         f"The server sends “{name}” compressed ({encoding[:20]}), though it was asked not to, so "
         "its bytes cannot be checked. Something on the way changes what is sent: try another "
-        "network or another hub address (Settings → Data), then press Retry.",
+        "network or another hub address, then press Retry.",
     )
 
 
@@ -158,8 +158,8 @@ def changed(name: str) -> TransferFault:
 def bad_redirect(name: str) -> TransferFault:
     return TransferFault(
         "redirect",
-        f"The hub sends “{name}” from an address that cannot be used. Check the hub's address in "
-        "Settings → Data, then press Retry.",
+        f"The hub sends “{name}” from an address that cannot be used. Check the hub's address, "
+        "then press Retry.",
     )
 
 

@@ -94,9 +94,21 @@ def test_another_chat_keeps_the_engines_figures_only(status: StatusLine) -> None
     assert shown(status) == ["70 / 4,096", "2 threads", "CPU", "374 MiB"]
 
 
+def test_downloads_are_shown_while_there_are_some(status: StatusLine) -> None:
+    """Whatever becomes of the engine meanwhile."""
+    status.set_downloads("↓ 42 % · 3.2 MB/s", "tiny.gguf: 42 %")
+    status.set_engine_state(READY)
+    status.clear_reply()
+    assert shown(status)[-1] == "↓ 42 % · 3.2 MB/s"
+    assert "↓ 42 %" in status.accessibleDescription()
+    status.set_downloads("", "")
+    assert "↓ 42 % · 3.2 MB/s" not in shown(status)
+
+
 def test_the_least_important_leave_first(status: StatusLine, qtbot: QtBot) -> None:
     status.set_engine_state(READY)
     status.set_figures(FIGURES)
+    status.set_downloads("↓ 42 % · 3.2 MB/s", "Downloads")
     left: list[str] = []
     for width in range(900, 100, -10):
         status.resize(width, 24)

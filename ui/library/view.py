@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
@@ -37,6 +38,8 @@ from ui.zoomed_size import ZoomedSize
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from app.gguf.header import Header
+    from ui.library.fit_view import FitView
     from ui.library.weights_settings import WeightsSettings
 
 SIZE_PX = (900, 640)
@@ -75,6 +78,7 @@ class LibraryView(QWidget):
         self.tabs.setUsesScrollButtons(True)
         self.pages = QStackedWidget(self)
         self._defaults: WeightsSettings | None = None
+        self._fit_view: FitView | None = None
         self._page_names: list[str] = []
         self._pages: list[QWidget] = []
         self._shelves = QWidget(self)
@@ -108,6 +112,9 @@ class LibraryView(QWidget):
         self.cancel_button = QPushButton("Cancel", self._foot)
         self.cancel_button.setObjectName("library_cancel_load_button")
         self.cancel_button.setAccessibleName("Cancel loading")
+        self.memory_button = QPushButton("Memory", self._foot)
+        self.memory_button.setObjectName("library_memory_button")
+        self.memory_button.setAccessibleName("Memory that the loaded weights take")
         self.chat_button = QPushButton("Chat", self._foot)
         self.chat_button.setObjectName("library_chat_button")
         self.chat_button.setProperty("kind", "primary")
@@ -116,6 +123,7 @@ class LibraryView(QWidget):
         self._foot_row.addWidget(self.loaded_label, 1)
         self._foot_row.addWidget(self.progress)
         self._foot_row.addWidget(self.cancel_button)
+        self._foot_row.addWidget(self.memory_button)
         self._foot_row.addWidget(self.chat_button)
 
     def _add_pages(self) -> None:
@@ -126,10 +134,12 @@ class LibraryView(QWidget):
 
     def add_page(self, name: str, title: str, page: QWidget) -> None:
         """What a page asks for by its signals is done here: another page, the defaults of a
-        file."""
+        file, the memory that weights need."""
         for signal, act in (
             ("page_requested", self.show_page),
             ("defaults_requested", self.show_defaults),
+            ("fit_requested", self.show_fit),
+            ("headers_fit_requested", self.show_headers_fit),
         ):
             if hasattr(page, signal):
                 getattr(page, signal).connect(act)
@@ -141,6 +151,7 @@ class LibraryView(QWidget):
     def _connect(self, bridge: Bridge) -> None:
         self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
         self.chat_button.clicked.connect(self._on_chat)
+        self.memory_button.clicked.connect(lambda: self.show_fit())
         self.cancel_button.clicked.connect(self._desk.cancel_load)
         QShortcut(QKeySequence("Esc"), self, self._on_escape)
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
@@ -149,7 +160,7 @@ class LibraryView(QWidget):
         bridge.engine_state_changed.connect(self._show_engine)
         bridge.load_progressed.connect(self._on_load_progressed)
         bridge.noticed.connect(self._on_noticed)
-        for page in map(self.pages.widget, range(self.pages.count())):
+        for page in self._pages:
             if hasattr(page, "follow"):
                 page.follow(bridge)
         self.toasts.focus_released.connect(self._focus_page)
@@ -178,6 +189,25 @@ class LibraryView(QWidget):
             self._defaults.left.connect(self._on_escape)
             self._body.addWidget(self._defaults)
         return self._defaults
+
+    def show_fit(self, path: str = "") -> None:
+        """The memory that weights need: those in a file, or those that are loaded."""
+        if path:
+            self.fit_view().show_file(path)
+        else:
+            self.fit_view().show_loaded()
+
+    def show_headers_fit(self, headers: Sequence[Header], name: str) -> None:
+        """The same for weights that are elsewhere, by the headers of all their parts."""
+        self.fit_view().show_headers(headers, name)
+
+    def fit_view(self) -> FitView:
+        """A window of its own, beside this one."""
+        if self._fit_view is None:
+            from ui.library.fit_view import FitView
+
+            self._fit_view = FitView(self._desk, self._bridge, self._theme, self)
+        return self._fit_view
 
     def leave_defaults(self) -> bool:
         """Back to the pages. False: they were there already."""
@@ -255,6 +285,7 @@ class LibraryView(QWidget):
         self.progress.setVisible(is_loading)
         self.progress.setValue(round(min(1.0, max(0.0, self._fraction)) * PROGRESS_STEPS))
         self.cancel_button.setVisible(is_loading)
+        self.memory_button.setVisible(is_loaded and state.loaded is not None)
         self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to the chat")
         self.chat_button.setToolTip(self.chat_button.accessibleName())
 
@@ -289,4 +320,6 @@ class LibraryView(QWidget):
         focus = self.focusWidget()
         if focus is not None:
             focus.clearFocus()
+        if self._fit_view is not None:
+            self._fit_view.close()
         super().closeEvent(event)

@@ -480,7 +480,7 @@ class Desk(
         if name in ("system_prompt", "context_policy"):
             self._meter.count_soon()
         self._hub.take_settings(frozenset(names))
-        if name in ("weights_folders", "find_other_apps"):
+        if name in ("weights_folders", "find_other_apps", "download_folder"):
             self._local.on_settings_changed()
         self._around.emit(SettingsChanged(frozenset(names)))
 

@@ -132,9 +132,14 @@ class LocalWeights:
         from app.gguf.places import Origin, Place
 
         included = self._loader.included
-        places = [Place(Origin.INCLUDED, included.path)] if included is not None else []
+        settings = self._around.settings
+        places = []
+        if included is not None:
+            places.append(Place(Origin.INCLUDED, included.path, name=included.name))
         places.append(Place(Origin.DOWNLOADS, self._data_dir / OWN_FOLDER))
-        folders = self._around.settings.weights_folders
+        if settings.download_folder:
+            places.append(Place(Origin.DOWNLOADS, Path(settings.download_folder)))
+        folders = settings.weights_folders
         places += [Place(Origin.FOLDER, Path(path), is_chosen=True) for path in folders]
         opened = sorted(weights.path for weights in self._loader.known_weights())
         places += [Place(Origin.OPENED, Path(path)) for path in opened if Path(path).is_absolute()]

@@ -266,9 +266,9 @@ def _take_one(found: Scan) -> None:
             continue  # a missing part is named by its set
         real = Path(os.path.realpath(other))
         begun = any(_is_there(other.with_name(name + e)) for e in PARTIAL_ENDINGS)
-        found.files.append(
-            SeenFile(other, real, stamp_of(info), found.place.origin, (), _named_by(real), begun)
-        )
+        called = (found.place.name,) if found.place.name else ()
+        origin, by_name = found.place.origin, _named_by(real)
+        found.files.append(SeenFile(other, real, stamp_of(info), origin, called, by_name, begun))
 
 
 def _may_enter(name: str, real: Path) -> bool:

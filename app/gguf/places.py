@@ -56,12 +56,14 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder to look into. `is_chosen`: the user named it, so that it must be there."""
+    """A folder to look into, or a file. `is_chosen`: the user named it, so that it must be there.
+    `name` is what the weights in a file are called otherwise."""
 
     origin: Origin
     path: Path
     layout: Layout = Layout.FILES
     is_chosen: bool = False
+    name: str = ""
 
 
 def places_of_others(

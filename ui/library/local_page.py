@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFontMetrics, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtGui import (
+    QDesktopServices,
+    QFontMetrics,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+    QShowEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -31,6 +39,7 @@ from PySide6.QtWidgets import (
 from app.chat.events import EngineStateChanged
 from ui.header import LOADED
 from ui.icon_button import IconButton
+from ui.library.download_page import move_to_trash
 from ui.library.folders_dialog import FoldersDialog
 from ui.library.local_delegate import SIDE_PX, LocalDelegate
 from ui.library.local_model import (
@@ -64,6 +73,8 @@ _WIDEST: Final = {
     FROM: "Hugging Face",
     FIT: "fits with 12 of 24",
 }
+_FROM_PX: Final = {CONTEXT: 780, PARAMETERS: 680, FROM: 560}
+"""How wide the page must be for these columns."""
 LOOKING: Final = "Looking for weights…"
 NOTHING: Final = "No weights on this machine yet"
 NOTHING_WORDS: Final = (
@@ -73,9 +84,11 @@ NOTHING_WORDS: Final = (
 
 
 class LocalPage(QWidget):
-    """`page_requested` names another page of the library that helps on."""
+    """`page_requested` names another page of the library that helps on; `defaults_requested` the
+    file whose own settings are wanted."""
 
     page_requested = Signal(str)
+    defaults_requested = Signal(str)
 
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -198,14 +211,19 @@ class LocalPage(QWidget):
         self.details_button = QPushButton("Details…", self)
         self.details_button.setObjectName("local_details_button")
         self.details_button.setToolTip("All that the file says of itself")
+        self.defaults_button = QPushButton("Defaults…", self)
+        self.defaults_button.setObjectName("local_defaults_button")
+        self.defaults_button.setToolTip("How these weights are loaded and what they write with")
         self.show_button = QPushButton("Show in folder", self)
         self.show_button.setObjectName("local_show_button")
+        self.trash_button = QPushButton("Move to trash", self)
+        self.trash_button.setObjectName("local_trash_button")
+        self.trash_button.hide()
         self.status = QLabel(self)
         self.status.setObjectName("local_status")
         self.status.setProperty("kind", "small")
         self.status.setTextFormat(Qt.TextFormat.PlainText)
         self.status.setWordWrap(True)
-        self.status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def _build(self) -> None:
         self._top = QHBoxLayout()
@@ -213,16 +231,26 @@ class LocalPage(QWidget):
         self._top.addWidget(self.folders_button)
         self._top.addWidget(self.again_button)
         self._foot = QHBoxLayout()
-        for button in (self.load_button, self.details_button, self.show_button):
+        for button in self._buttons():
             self._foot.addWidget(button)
-        self._foot.addWidget(self.status, 1)
+        self._foot.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(self._top)
         self._column.addWidget(self.troubles)
         self._column.addWidget(self.body, 1)
         self._column.addWidget(self.words)
+        self._column.addWidget(self.status)
         self._column.addLayout(self._foot)
+
+    def _buttons(self) -> tuple[QPushButton, ...]:
+        return (
+            self.load_button,
+            self.details_button,
+            self.defaults_button,
+            self.show_button,
+            self.trash_button,
+        )
 
     def _connect(self) -> None:
         self.search.textChanged.connect(self._on_filter)
@@ -241,7 +269,9 @@ class LocalPage(QWidget):
         QShortcut(QKeySequence("Ctrl+F"), self, self.search.setFocus)
         self.load_button.clicked.connect(self._load)
         self.details_button.clicked.connect(self._show_details)
+        self.defaults_button.clicked.connect(self._show_defaults)
         self.show_button.clicked.connect(self._show_in_folder)
+        self.trash_button.clicked.connect(self._trash)
         self._theme.changed.connect(self._fit_sizes)
 
     def follow(self, bridge: Bridge) -> None:
@@ -270,6 +300,16 @@ class LocalPage(QWidget):
             )
             self.table.setColumnWidth(column, text + 2 * px(SIDE_PX) + px(2))
         self.table.setMinimumHeight(columns.sizeHint().height() + 2 * height)
+        self._hide_columns()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Names need the room more than what else is in the row."""
+        super().resizeEvent(event)
+        self._hide_columns()
+
+    def _hide_columns(self) -> None:
+        for column, from_px in _FROM_PX.items():
+            self.table.setColumnHidden(column, self.width() < self._theme.px(from_px))
 
     # --- what is known --------------------------------------------------------------------------
 
@@ -370,9 +410,10 @@ class LocalPage(QWidget):
         self.model.fits_changed()
         self._judging.start()
 
-    def showEvent(self, event: Any) -> None:
+    def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._desk.look_at_memory()
+        self._settle()
         self._judging.start()
 
     # --- the chosen weights ---------------------------------------------------------------------
@@ -397,7 +438,14 @@ class LocalPage(QWidget):
         can_load = weights is not None and weights.can_load and not is_loaded
         self.load_button.setEnabled(can_load)
         self.details_button.setEnabled(weights is not None and _details() is not None)
+        self.defaults_button.setEnabled(weights is not None and weights.can_load)
         self.show_button.setEnabled(weights is not None)
+        is_ours = weights is not None and bool(self._download_of(weights))
+        self.trash_button.setVisible(is_ours)
+        self.trash_button.setEnabled(is_ours and not is_loaded)
+        self.trash_button.setToolTip(
+            "Unload these weights first" if is_loaded else "The files that were downloaded"
+        )
         words = whole_words(weights) if weights is not None else ""
         fit = self.fit_of(weights) if weights is not None else None
         if fit is not None:
@@ -410,7 +458,9 @@ class LocalPage(QWidget):
             one_line(weights.trouble) if weights is not None else "Choose weights first"
         )
         self.details_button.setAccessibleName(f"Details of {name}")
+        self.defaults_button.setAccessibleName(f"Defaults of {name}")
         self.show_button.setAccessibleName(f"Show {name} in its folder")
+        self.trash_button.setAccessibleName(f"Move {name} to the trash")
 
     def _load(self) -> None:
         weights = self.chosen()
@@ -421,6 +471,24 @@ class LocalPage(QWidget):
         weights, details = self.chosen(), _details()
         if weights is not None and details is not None:
             details.show_file(self, self._desk, self._theme, weights.path)
+
+    def _show_defaults(self) -> None:
+        weights = self.chosen()
+        if weights is not None:
+            self.defaults_requested.emit(str(weights.path))
+
+    def _download_of(self, weights: FoundWeights) -> str:
+        """By which download these files came: only what we fetched goes to the trash."""
+        for progress in self._desk.downloads:
+            if progress.is_ours and progress.path == str(weights.path):
+                return progress.id
+        return ""
+
+    def _trash(self) -> None:
+        weights = self.chosen()
+        download_id = self._download_of(weights) if weights is not None else ""
+        if download_id:
+            self._desk.trash_download(download_id, move_to_trash)
 
     def _show_in_folder(self) -> None:
         weights = self.chosen()

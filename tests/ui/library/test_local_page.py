@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from app.chat.events import EngineStateChanged, MemoryChanged
 from app.engine.fit import Fit, Verdict
 from app.gguf.facts import Facts
 from app.gguf.finding import FoundWeights
+from app.hub.progress import Progress
 from app.library.local import LocalSnapshot
+from models.records import DownloadState
 from ui.library import local_page
 from ui.library.local_delegate import LocalDelegate
 from ui.library.local_model import CONTEXT, FIT, FROM, NAME, PARAMETERS, QUANTISATION, SIZE
 from ui.library.local_page import LocalPage
 from ui.library.local_words import matches, second_line, status_text
-from ui.library.view import LibraryView
+from ui.library.view import PAGES, LibraryView
 from ui.theme import Theme
 
 Key = Qt.Key
@@ -379,6 +382,68 @@ def test_it_is_gone_through_by_keys_alone(page: LocalPage, desk: FakeDesk) -> No
     assert page.load_button.accessibleName() == "Load b"
 
 
+def test_defaults_and_details_are_asked_for_the_chosen_file(
+    page: LocalPage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Path] = []
+
+    class Details:
+        def show_file(self, _parent: object, _desk: object, _theme: object, path: Path) -> None:
+            shown.append(path)
+
+    monkeypatch.setattr(local_page, "_details", Details)
+    page.show_snapshot(snapshot(found("a"), found("cut", trouble="No.")))
+    assert not page.details_button.isEnabled()
+    choose(page, 1)
+    assert not page.defaults_button.isEnabled()
+    QTest.mouseClick(page.details_button, Qt.MouseButton.LeftButton)
+    assert shown == [Path("/models/cut.gguf")]
+    choose(page, 0)
+    with qtbot.waitSignal(page.defaults_requested) as asked:
+        QTest.mouseClick(page.defaults_button, Qt.MouseButton.LeftButton)
+    assert asked.args == ["/models/a.gguf"]
+
+
+def test_only_what_was_downloaded_here_goes_to_the_trash(
+    page: LocalPage, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    def progress(path: str, *, is_ours: bool) -> Progress:
+        state, when = DownloadState.DONE, datetime.now(UTC)
+        known = ("r", "n", "/models", path, 1, 1, 1, state, when)
+        return Progress(f"of {path}", *known, is_ours=is_ours)
+
+    ours, theirs = found("a"), found("b")
+    desk.downloads = (
+        progress(str(ours.path), is_ours=True),
+        progress(str(theirs.path), is_ours=False),
+    )
+    page.show_snapshot(snapshot(ours, theirs, found("c")))
+    for row in (1, 2):
+        choose(page, row)
+        assert not page.trash_button.isVisible()
+    choose(page, 0)
+    assert page.trash_button.isVisible()
+    QTest.mouseClick(page.trash_button, Qt.MouseButton.LeftButton)
+    ((download_id, _trash),) = desk.called("trash_download")
+    assert download_id == "of /models/a.gguf"
+    bridge.engine_state_changed.emit(
+        EngineStateChanged("ready", "a", replace_path("/models/a.gguf"))
+    )
+    assert not page.trash_button.isEnabled()
+    assert page.trash_button.toolTip() == "Unload these weights first"
+
+
+def test_a_narrow_page_keeps_names_and_leaves_columns_out(page: LocalPage, theme: Theme) -> None:
+    page.show_snapshot(snapshot(found("a")))
+    for width, hidden in ((900, []), (700, [CONTEXT]), (500, [CONTEXT, PARAMETERS, FROM])):
+        page.resize(width, 500)
+        columns = range(page.model.columnCount())
+        assert {c for c in columns if page.table.isColumnHidden(c)} == set(hidden)
+    page.resize(900, 500)
+    theme.set_zoom(150)
+    assert page.table.isColumnHidden(PARAMETERS)
+
+
 @pytest.mark.parametrize("zoom", [100, 200, 300])
 def test_rows_are_high_enough_for_two_lines(page: LocalPage, theme: Theme, zoom: int) -> None:
     theme.set_zoom(zoom)
@@ -447,8 +512,13 @@ def test_folders_are_added_and_removed_and_a_refusal_is_said(
 
 
 def test_the_library_follows_with_its_first_page(
-    qtbot: QtBot, desk: FolderDesk, bridge: FakeBridge, theme: Theme
+    qtbot: QtBot,
+    desk: FolderDesk,
+    bridge: FakeBridge,
+    theme: Theme,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("ui.library.view.PAGES", PAGES[:1])
     view = LibraryView(desk, bridge, theme)  # type: ignore[arg-type]
     qtbot.addWidget(view)
     page = view.findChild(LocalPage)

@@ -18,8 +18,8 @@ from typing import Any
 
 import llama_cpp
 
-BUFFER = re.compile(r"(model|KV) buffer size = +([0-9.]+) MiB")
-NAMES = {"model": "weights", "KV": "kv"}
+BUFFER = re.compile(r"(model|KV|RS) buffer size = +([0-9.]+) MiB")
+NAMES = {"model": "weights", "KV": "kv", "RS": "kv"}
 TYPES = {
     "f32": 0,
     "f16": 1,

@@ -66,4 +66,4 @@ def _on_device(sizes: WeightSizes, placement: Placement, layer: int) -> int:
 
 def _cache(sizes: WeightSizes, placement: Placement, start: int, end: int) -> int:
     per_token = sum(sizes.kv_bytes_per_token[start : min(end, sizes.n_layer)])
-    return per_token * placement.n_ctx
+    return per_token * placement.n_ctx + sum(sizes.state_bytes[start:end])

@@ -113,12 +113,13 @@ def plan_on(
     """Decide where the devices are chosen already (`check_wish`). Raises LoadRefused, if it
     `must_hold`."""
     repacked = machine.repacked if options.use_mmap else frozenset[str]()
+    n_ubatch = options.n_ubatch or (DEVICE_UBATCH if devices else PROCESSOR_UBATCH)
+    n_slots = options.n_slots or min(N_SLOTS, n_ubatch)
     sizes = replace(
-        outline.sizes(options.type_k, options.type_v, repacked),
+        outline.sizes(options.type_k, options.type_v, repacked, n_slots),
         adapter_bytes=adapter_bytes,
         n_ctx_train=trained_window(outline.n_ctx_train, options.rope),
     )
-    n_ubatch = options.n_ubatch or (DEVICE_UBATCH if devices else PROCESSOR_UBATCH)
     try:
         placement = plan(
             sizes,
@@ -139,7 +140,7 @@ def plan_on(
         placement=placement,
         devices=tuple(device.name for device in devices),
         n_ubatch=n_ubatch,
-        n_slots=options.n_slots or min(N_SLOTS, n_ubatch),
+        n_slots=n_slots,
         notes=placement.notes,
     )
 

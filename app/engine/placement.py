@@ -219,6 +219,7 @@ class _Task:
         if layer == self.sizes.n_layer:
             return self.sizes.output_bytes
         need = self.sizes.layer_bytes[layer] + self.sizes.kv_bytes_per_token[layer] * n_ctx
+        need += self.sizes.state_of(layer)
         return need - (self.sizes.experts_of(layer) if layer < self.experts_on_host else 0)
 
     def _budgets(self) -> list[int]:

@@ -42,7 +42,8 @@ class WeightSizes:
     second time in another order (the last entry is the output matrix's). `output_bytes` is the
     output matrix (a copy of the embedding where the file ties them), `input_bytes` the embedding
     and whatever else stays in host memory; `is_tied` says that the two share the same bytes as
-    long as both lie in host memory.
+    long as both lie in host memory. `state_bytes[i]`: what layer i keeps of all sequences together,
+    however long they are (layers that have a state instead of cells).
     """
 
     layer_bytes: tuple[int, ...]
@@ -56,6 +57,7 @@ class WeightSizes:
     repacked_bytes: tuple[int, ...] = ()
     tied_bytes: int = 0
     adapter_bytes: int = 0
+    state_bytes: tuple[int, ...] = ()
 
     @property
     def n_layer(self) -> int:
@@ -70,6 +72,9 @@ class WeightSizes:
 
     def experts_of(self, layer: int) -> int:
         return self.expert_bytes[layer] if layer < len(self.expert_bytes) else 0
+
+    def state_of(self, layer: int) -> int:
+        return self.state_bytes[layer] if layer < len(self.state_bytes) else 0
 
     def repacked_of(self, layer: int) -> int:
         return self.repacked_bytes[layer] if layer < len(self.repacked_bytes) else 0
@@ -101,7 +106,8 @@ class Outline:
     A few numbers for each layer, some kilobytes in all: hundreds of files can be judged again for
     other settings without their headers. `matrices[i]` has the bytes of layer i by tensor type, as
     far as the processor could keep them in another order; the last entry is the output's.
-    `cache_widths[i]`: values of K and V that layer i keeps for a token. `head_widths`, `is_latent`:
+    `cache_widths[i]`: values of K and V that layer i keeps for a token; `state_bytes[i]`: what it
+    keeps of a sequence beside them. `head_widths`, `is_latent`:
     see the functions of these names.
     """
 
@@ -118,16 +124,21 @@ class Outline:
     n_ctx_train: int
     head_widths: tuple[int, int] | None
     is_latent: bool
+    state_bytes: tuple[int, ...] = ()
 
     @property
     def n_layer(self) -> int:
         return len(self.layer_bytes)
 
     def sizes(
-        self, type_k: str, type_v: str, repacked: frozenset[str] = frozenset()
+        self,
+        type_k: str,
+        type_v: str,
+        repacked: frozenset[str] = frozenset(),
+        n_slots: int = 1,
     ) -> WeightSizes:
-        """For these types of the cache. `repacked`: tensor types that this processor keeps in
-        another order (see `native`)."""
+        """For these types of the cache and so many sequences. `repacked`: tensor types that this
+        processor keeps in another order (see `native`)."""
         rows = {
             widths: cache_row_bytes(type_k, widths[0]) + cache_row_bytes(type_v, widths[1])
             for widths in set(self.cache_widths)
@@ -144,6 +155,7 @@ class Outline:
             expert_bytes=self.expert_bytes,
             repacked_bytes=tuple(again),
             tied_bytes=self.tied_bytes,
+            state_bytes=tuple(size * n_slots for size in self.state_bytes),
         )
 
 
@@ -153,11 +165,13 @@ def outline_of(header: Header) -> Outline:
     layers, experts = [0] * n_layer, [0] * n_layer
     matrices: list[dict[str, int]] = [{} for _ in range(n_layer + 1)]
     shapes: dict[str, tuple[int, ...]] = {}
+    state = [0] * n_layer
     output = outside = embedding = 0
     for tensor in header.tensors:
         shapes[tensor.name] = tensor.shape
         layer = layer_of(tensor.name, n_layer)
         if layer is not None:
+            state[layer] = state[layer] or _state_bytes(header, tensor.name)
             layers[layer] += tensor.size_bytes
             experts[layer] += tensor.size_bytes if _EXPERTS.search(tensor.name) else 0
             _count_matrix(matrices[layer], tensor)
@@ -183,7 +197,30 @@ def outline_of(header: Header) -> Outline:
         n_ctx_train=header.n_ctx_train or 4096,
         head_widths=head_widths(header),
         is_latent=is_latent(header),
+        state_bytes=tuple(state) if any(state) else (),
     )
+
+
+def _state_bytes(header: Header, tensor_name: str) -> int:
+    """What a layer with such a tensor keeps of each sequence, in f32; 0 where it keeps cells.
+
+    State spaces keep the last inputs of their convolution and the state (llama.cpp's
+    `n_embd_r` and `n_embd_s`), short convolutions the former alone, RWKV the tokens that it
+    shifts in and a matrix for each head.
+    """
+    part = tensor_name.split(".", 2)[2]
+    n_embd = header.n_embd or 0
+    if part.startswith("ssm_"):
+        inner, state = header.number("ssm.inner_size") or 0, header.number("ssm.state_size") or 0
+        groups = header.number("ssm.group_count") or 0
+        kept = max((header.number("ssm.conv_kernel") or 0) - 1, 0)
+        return 4 * (kept * (inner + 2 * groups * state) + state * inner)
+    if part.startswith("shortconv."):
+        return 4 * max((header.number("shortconv.l_cache") or 1) - 1, 0) * n_embd
+    if part.startswith("time_mix_"):
+        shifted = header.number("token_shift_count") or 2
+        return 4 * n_embd * (shifted + (header.number("wkv.head_size") or 0))
+    return 0
 
 
 def _count_matrix(by_type: dict[str, int], tensor: TensorInfo) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine import native
 from app.engine.fit import Fit, fit
@@ -44,9 +45,13 @@ SETTINGS: list[dict[str, Any]] = [
 def reported(path: Path) -> list[dict[str, int]]:
     """By llama.cpp, for each of the settings; the last two are with a full window and without."""
     window = [{"n_ctx": 4096, "swa_full": is_full} for is_full in (True, False)]
+    return _told(path, [*SETTINGS, *window])
+
+
+def _told(path: Path, settings: list[dict[str, Any]]) -> list[dict[str, int]]:
     told = subprocess.run(
         [sys.executable, str(PLAIN), str(path)],
-        input=json.dumps([*SETTINGS, *window]),
+        input=json.dumps(settings),
         capture_output=True,
         text=True,
         timeout=120,
@@ -75,6 +80,19 @@ def test_weights_and_cache_are_within_five_percent(
     for what in ("weights", "kv"):
         assert measured[what] > 2**20
         assert sum_of(found, what) == pytest.approx(measured[what], rel=0.05), what
+
+
+@pytest.mark.parametrize("n_slots", [16, 64])
+@pytest.mark.parametrize("write", [tiny_mamba, tiny_jamba])
+def test_layers_that_keep_a_state(write: Any, n_slots: int, tmp_path: Path) -> None:
+    """So small a file that llama.cpp's two digits must be allowed for."""
+    path = tmp_path / "state.gguf"
+    write(path)
+    settings = [{"n_ctx": 512, "n_slots": n_slots}, {"n_ctx": 512, "n_slots": 1}]
+    many, one = _told(path, settings)
+    found = sum_of(estimated(path, settings[0]), "kv")
+    assert found == pytest.approx(many["kv"], abs=0.02 * 2**20)
+    assert found - sum_of(estimated(path, settings[1]), "kv") > 0.8 * (many["kv"] - one["kv"]) > 0
 
 
 def test_a_full_window_is_what_is_estimated(gemma_gguf: Path) -> None:

@@ -12,7 +12,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal, SignalInstance
 from PySide6.QtGui import (
     QDesktopServices,
     QFontMetrics,
@@ -37,6 +37,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import EngineStateChanged
+from ui.flow import FlowLayout
 from ui.header import LOADED
 from ui.icon_button import IconButton
 from ui.library.download_page import move_to_trash
@@ -85,10 +86,11 @@ NOTHING_WORDS: Final = (
 
 class LocalPage(QWidget):
     """`page_requested` names another page of the library that helps on; `defaults_requested` the
-    file whose own settings are wanted."""
+    file whose own settings are wanted, `fit_requested` that whose need of memory is."""
 
     page_requested = Signal(str)
     defaults_requested = Signal(str)
+    fit_requested = Signal(str)
 
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -214,6 +216,9 @@ class LocalPage(QWidget):
         self.defaults_button = QPushButton("Defaults…", self)
         self.defaults_button.setObjectName("local_defaults_button")
         self.defaults_button.setToolTip("How these weights are loaded and what they write with")
+        self.memory_button = QPushButton("Memory…", self)
+        self.memory_button.setObjectName("local_memory_button")
+        self.memory_button.setToolTip("What they need, part by part, and which settings fit")
         self.show_button = QPushButton("Show in folder", self)
         self.show_button.setObjectName("local_show_button")
         self.trash_button = QPushButton("Move to trash", self)
@@ -230,10 +235,9 @@ class LocalPage(QWidget):
         self._top.addWidget(self.search, 1)
         self._top.addWidget(self.folders_button)
         self._top.addWidget(self.again_button)
-        self._foot = QHBoxLayout()
+        self._foot = FlowLayout()
         for button in self._buttons():
             self._foot.addWidget(button)
-        self._foot.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(self._top)
@@ -248,6 +252,7 @@ class LocalPage(QWidget):
             self.load_button,
             self.details_button,
             self.defaults_button,
+            self.memory_button,
             self.show_button,
             self.trash_button,
         )
@@ -269,7 +274,8 @@ class LocalPage(QWidget):
         QShortcut(QKeySequence("Ctrl+F"), self, self.search.setFocus)
         self.load_button.clicked.connect(self._load)
         self.details_button.clicked.connect(self._show_details)
-        self.defaults_button.clicked.connect(self._show_defaults)
+        self.defaults_button.clicked.connect(lambda: self._ask_for(self.defaults_requested))
+        self.memory_button.clicked.connect(lambda: self._ask_for(self.fit_requested))
         self.show_button.clicked.connect(self._show_in_folder)
         self.trash_button.clicked.connect(self._trash)
         self._theme.changed.connect(self._fit_sizes)
@@ -438,7 +444,8 @@ class LocalPage(QWidget):
         can_load = weights is not None and weights.can_load and not is_loaded
         self.load_button.setEnabled(can_load)
         self.details_button.setEnabled(weights is not None and _details() is not None)
-        self.defaults_button.setEnabled(weights is not None and weights.can_load)
+        for button in (self.defaults_button, self.memory_button):
+            button.setEnabled(weights is not None and weights.can_load)
         self.show_button.setEnabled(weights is not None)
         is_ours = weights is not None and bool(self._download_of(weights))
         self.trash_button.setVisible(is_ours)
@@ -459,6 +466,7 @@ class LocalPage(QWidget):
         )
         self.details_button.setAccessibleName(f"Details of {name}")
         self.defaults_button.setAccessibleName(f"Defaults of {name}")
+        self.memory_button.setAccessibleName(f"Memory for {name}")
         self.show_button.setAccessibleName(f"Show {name} in its folder")
         self.trash_button.setAccessibleName(f"Move {name} to the trash")
 
@@ -472,10 +480,10 @@ class LocalPage(QWidget):
         if weights is not None and details is not None:
             details.show_file(self, self._desk, self._theme, weights.path)
 
-    def _show_defaults(self) -> None:
+    def _ask_for(self, what: SignalInstance) -> None:
         weights = self.chosen()
         if weights is not None:
-            self.defaults_requested.emit(str(weights.path))
+            what.emit(str(weights.path))
 
     def _download_of(self, weights: FoundWeights) -> str:
         """By which download these files came: only what we fetched goes to the trash."""

@@ -402,6 +402,9 @@ def test_defaults_and_details_are_asked_for_the_chosen_file(
     with qtbot.waitSignal(page.defaults_requested) as asked:
         QTest.mouseClick(page.defaults_button, Qt.MouseButton.LeftButton)
     assert asked.args == ["/models/a.gguf"]
+    with qtbot.waitSignal(page.fit_requested) as asked:
+        QTest.mouseClick(page.memory_button, Qt.MouseButton.LeftButton)
+    assert asked.args == ["/models/a.gguf"]
 
 
 def test_only_what_was_downloaded_here_goes_to_the_trash(

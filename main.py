@@ -41,6 +41,7 @@ READABLE: Final = ("models.peek", "app.chat.last_chat", "ui.chat_column")
 REST: Final = (
     "app.chat.desk",
     "app.bridge",
+    "app.gguf.places",
     "ui.chat_column",
     "ui.chat_menu",
     "ui.columns",

@@ -86,6 +86,12 @@ class RowsModel(QAbstractTableModel, Generic[T]):
         self.shown = shown
         self.endResetModel()
 
+    def _sign(self, column: int) -> str:
+        """Which way the rows are sorted, beside the name of the column."""
+        if column != self._column:
+            return ""
+        return " ↓" if self._is_down else " ↑"
+
     # --- Qt -------------------------------------------------------------------------------------
 
     def rowCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
@@ -96,6 +102,7 @@ class RowsModel(QAbstractTableModel, Generic[T]):
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self._column, self._is_down = column, order is Qt.SortOrder.DescendingOrder
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
         self._show()
 
     def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
@@ -117,7 +124,7 @@ class RowsModel(QAbstractTableModel, Generic[T]):
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return self.columns[section]
+            return self.columns[section] + self._sign(section)
         if role == Qt.ItemDataRole.ToolTipRole and self.hints:
             return self.hints[section] or None
         if role == Qt.ItemDataRole.TextAlignmentRole:

@@ -294,7 +294,7 @@ class HeaderWindow(QWidget):
             widget.hide()
 
     def _take(self, shown: HeaderShown) -> None:
-        self._shown = shown
+        is_first, self._shown = self._shown is None, shown
         self._changes = {
             key: new
             for key, new in self._changes.items()
@@ -313,7 +313,11 @@ class HeaderWindow(QWidget):
         self.tabs.setTabText(TENSORS, f"Tensors ({len(shown.tensors):,})")
         self.tabs.show()
         self.copy_bar.show()
+        if not self._chosen_key() and self.values.shown:
+            self._choose(self.values.shown[0].key)
         self._show_page(self.tabs.currentIndex())
+        if is_first and self.tabs.currentIndex() == VALUES:
+            self.values_table.setFocus()
         self._say_counts()
 
     # --- pages ----------------------------------------------------------------------------------

@@ -115,6 +115,8 @@ def test_all_that_the_file_says_is_there(opened: HeaderWindow, path: Path) -> No
     for words in ("llama (chat)", "F16", "2 layers", "512 tokens of context", "licence mit"):
         assert words in opened.summary.text()
     assert opened.trouble.isHidden()
+    assert opened.values_table.hasFocus()
+    assert opened.pane.text.toPlainText() == "llama"
     assert opened.tabs.tabText(VALUES) == f"Values ({len(header.entries)})"
     assert opened.tabs.tabText(TENSORS) == f"Tensors ({len(header.tensors)})"
 
@@ -198,6 +200,7 @@ def test_tensors_by_type_and_sorted(opened: HeaderWindow) -> None:
     opened.tensors_table.sortByColumn(5, Qt.SortOrder.DescendingOrder)
     sizes = [row.size_bytes for row in opened.tensors.shown]
     assert sizes == sorted(sizes, reverse=True)
+    assert opened.tensors.headerData(5, Qt.Orientation.Horizontal) == "Size ↓"
     opened.tensors_table.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
     begins = [row.begins for row in opened.tensors.shown]
     assert begins == sorted(begins)

@@ -11,8 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import (
+    QCloseEvent,
+    QHideEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+    QShowEvent,
+)
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -32,6 +40,7 @@ from ui.library.measured_table import MeasuredTable
 from ui.library.memory_bars import DeviceRow
 from ui.section.card import small_label
 from ui.steady_area import SteadyArea
+from ui.tab_order import put_in_order, stops_in
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from app.gguf.header import Header
 
 SIZE_PX: Final = (600, 660)
+STACK_BELOW_PX: Final = 480
 LOOK_EVERY_MS: Final = 2000
 JUDGING: Final = "Reading the header…"
 KEPT: Final = "Kept for these weights. They count when they are loaded."
@@ -119,10 +129,13 @@ class FitView(QWidget):
         self._head = QHBoxLayout()
         self._head.addWidget(self.title, 1)
         self._head.addWidget(self.badge, 0, Qt.AlignmentFlag.AlignVCenter)
-        self._foot = QHBoxLayout()
+        self._buttons = QHBoxLayout()
+        self._buttons.addStretch(1)
+        self._buttons.addWidget(self.use_button)
+        self._buttons.addWidget(self.load_button)
+        self._foot = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._foot.addWidget(self.status, 1)
-        self._foot.addWidget(self.use_button)
-        self._foot.addWidget(self.load_button)
+        self._foot.addLayout(self._buttons)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
         self._column.addWidget(self.why)
@@ -211,6 +224,7 @@ class FitView(QWidget):
         self._show_devices(fit)
         self.suggestions.show_all(fit.suggestions, can_keep=bool(self._path))
         _card_of(self.suggestions).setVisible(bool(fit.suggestions))
+        put_in_order([*stops_in(self.suggestions), self.use_button], self.use_button)
         self._show_acts()
 
     def _show_devices(self, fit: Fit) -> None:
@@ -283,6 +297,16 @@ class FitView(QWidget):
 
     # --- window ---------------------------------------------------------------------------------
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(event.size().width())
+
+    def _arrange(self, width: int) -> None:
+        """What is said stands beside the buttons where there is room, else above them."""
+        is_stacked = width < self._theme.px(STACK_BELOW_PX)
+        direction = QBoxLayout.Direction
+        self._foot.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
+
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._timer.start()
@@ -306,7 +330,9 @@ class FitView(QWidget):
         self._cards.setSpacing(px(8))
         self._device_column.setSpacing(px(16))
         self._head.setSpacing(px(12))
+        self._buttons.setSpacing(px(8))
         self._foot.setSpacing(px(8))
+        self._arrange(self.width())
         for column in self._card_columns:
             column.setContentsMargins(px(14), px(12), px(14), px(12))
         for label in (self.why, self.status):
@@ -334,6 +360,7 @@ class Suggestions(QWidget):
         self._shown = tuple(suggestions)
         for row in self._rows:
             self._column.removeWidget(row)
+            row.hide()
             row.deleteLater()
         self._rows = [self._row(each, at, can_keep) for at, each in enumerate(self._shown)]
         for row in self._rows:

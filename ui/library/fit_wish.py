@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.settings import CACHE_TYPE_NAMES
 from app.engine.fit import LEAST_CONTEXT, Fit
@@ -19,6 +19,7 @@ from ui.theme import Theme
 
 FIELD_PX: Final = 168
 LABEL_PX: Final = 120
+STACK_BELOW_PX: Final = 440
 STEPS_PER_DOUBLING: Final = 4
 MIXED: Final = "mixed"
 
@@ -50,11 +51,12 @@ class FitWish(QWidget):
         self._n_ctx = self._n_layers = self._n_gpu_layers = 0
         self.setObjectName("fit_wish")
         self._title = QLabel("What if", self)
-        self.context = NumberField(is_whole=True, step=1024, automatic=0, placeholder="Automatic")
+        # In the order in which Tab goes through them.
         self.context_slider = Slider(self)
+        self.context = _number(0, 1024, self)
         self.cache = ListField(theme, [(name, name) for name in CACHE_TYPE_NAMES], self)
-        self.layers = NumberField(is_whole=True, automatic=-1, placeholder="Automatic")
         self.layers_slider = Slider(self)
+        self.layers = _number(-1, 1, self)
         self._build()
         theme.changed.connect(self._fit)
         self._fit()
@@ -62,7 +64,7 @@ class FitWish(QWidget):
     def _build(self) -> None:
         self._column = QVBoxLayout(self)
         self._column.addWidget(self._title)
-        self._rows: list[tuple[QLabel, QHBoxLayout]] = []
+        self._rows: list[tuple[QLabel, QBoxLayout, QHBoxLayout]] = []
         self._add_row("Context window", "fit_context", self.context_slider, self.context)
         self._add_row("KV cache type", "fit_cache", None, self.cache)
         self._layer_label = self._add_row(
@@ -79,18 +81,20 @@ class FitWish(QWidget):
         label.setBuddy(field)
         field.setObjectName(name)
         field.setAccessibleName(text)
-        row = QHBoxLayout()
-        row.addWidget(label)
+        control = QHBoxLayout()
         if slider is not None:
             slider.setOrientation(Qt.Orientation.Horizontal)
             slider.setObjectName(f"{name}_slider")
             slider.setAccessibleName(text)
-            row.addWidget(slider, 1)
+            control.addWidget(slider, 1)
         else:
-            row.addStretch(1)
-        row.addWidget(field)
+            control.addStretch(1)
+        control.addWidget(field)
+        row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        row.addWidget(label)
+        row.addLayout(control, 1)
         self._column.addLayout(row)
-        self._rows.append((label, row))
+        self._rows.append((label, row, control))
         return label
 
     # --- showing --------------------------------------------------------------------------------
@@ -174,14 +178,34 @@ class FitWish(QWidget):
         self._title.setFont(self._theme.font_small(QFont.Weight.DemiBold))
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(px(8))
-        for label, row in self._rows:
-            row.setSpacing(px(12))
+        for label, _, control in self._rows:
+            control.setSpacing(px(12))
             label.setFont(self._theme.font_small())
-            label.setFixedWidth(px(LABEL_PX))
         for slider in (self.context_slider, self.layers_slider):
             slider.setMinimumHeight(px(22))
         for field in (self.context, self.cache, self.layers):
             field.setFixedWidth(px(FIELD_PX))
+        self._arrange(self.width())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(event.size().width())
+
+    def _arrange(self, width: int) -> None:
+        """A label beside its control where there is room, else above it."""
+        px = self._theme.px
+        is_stacked = width < px(STACK_BELOW_PX)
+        direction = QBoxLayout.Direction
+        for label, row, _ in self._rows:
+            row.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
+            row.setSpacing(px(4 if is_stacked else 12))
+            label.setMinimumWidth(0 if is_stacked else px(LABEL_PX))
+
+
+def _number(automatic: int, step: int, parent: QWidget) -> NumberField:
+    return NumberField(
+        is_whole=True, step=step, automatic=automatic, placeholder="Automatic", parent=parent
+    )
 
 
 def _show_on(slider: Slider, most: int, value: int) -> None:

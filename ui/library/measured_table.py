@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.engine.fit import device_of
@@ -17,6 +17,8 @@ from ui.theme import Theme
 
 KINDS: Final = {"weights": "Weights", "kv": "KV cache", "compute": "Compute buffers"}
 HEADS: Final = ("Measured at load", "Estimated", "Measured", "Deviation")
+RESERVE: Final = "Before a load only a reserve is known: so much of it was taken."
+STACK_BELOW_PX: Final = 380
 _SAME_KIND: Final = {"output": "compute", "adapter": "weights"}
 
 
@@ -35,13 +37,13 @@ class Compared:
         reserve is known before: how much of it was taken.
 
         >>> Compared("kv", "", 1000, 1020).deviation, Compared("compute", "", 200, 90).deviation
-        ('+2.0 %', '45 % of the reserve')
+        ('+2.0 %', '45 % used')
         """
         if not self.estimated_bytes:
             return "–"
         share = self.measured_bytes / self.estimated_bytes
         if self.what == "compute":
-            return f"{100 * share:.0f} % of the reserve"
+            return f"{100 * share:.0f} % used"
         percent = round(100 * (share - 1), 1)
         return f"{percent:+.1f} %".replace("-", "−") if percent else "0.0 %"
 
@@ -95,8 +97,8 @@ class MeasuredTable(QWidget):
             label.deleteLater()
         self._labels.clear()
         for column, head in enumerate(HEADS):
-            self._add(0, column, head, is_dim=column > 0)
-        for at, row in enumerate(rows, 1):
+            self._add(head, is_dim=column > 0)
+        for row in rows:
             name = KINDS[row.what] + (f" on {row.device}" if row.device else "")
             figures = (
                 in_words(row.estimated_bytes) if row.estimated_bytes else "–",
@@ -104,22 +106,40 @@ class MeasuredTable(QWidget):
                 row.deviation,
             )
             spoken = f"{name}: {figures[0]} estimated, {figures[1]} measured, {figures[2]}"
-            self._add(at, 0, name, is_dim=True).setAccessibleName(spoken)
-            for column, figure in enumerate(figures, 1):
-                self._add(at, column, figure)
+            self._add(name, is_dim=True).setAccessibleName(spoken)
+            for figure in figures:
+                self._add(figure)
+            if row.what == "compute":
+                self._labels[-1].setToolTip(RESERVE)
         self._fit()
 
-    def _add(self, row: int, column: int, text: str, *, is_dim: bool = False) -> QLabel:
+    def _add(self, text: str, *, is_dim: bool = False) -> QLabel:
         label = QLabel(text, self)
         label.setTextFormat(Qt.TextFormat.PlainText)
         if is_dim:
             label.setProperty("kind", "small")
-        side = Qt.AlignmentFlag.AlignLeft if column == 0 else Qt.AlignmentFlag.AlignRight
-        self._grid.addWidget(label, row, column, side | Qt.AlignmentFlag.AlignVCenter)
         self._labels.append(label)
         return label
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(event.size().width())
+
+    def _arrange(self, width: int) -> None:
+        """Figures stand beside the name of their part where there is room, else below it."""
+        is_stacked = width < self._theme.px(STACK_BELOW_PX)
+        left, right = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
+        for at, label in enumerate(self._labels):
+            row, column = divmod(at, len(HEADS))
+            if not is_stacked:
+                self._grid.addWidget(label, row, column, left if column == 0 else right)
+            elif column == 0:
+                self._grid.addWidget(label, 2 * row, 0, 1, len(HEADS) - 1, left)
+            else:
+                self._grid.addWidget(label, 2 * row + 1, column - 1, left if column == 1 else right)
+
     def _fit(self) -> None:
+        self._arrange(self.width())
         self._grid.setHorizontalSpacing(self._theme.px(16))
         self._grid.setVerticalSpacing(self._theme.px(4))
         for at, label in enumerate(self._labels):

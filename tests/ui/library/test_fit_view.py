@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
@@ -299,8 +299,8 @@ def test_what_was_measured_stands_beside_what_was_estimated(
         ("weights", "", "0.0 %"),
         ("weights", "CUDA0", "−1.0 %"),
         ("kv", "CUDA0", "+2.0 %"),
-        ("compute", "", "25 % of the reserve"),
-        ("compute", "CUDA0", "50 % of the reserve"),
+        ("compute", "", "25 % used"),
+        ("compute", "CUDA0", "50 % used"),
     ]
     assert "KV cache on CUDA0" in words(view.measured)
     assert "+2.0 %" in words(view.measured)
@@ -415,3 +415,47 @@ def test_nothing_is_cut_where_the_window_is_as_designed(
         assert field.fontMetrics().horizontalAdvance(text) < field.width() - theme.px(18)
     for button in (view.use_button, view.load_button):
         assert button.width() >= button.sizeHint().width()
+
+
+def test_everything_has_room_at_the_largest_zoom(
+    view: FitView, judging: JudgingDesk, theme: Theme
+) -> None:
+    """No wider than the third of 900 px: what stands beside something else goes below it."""
+    theme.set_zoom(300)
+    judging.weights_path = PATH
+    judging.devices_now = [HOST, GPU]
+    judging.kept = LoadOptions(n_ctx=131_072)
+    judging.engine_state = EngineStateChanged("ready", "Made up", loaded())
+    view.show_loaded()
+    judging.answer()
+    view.resize(900, 600)
+    QApplication.processEvents()
+    assert view.width() == 900
+    body = view._area.widget()
+    assert body.width() <= view._area.viewport().width()
+    assert view.measured.isVisible()
+
+
+def test_tab_goes_as_the_eye_does(view: FitView, judging: JudgingDesk) -> None:
+    judging.devices_now = [HOST, GPU]
+    judging.kept = LoadOptions(n_ctx=131_072)
+    for _ in range(2):  # suggestions are built anew
+        view.show_file(PATH)
+        judging.answer()
+        judging.kept = LoadOptions(n_ctx=120_000)
+    view.wish.layers_slider.setValue(3)
+    judging.answer()
+    QApplication.processEvents()
+    seen, each = [], view.wish.context_slider
+    for _ in range(40):
+        if each.focusPolicy() & Qt.FocusPolicy.TabFocus and each.isVisible():
+            seen.append(each.objectName())
+        each = each.nextInFocusChain()
+        if each is view.wish.context_slider:
+            break
+    named = [name for name in seen if name.startswith("fit_")]
+    assert named == [
+        *("fit_context_slider", "fit_context", "fit_cache", "fit_layers_slider", "fit_layers"),
+        *(f"fit_suggestion_{number}" for number in range(len(view.fit.suggestions))),  # type: ignore[union-attr]
+        *("fit_use_button", "fit_load_button"),
+    ]

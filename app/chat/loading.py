@@ -201,6 +201,14 @@ class Loader:
         known = self._known.get(path)
         return known.name if known is not None else self._name_of_path(path)
 
+    def learn_sha256(self, path: str, sha256: str) -> None:
+        """The hash of the whole file, for weights that were used."""
+        known, store = self._known.get(path), self._around.store
+        if known is not None and known.sha256 != sha256:
+            self._known[path] = dataclasses.replace(known, sha256=sha256)
+            if self._remember and store is not None and self._around.can_write:
+                self._around.saved(store.upsert_weights(self._known[path]))
+
     def log_lines(self) -> list[tuple[str, str]]:
         """(level, text) of the engine's log, oldest first."""
         return list(self._log)

@@ -18,7 +18,7 @@ from app.chat.loading import Loader
 from app.chat.settings import SettingRefused, checked
 from app.chat.surroundings import Surroundings, now
 from app.paths import typed_path
-from models.records import LocalFile, Weights
+from models.records import Download, DownloadState, LocalFile, Weights
 
 if TYPE_CHECKING:
     from app.gguf.finding import FoundWeights
@@ -55,6 +55,7 @@ class LocalWeights:
         self._library: LocalLibrary | None = None
         self._snapshot: LocalSnapshot | None = None
         self._followers: list[Follower] = []
+        self._asked: set[Path] = set()
         self._is_asked = False
         self._is_begun = False
         self._is_resting = False
@@ -186,8 +187,46 @@ class LocalWeights:
         if self._around.is_closing:
             return
         self._snapshot = snapshot
+        if not snapshot.is_looking:
+            self._ask_what_is_verified(snapshot)
+            self._tell_loader(snapshot)
         for follower in tuple(self._followers):
             follower(snapshot)
+
+    def _ask_what_is_verified(self, snapshot: LocalSnapshot) -> None:
+        """What we downloaded was hashed as it came: it need not be read again."""
+        from app.gguf.places import Origin
+
+        store = self._around.store
+        new = {
+            path
+            for each in snapshot.entries
+            if each.origin == Origin.DOWNLOADS and not each.is_computed
+            for path in each.parts
+        } - self._asked
+        if new and store is not None:
+            self._asked |= new
+            self._around.when_done(store.list_downloads(), self._know, lambda _sentence: None)
+
+    def _know(self, downloads: tuple[Download, ...]) -> None:
+        from app.library.local import Verified
+
+        if self._library is not None:
+            self._library.know(
+                Verified(Path(each.folder) / file.saved_as, file.size_bytes, mtime_ns, file.sha256)
+                for each in downloads
+                if each.state is DownloadState.DONE
+                for file in each.files
+                if (mtime_ns := file.mtime_ns) is not None and file.sha256
+            )
+
+    def _tell_loader(self, snapshot: LocalSnapshot) -> None:
+        """Weights that were used are remembered with the hash of their whole content."""
+        lacking = {weights.path for weights in self._loader.known_weights() if not weights.sha256}
+        for each in snapshot.entries if lacking else ():
+            for path in each.all_paths if each.sha256 and each.is_computed else ():
+                if os.fspath(path) in lacking:
+                    self._loader.learn_sha256(os.fspath(path), each.sha256)
 
     def _save(self, files: tuple[LocalFile, ...]) -> None:
         around = self._around

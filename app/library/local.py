@@ -70,6 +70,19 @@ class LocalSnapshot:
     n_unhashed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The hash of a file as it was when it came whole."""
+
+    path: Path
+    size_bytes: int
+    mtime_ns: int
+    sha256: str
+
+    def is_of(self, stamp: Stamp) -> bool:
+        return (stamp.size_bytes, stamp.mtime_ns) == (self.size_bytes, self.mtime_ns)
+
+
 class _Closing(Exception):  # noqa: N818
     """The library ends, or nobody wants to know any more."""
 
@@ -146,6 +159,7 @@ class LocalLibrary:
         self._is_due = False
         self._is_forced = False
         self._hashed: list[Hashed] = []
+        self._verified: dict[Path, Verified] = {}
         self._hashing = Hashing(self._take_hashed)
         self._thread: threading.Thread | None = None
         # Of the keeper's thread; `_looked` is filled by the disk thread.
@@ -192,6 +206,12 @@ class LocalLibrary:
         with self._condition:
             self._is_forced = True
             self._others_read_at = -PLACES_INTERVAL_S
+            self._look_now()
+
+    def know(self, verified: Iterable[Verified]) -> None:
+        """These hashes were computed already, as the files came."""
+        with self._condition:
+            self._verified |= {each.path: each for each in verified}
             self._look_now()
 
     def rest(self, is_resting: bool) -> None:
@@ -385,7 +405,8 @@ class LocalLibrary:
     def _learn_hashes(self) -> None:
         with self._condition:
             hashed, self._hashed = self._hashed, []
-        if not hashed:
+            verified, self._verified = self._verified, {}
+        if not hashed and not verified:
             return
         self._is_changed = True
         files = {(each.seen.path, each.seen.stamp): each for each in self._all_files()}
@@ -397,6 +418,11 @@ class LocalLibrary:
             elif key in files:
                 self._sha256s[key] = each.sha256
                 changed.append(files[key])
+        for key, looked in files.items():
+            known = verified.get(key[0])
+            if known is not None and known.is_of(looked.seen.stamp) and not looked.sha256:
+                self._sha256s[key] = known.sha256
+                changed.append(looked)
         self._remember(changed)
 
     # --- the disk thread ------------------------------------------------------------------------

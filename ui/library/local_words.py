@@ -68,6 +68,9 @@ def whole_words(weights: FoundWeights) -> str:
     lines += [f"Also at {path}" for path in weights.also_at[:MAX_ALSO]]
     if len(weights.also_at) > MAX_ALSO:
         lines.append(f"And at {len(weights.also_at) - MAX_ALSO:,} more places.")
+    if weights.sha256:
+        how = "computed" if weights.is_computed else "by its name, not computed yet"
+        lines.append(f"SHA-256 {weights.sha256[:16]}… ({how})")
     return "\n".join(one_line(line) for line in lines)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from app.chat import events, local_weights
 from app.gguf.places import Origin, Place
 from app.library import local
 from app.library.local import LocalSnapshot
+from models.records import Download, DownloadFile, DownloadState
 
 
 @pytest.fixture(autouse=True)
@@ -230,3 +233,36 @@ def test_a_second_window_lists_too_and_writes_nothing(make_room, tmp_path: Path)
     room.pump()
     assert room.store.list_local_files().result(20) == ()
     assert not [event for event in room.of(events.Noticed) if event.level == "error"]
+
+
+def test_a_download_of_ours_is_known_by_the_hash_that_it_came_with(
+    make_room, data_dir: Path
+) -> None:
+    path = put(data_dir / "weights" / "owner" / "a.gguf", "a")
+    info = path.stat()
+    file = DownloadFile("a.gguf", info.st_size, "ab" * 32, path.name, mtime_ns=info.st_mtime_ns)
+    done = Download(
+        "d", "https://x", "o/r", "c", str(path.parent), (file,), datetime.now(UTC),
+        DownloadState.DONE,
+    )  # fmt: skip
+    room = make_room(remember_weights=False).start_ready()
+    without_included(room)
+    room.store.create_download(done).result(20)
+    room.desk._local.rest(True)  # no hash is computed here
+    found = Following(room).until(lambda told: told.entries and told.n_unhashed == 0).entries[0]
+    assert (found.origin, found.sha256) == (Origin.DOWNLOADS, "ab" * 32)
+
+
+def test_weights_that_were_used_are_remembered_with_their_whole_hash(
+    make_room, tmp_path: Path
+) -> None:
+    path = put(tmp_path / "a.gguf", "a")
+    room = make_room().start_ready()
+    room.desk.load_weights(str(path))
+    room.until(lambda: room.desk.engine_state.weights_name == "a" and room.desk.engine_state.loaded)
+    following = Following(room)
+    room.desk.look_for_weights_again()
+    following.until(lambda told: any(each.name == "a" and each.sha256 for each in told.entries))
+    known = room.store.list_weights().result(20)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert [weights.sha256 for weights in known if weights.path == str(path)] == [sha256]

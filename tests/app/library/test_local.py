@@ -17,7 +17,7 @@ from gguf_writer import CHATML, Tensor, write_gguf
 from app.gguf import finding
 from app.gguf.places import Origin, Place
 from app.library import local
-from app.library.local import LocalLibrary, LocalSnapshot
+from app.library.local import LocalLibrary, LocalSnapshot, Verified
 from models.records import LocalFile
 
 TIMEOUT_S = 20.0
@@ -364,3 +364,23 @@ def test_d12_looking_into_thousands_of_files_leaves_the_window_its_turns(
     timed(lambda: room.library.set_places([]))
     assert sorted(late)[len(late) * 95 // 100] < 0.02, sorted(late)[-20:]
     assert max(asked) < 0.1
+
+
+def test_what_was_hashed_as_it_came_is_not_read_again(room: Room, tmp_path: Path) -> None:
+    path, changed = put(tmp_path / "a.gguf", "a"), put(tmp_path / "b.gguf", "b")
+    room.library.rest(True)
+    room.library.start(chosen(tmp_path))
+    assert room.until_names("a", "b").n_unhashed == 2
+    info = path.stat()
+    room.library.know(
+        [
+            Verified(path, info.st_size, info.st_mtime_ns, "ab" * 32),
+            Verified(changed, info.st_size, info.st_mtime_ns - 1, "cd" * 32),
+        ]
+    )
+    told = room.until(lambda told: told.n_unhashed == 1)
+    assert [(each.sha256, each.is_computed) for each in told.entries] == [
+        ("ab" * 32, True),
+        ("", False),
+    ]
+    assert room.learned[str(path)].sha256 == "ab" * 32

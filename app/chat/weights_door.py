@@ -11,6 +11,7 @@ from typing import Any
 
 from app.chat.draft_partners import Candidate, DraftPartners, Partners
 from app.chat.loading import Loader
+from app.chat.local_weights import LocalWeights
 from app.chat.resolved import Resolved
 from app.chat.template_preview import Preview, TemplatePreviews
 from app.chat.weights_defaults import WeightsDefaults
@@ -22,6 +23,7 @@ class WeightsDoor:
     """Mixed into `Desk`, which makes what is declared here."""
 
     _loader: Loader
+    _local: LocalWeights
     _defaults: WeightsDefaults
     _previews: TemplatePreviews
     _partners: DraftPartners
@@ -46,7 +48,12 @@ class WeightsDoor:
     def _draft_candidates(self) -> list[Candidate]:
         """Weights of this machine, each once, that may write drafts for others."""
         known = [Candidate(each.path, each.name, each.size_bytes) for each in self.known_weights()]
-        return list({each.path: each for each in known}.values())
+        found = [
+            Candidate(str(each.path), each.name, each.size_bytes)
+            for each in self._local.found()
+            if each.can_load
+        ]
+        return list({each.path: each for each in (*found, *known)}.values())
 
     @property
     def weights_path(self) -> str:

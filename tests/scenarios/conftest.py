@@ -88,9 +88,11 @@ def open_window(
     with contextlib.ExitStack() as windows:
         count = 0
 
-        def open_one(script: dict[str, Any] | None = None, *arguments: str) -> Person:
+        def open_one(
+            script: dict[str, Any] | None = None, *arguments: str, is_offline: bool = True
+        ) -> Person:
             nonlocal count
-            argv = ["--data-dir", str(data_dir), "--offline", *arguments]
+            argv = ["--data-dir", str(data_dir), *["--offline"] * is_offline, *arguments]
             if script is not None:
                 count += 1
                 path = tmp_path / f"script-{count}.json"

@@ -175,6 +175,10 @@ class LibraryView(QWidget):
             self.tabs.setCurrentIndex(self._page_names.index(name))
         self._come_forward()
 
+    def page(self) -> QWidget | None:
+        """The page that is on screen, or behind the defaults."""
+        return self._pages[self.pages.currentIndex()] if self._pages else None
+
     def show_defaults(self, path: str, part: str = "") -> None:
         """Show what is set for the weights in a file; `part` is one of `weights_settings.NAMES`."""
         self.defaults().show_path(path, part)
@@ -225,8 +229,7 @@ class LibraryView(QWidget):
     def _focus_page(self) -> None:
         """What is written first on a page has the keyboard: its search field, if it has one."""
         is_shelved = self._body.currentWidget() is self._shelves
-        shelved = self._pages[self.pages.currentIndex()] if self._pages else None
-        page = shelved if is_shelved else self._defaults
+        page = self.page() if is_shelved else self._defaults
         proxy = page.focusProxy() if page is not None else None
         (proxy or self.tabs).setFocus(Qt.FocusReason.ActiveWindowFocusReason)
 

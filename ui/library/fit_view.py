@@ -120,15 +120,17 @@ class FitView(QWidget):
         self._device_column = QVBoxLayout(self._devices)
         self._device_column.setContentsMargins(0, 0, 0, 0)
         self._card_columns: list[QVBoxLayout] = []
+        self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._head.addWidget(self.title, 1)
+        self._head.addWidget(self.badge)
+        self._cards.addLayout(self._head)
+        self._cards.addWidget(self.why)
         for widget in (self._devices, self.wish, self.suggestions, self.measured):
             self._cards.addWidget(self._card(widget, body))
         self._cards.addStretch(1)
         self._area.setWidget(body)
         body.setAutoFillBackground(False)
         self._area.viewport().setAutoFillBackground(False)
-        self._head = QHBoxLayout()
-        self._head.addWidget(self.title, 1)
-        self._head.addWidget(self.badge, 0, Qt.AlignmentFlag.AlignVCenter)
         self._buttons = QHBoxLayout()
         self._buttons.addStretch(1)
         self._buttons.addWidget(self.use_button)
@@ -137,8 +139,6 @@ class FitView(QWidget):
         self._foot.addWidget(self.status, 1)
         self._foot.addLayout(self._buttons)
         self._column = QVBoxLayout(self)
-        self._column.addLayout(self._head)
-        self._column.addWidget(self.why)
         self._column.addWidget(self._area, 1)
         self._column.addLayout(self._foot)
 
@@ -305,7 +305,8 @@ class FitView(QWidget):
         """What is said stands beside the buttons where there is room, else above them."""
         is_stacked = width < self._theme.px(STACK_BELOW_PX)
         direction = QBoxLayout.Direction
-        self._foot.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
+        for layout in (self._head, self._foot):
+            layout.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -66,7 +66,8 @@ class Suggestion:
 @dataclass(frozen=True, slots=True)
 class DeviceNeed:
     """One device. `free_bytes` has `returning_bytes` in it: what the weights that are loaded now
-    give back. `label` is what people call the device; `parts` are as llama.cpp counts them."""
+    give back. `label` is what people call the device; `parts` are as llama.cpp counts them.
+    `is_shared`: its memory is the host's."""
 
     name: str
     label: str
@@ -77,6 +78,7 @@ class DeviceNeed:
     returning_bytes: int
     parts: tuple[MemoryPart, ...]
     fits: bool
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,17 @@ class Returning:
     parts: tuple[MemoryPart, ...] = ()
 
     def by_device(self, devices: Sequence[DeviceMemory]) -> dict[str, int]:
-        """Bytes by the name of a device. The pages of a mapped file count as free already."""
+        """Bytes by the name of a device. The pages of a mapped file count as free already; what
+        stands on a device that shares the host's memory comes back there, too."""
         host = next((d.name for d in devices if d.kind == "cpu"), HOST)
+        shared = {device.name for device in devices if device.kind == "igpu"}
         found: dict[str, int] = {}
         for part in self.parts:
             name = device_of(part.device, devices) or host
-            if name != host or not part.device.endswith("_Mapped"):
-                found[name] = found.get(name, 0) + part.size_bytes
+            if name == host and part.device.endswith("_Mapped"):
+                continue
+            for each in {name, host} if name in shared else {name}:
+                found[each] = found.get(each, 0) + part.size_bytes
         return found
 
 
@@ -297,6 +303,7 @@ class _Judging:
             returning_bytes=self.returned.get(device.name, 0),
             parts=tuple(part for part in parts if part.device == name),
             fits=fits,
+            is_shared=device.kind == "igpu",
         )
 
     def label(self, device: DeviceMemory) -> str:
@@ -472,7 +479,7 @@ class _Judging:
 
 
 def _given_back(tried: _Try, giver: str) -> str:
-    returned = sum(need.returning_bytes for need in tried.needs)
+    returned = sum(need.returning_bytes for need in tried.needs if not need.is_shared)
     return f", with the {in_words(returned)} that “{giver}” gives back" if returned else ""
 
 

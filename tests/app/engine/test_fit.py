@@ -193,6 +193,15 @@ def test_what_loaded_weights_give_back_counts_as_free() -> None:
     assert "with the 4.0 GiB that “Old one” gives back" in found.why
 
 
+def test_memory_that_is_shared_comes_back_once() -> None:
+    parts = (MemoryPart("Vulkan0", "weights", 2 * GIB),)
+    devices = [host(4), gpu(4, "Vulkan0", "igpu")]
+    found = fit(outline(), LoadOptions(), devices, returning=Returning("Old one", parts))
+    assert [need.free_bytes for need in found.devices] == [6 * GIB, 6 * GIB]
+    assert found.free_bytes == 6 * GIB
+    assert "with the 2.0 GiB that “Old one” gives back" in found.why
+
+
 def test_buffers_are_told_apart_by_device() -> None:
     devices = [host(1), gpu(1), gpu(1, "CUDA1"), gpu(1, "MTL0", "igpu")]
     names = ["CPU", "CPU_Mapped", "CUDA0", "CUDA1", "CUDA_Host", "MTL0_Mapped", "CUDA0_Split"]

@@ -69,6 +69,8 @@ NOT_ENTERED: Final = frozenset(
 MAX_MANIFEST_BYTES: Final = 1 << 20
 MAX_PARTS: Final = 1000
 _NOT_REAL: Final = tuple(Path(name) for name in ("/proc", "/sys", "/dev", "/run"))
+_SINGLE: Final = (Origin.INCLUDED, Origin.OPENED)
+"""Files: whoever loads one that may not be read is told so then."""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN_STEMS: Final = frozenset({"model", "ggml-model", "mmproj", "mmproj-model", "adapter"})
 """File names that say nothing: there the folder tells the weights' name."""
@@ -113,6 +115,11 @@ class Scan:
     files: list[SeenFile] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     folders: dict[Path, int] = field(default_factory=dict)
+
+    def add_trouble(self, path: Path, error: OSError) -> None:
+        others = "leave out weights of other programs under “Folders…”"
+        instead = "remove the folder here" if self.place.is_chosen else others
+        self.troubles.append(sentence_of(path, error, instead))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +176,9 @@ def scan(place: Place, pace: Pace = lambda: None) -> Scan:
     try:
         info = place.path.stat()
     except OSError as error:
-        if place.is_chosen or not isinstance(error, FileNotFoundError | NotADirectoryError):
-            found.troubles.append(sentence_of(place.path, error))
+        is_gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if place.is_chosen or (not is_gone and place.origin not in _SINGLE):
+            found.add_trouble(place.path, error)
         return found
     if stat.S_ISREG(info.st_mode):
         _take_one(found)
@@ -225,6 +233,8 @@ def _walk(found: Scan, top: Path, pace: Pace) -> None:
     while waiting or linked:
         folder, real = waiting.pop() if waiting else linked.pop()
         pace()
+        if real in _NOT_REAL:
+            continue
         try:
             info = folder.stat()
             identity = (info.st_dev, info.st_ino) if info.st_ino else os.fspath(real)
@@ -235,7 +245,7 @@ def _walk(found: Scan, top: Path, pace: Pace) -> None:
                 listed = sorted(opened, key=lambda entry: entry.name)
         except OSError as error:
             if not isinstance(error, FileNotFoundError) or folder == top:
-                found.troubles.append(sentence_of(folder, error))
+                found.add_trouble(folder, error)
             continue
         found.folders[folder] = info.st_mtime_ns
         names = {entry.name.casefold() for entry in listed}
@@ -243,7 +253,7 @@ def _walk(found: Scan, top: Path, pace: Pace) -> None:
             pace()
             path, below = folder / entry.name, real / entry.name
             if _is_folder(entry):
-                if not _may_enter(entry.name, below):
+                if not _may_enter(entry.name):
                     continue
                 if _is_link(entry):
                     linked.append((path, Path(os.path.realpath(path))))
@@ -271,11 +281,9 @@ def _take_one(found: Scan) -> None:
         found.files.append(SeenFile(other, real, stamp_of(info), origin, called, by_name, begun))
 
 
-def _may_enter(name: str, real: Path) -> bool:
+def _may_enter(name: str) -> bool:
     folded = name.casefold()
-    if folded in NOT_ENTERED or folded.startswith(".trash-"):
-        return False
-    return sys.platform == "win32" or real not in _NOT_REAL
+    return folded not in NOT_ENTERED and not folded.startswith(".trash-")
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -320,7 +328,7 @@ def _take_file(
                 "delete the link."
             )
         else:
-            found.troubles.append(sentence_of(path, error))
+            found.add_trouble(path, error)
         return
     folded = entry.name.casefold()
     found.files.append(
@@ -371,7 +379,7 @@ def _scan_ollama(found: Scan, pace: Pace) -> None:
             try:
                 info = path.stat()
             except OSError as error:
-                found.troubles.append(sentence_of(path, error))
+                found.add_trouble(path, error)
                 continue
             real = Path(os.path.realpath(path))
             named[path] = SeenFile(
@@ -409,7 +417,7 @@ def _manifests(found: Scan, pace: Pace) -> Iterator[tuple[Path, str]]:
                 listed = sorted(opened, key=lambda entry: entry.name)
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                found.troubles.append(sentence_of(folder, error))
+                found.add_trouble(folder, error)
             continue
         found.folders[folder] = info.st_mtime_ns
         for entry in listed:

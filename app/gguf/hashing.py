@@ -14,6 +14,7 @@ import hashlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from app.gguf.finding import Stamp, stamp_of
 
 BLOCK_BYTES: Final = 1 << 20
 NICE: Final = 15
+STUCK_AFTER_S: Final = 60.0
+"""A disk that wakes up takes seconds; a network that is gone may take for ever."""
 CLOSE_TIMEOUT_S: Final = 2.0
 """A disk that sleeps may hold the thread longer: then it ends with the program."""
 
@@ -64,16 +67,32 @@ class Hashing:
         self._is_resting = False
         self._is_closing = False
         self._thread: threading.Thread | None = None
+        self._reads: Wanted | None = None
+        self._read_at = 0.0
 
     def want(self, wanted: Iterable[Wanted]) -> None:
         """These are wanted now, in this order, and no others; the one at work is finished if it
         is among them, and none is hashed twice. Callable from any thread."""
         with self._condition:
             self._wanted = {each.path: each for each in wanted if each not in self._done}
-            if self._wanted and self._thread is None and not self._is_closing:
-                self._thread = threading.Thread(target=self._run, name="hashing", daemon=True)
-                self._thread.start()
+            self._begin()
             self._condition.notify_all()
+
+    def look_after(self) -> None:
+        """Leave a file that its disk or network does not give, and go on with the others."""
+        with self._condition:
+            reads = self._reads
+            if reads is None or time.monotonic() - self._read_at < STUCK_AFTER_S:
+                return
+            self._done.add(reads)
+            self._wanted.pop(reads.path, None)
+            self._reads = self._thread = None
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._wanted and self._thread is None and not self._is_closing:
+            self._thread = threading.Thread(target=self._run, name="hashing", daemon=True)
+            self._thread.start()
 
     def rest(self, is_resting: bool) -> None:
         """Stop reading until told otherwise: within one block. Callable from any thread."""
@@ -95,9 +114,12 @@ class Hashing:
         lower_priority()
         while (wanted := self._next()) is not None:
             hashed = self._hash(wanted)
-            if hashed is None:
-                continue
             with self._condition:
+                if self._thread is not threading.current_thread():
+                    return  # it was left with its disk; another one goes on
+                self._reads = None
+                if hashed is None:
+                    continue
                 self._done.add(wanted)
                 if self._wanted.get(wanted.path) == wanted:
                     del self._wanted[wanted.path]
@@ -108,7 +130,10 @@ class Hashing:
             self._condition.wait_for(
                 lambda: self._is_closing or (self._wanted and not self._is_resting)
             )
-            return None if self._is_closing else next(iter(self._wanted.values()))
+            if self._is_closing or self._thread is not threading.current_thread():
+                return None
+            self._read_at, self._reads = time.monotonic(), next(iter(self._wanted.values()))
+            return self._reads
 
     def _may_go_on(self, wanted: Wanted) -> bool:
         """Waits while it has to rest. False: the file is not wanted any more."""
@@ -120,6 +145,7 @@ class Hashing:
                     or self._wanted.get(wanted.path) != wanted
                 )
             )
+            self._read_at = time.monotonic()
             return not self._is_closing and self._wanted.get(wanted.path) == wanted
 
     def _hash(self, wanted: Wanted) -> Hashed | None:

@@ -245,6 +245,7 @@ class LocalLibrary:
             while True:
                 seconds = self._look_into_all()
                 self._learn_hashes()
+                self._hashing.look_after()
                 if self._is_changed or self._told is None or self._told.is_looking:
                     self._tell(is_looking=False)
                     self._want_hashes()

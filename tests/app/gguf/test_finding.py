@@ -527,3 +527,25 @@ def test_the_walk_does_not_hold_the_interpreter(tmp_path: Path) -> None:
     other.join()
     assert len(looked) == 200
     assert sorted(waits)[len(waits) * 9 // 10] < 0.05
+
+
+def test_a_link_to_what_is_no_disk_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "proc" / "a.gguf")
+    put(tmp_path / "mine" / "b.gguf")
+    (tmp_path / "mine" / "link").symlink_to(tmp_path / "proc")
+    monkeypatch.setattr("app.gguf.finding._NOT_REAL", (tmp_path / "proc",))
+    assert names_in(tmp_path / "mine") == ["b"]
+
+
+def test_what_another_program_keeps_closed_is_said_in_other_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    (sentence,) = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)).troubles
+    assert "leave out weights of other programs" in sentence
+    assert not scan(Place(Origin.OPENED, tmp_path / "a.gguf")).troubles

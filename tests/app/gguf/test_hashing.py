@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.gguf import hashing
-from app.gguf.finding import stamp_of
+from app.gguf.finding import Stamp, stamp_of
 from app.gguf.hashing import BLOCK_BYTES, NICE, Hashed, Hashing, Wanted
 
 TIMEOUT_S = 20.0
@@ -161,3 +161,33 @@ def test_only_its_own_thread_comes_last() -> None:
     before = nice()
     assert _on_a_thread(lowered) == NICE
     assert nice() == before
+
+
+def test_a_file_that_its_network_does_not_give_is_left_and_the_next_follows(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "STUCK_AFTER_S", 0.05)
+    reached, answers = threading.Event(), threading.Event()
+    stamp = hashing.stamp_of
+
+    def slow(info: os.stat_result) -> Stamp:
+        if info.st_size == 3:
+            reached.set()
+            answers.wait(TIMEOUT_S)
+        return stamp(info)
+
+    far, near = wanted(tmp_path / "far", b"far"), wanted(tmp_path / "near", b"near")
+    monkeypatch.setattr(hashing, "stamp_of", slow)
+    room.hashing.want([far, near])
+    assert reached.wait(TIMEOUT_S)
+    room.hashing.look_after()  # not yet: it may only be slow
+    threading.Event().wait(0.1)
+    room.hashing.look_after()
+    assert room.result().wanted == near
+    stuck = [thread for thread in threading.enumerate() if thread.name == "hashing"]
+    answers.set()
+    room.hashing.want([far])
+    room.hashing.close()
+    for thread in stuck:
+        thread.join(TIMEOUT_S)
+    assert room.results.empty()

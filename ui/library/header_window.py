@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 SIZE_PX = (860, 640)
 READING: Final = "Reading the header…"
 MAX_EDITED_ITEMS: Final = 512
+MAX_EDITED_BYTES: Final = 300_000
 MOST_TYPES: Final = 6
 NARROW_SEARCH_PX: Final = 200
 VALUES, TENSORS, TEMPLATE = range(3)
@@ -429,8 +430,8 @@ class HeaderWindow(QWidget):
         if row.new is None and row.entry is not None:
             if row.kind_name.startswith("array") and row.entry.count > MAX_EDITED_ITEMS:
                 return f"Lists of more than {MAX_EDITED_ITEMS} items are not changed here"
-            if row.kind_name == "string" and row.entry.count > 1 << 20:
-                return "Texts of more than 1 MiB are not changed here"
+            if row.kind_name == "string" and row.entry.count > MAX_EDITED_BYTES:
+                return f"Texts of more than {MAX_EDITED_BYTES:,} bytes are not changed here"
         return ""
 
     def change_value(self) -> None:

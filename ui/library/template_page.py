@@ -18,13 +18,13 @@ from app.library.template_lines import laid_out
 from ui.check_box import CheckBox
 from ui.combo import Combo
 from ui.icon_button import IconButton
+from ui.library.long_text import fit_for_field
 from ui.section.card import small_label
 from ui.theme import Theme
 
 NONE: Final = "This file has no chat template. A chat needs one: choose a format in its settings."
 LAID_OUT: Final = "Lines and indents are ours; ↵ and · are line breaks and blanks of the template."
 AS_IT_IS: Final = "The template as it stands in the file."
-MAX_SHOWN: Final = 300_000
 
 
 class _Tags(QSyntaxHighlighter):
@@ -124,9 +124,7 @@ class TemplatePage(QWidget):
         is_laid_out = self.lay_out.isChecked()
         template = self.template()
         text = laid_out(template) if is_laid_out else template
-        if len(text) > MAX_SHOWN:
-            text = f"{text[:MAX_SHOWN]}\n… {len(text) - MAX_SHOWN:,} more characters"
-        self.text.setPlainText(text)
+        self.text.setPlainText(fit_for_field(text))
         has_any = bool(self._templates)
         self.text.setVisible(has_any)
         self.words.setText((LAID_OUT if is_laid_out else AS_IT_IS) if has_any else NONE)

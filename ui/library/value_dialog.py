@@ -62,6 +62,8 @@ class ValueDialog(QDialog):
         self.value_field = QPlainTextEdit(self)
         self.value_field.setObjectName("value_field")
         self.value_field.setTabChangesFocus(True)
+        # To wrap a line of some 100,000 characters takes Qt seconds.
+        self.value_field.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.value_field.setPlainText(text)
         self.sentence = QLabel(self)
         self.sentence.setObjectName("value_sentence")

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from app.library.header_shown import ValueRow, one_line
 from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
+from ui.library.long_text import fit_for_field
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from app.library.header_shown import HeaderShown
 
 PAGE: Final = 200
-MAX_SHOWN: Final = 300_000
-"""Characters of one value that are laid out."""
 CHOOSE: Final = "Choose a key to read its whole value."
 READING: Final = "Reading…"
 
@@ -44,6 +43,7 @@ class ValuePane(QWidget):
         self._row: ValueRow | None = None
         self._first = 0
         self._asked = 0
+        self._whole = ""
         self.setObjectName("value_pane")
         self.title = ElidedLabel("", self)
         self.title.setObjectName("value_title")
@@ -179,10 +179,8 @@ class ValuePane(QWidget):
     def _put(self, title: str, text: str, placeholder: str = CHOOSE) -> None:
         self.title.set_text(one_line(title, 300))
         self.text.setPlaceholderText(placeholder)
-        cut = text[:MAX_SHOWN]
-        if len(text) > MAX_SHOWN:
-            cut += f"\n… {len(text) - MAX_SHOWN:,} more characters"
-        self.text.setPlainText(cut)
+        self._whole = text
+        self.text.setPlainText(fit_for_field(text))
 
     # --- moving and copying ---------------------------------------------------------------------
 
@@ -207,7 +205,7 @@ class ValuePane(QWidget):
         self._ask_items()
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.text.toPlainText())
+        QGuiApplication.clipboard().setText(self._whole)
 
 
 def _is_array(row: ValueRow) -> bool:

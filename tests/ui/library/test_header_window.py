@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from app.gguf.header import read_header
 from app.gguf.values import value_typed
 from ui.library.header_models import share_text
 from ui.library.header_window import TEMPLATE, TENSORS, VALUES, HeaderWindow, show_file
+from ui.library.long_text import fit_for_field
 from ui.library.value_dialog import ValueDialog
 from ui.theme import Theme
 
@@ -149,13 +151,22 @@ def test_a_text_is_shown_whole_with_its_lines(opened: HeaderWindow) -> None:
 
 
 def test_a_long_text_is_read_on_demand(window: HeaderWindow, tmp_path: Path, qtbot: QtBot) -> None:
-    write_gguf(tmp_path / "long.gguf", metadata={"a.long": "line\n" * 500_000})
+    long = {"a.long": "line\n" * 500_000, "a.line": "x" * 1_000_000}
+    write_gguf(tmp_path / "long.gguf", metadata=long)
     window.open(tmp_path / "long.gguf")
     qtbot.waitUntil(lambda: window.pages.currentIndex() == VALUES)
     choose(window, "a.long")
     qtbot.waitUntil(lambda: "its first 1,048,576 characters" in window.pane.title.text())
     assert "more characters" in window.pane.text.toPlainText()
     assert not window.change_button.isEnabled()
+    choose(window, "a.line")
+    text = window.pane.text
+    assert max(map(len, text.toPlainText().splitlines())) <= 500
+    begun = time.thread_time()
+    text.grab()
+    assert time.thread_time() - begun < 1.0  # one line of 300,000 takes ten times as long
+    window.pane.copy_button.click()
+    assert clipboard() == "x" * 1_000_000
 
 
 def test_the_value_of_another_key_that_comes_late_is_not_shown(
@@ -499,6 +510,17 @@ def test_nothing_is_squeezed(opened: HeaderWindow, theme: Theme, qtbot: QtBot, z
             assert button.width() >= button.minimumSizeHint().width(), button.objectName()
     is_narrow = opened.width() < theme.px(500)
     assert not is_narrow or opened.search.y() > opened.tabs.y()
+
+
+def test_texts_fit_for_a_field() -> None:
+    assert fit_for_field("") == ""
+    assert fit_for_field("Ž 模\u200d型\t🙂\nא") == "Ž 模\u200d型\t🙂\nא"
+    assert fit_for_field("\u202ea\x1b[0m\r") == "�a�[0m�"
+    lines = fit_for_field("a\n" * 10_000).splitlines()
+    assert (len(lines), lines[-1]) == (3001, "… 14,000 more characters")
+    cut = fit_for_field("x" * 100_000).splitlines()
+    assert sum(map(len, cut[:-1])) == 60_000
+    assert cut[-1] == "… 40,000 more characters"
 
 
 def test_shares() -> None:

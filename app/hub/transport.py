@@ -62,6 +62,8 @@ class GateStream(httpcore2.NetworkStream):
     def __init__(self, gate: Gate, inner: httpcore2.NetworkStream) -> None:
         self._gate = gate
         self._inner = inner
+        self._lock = threading.Lock()
+        self._is_waiting = False
         try:
             gate.enter(self)
         except BaseException:
@@ -69,11 +71,16 @@ class GateStream(httpcore2.NetworkStream):
             raise
 
     def cut(self) -> None:
-        """Wake whoever waits for bytes, on any thread; closing is left to its owner. (An
-        SSLSocket's own shutdown would take its state away from under the reader.)"""
-        inner = self._inner.get_extra_info("socket")
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(inner, socket.SHUT_RDWR)
+        """Wake whoever waits for bytes, on any thread, and leave the closing to it. (An
+        SSLSocket's own shutdown would take its state away from under the reader.) Where nobody
+        waits, close."""
+        with self._lock:
+            if self._is_waiting:
+                inner = self._inner.get_extra_info("socket")
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(inner, socket.SHUT_RDWR)
+                return
+            self.close()
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
@@ -81,7 +88,13 @@ class GateStream(httpcore2.NetworkStream):
         call = current_call()
         try:
             with call.using(self) if call is not None else contextlib.nullcontext():
-                yield
+                with self._lock:
+                    self._is_waiting = True
+                try:
+                    yield
+                finally:
+                    with self._lock:
+                        self._is_waiting = False
         finally:
             # Cut off, a read fails or looks like an end: neither is the server's.
             self._gate.check()

@@ -76,7 +76,9 @@ def test_a_kept_connection_is_not_used_while_it_is_closed(gate, fake_hub, socket
     client = gate.client()
     client.get(f"{fake_hub.endpoint}/api/models")
     sockets.clear()
+    assert gate.n_connections == 1
     gate.close_it()
+    assert gate.n_connections == 0  # nobody waited on it: it is closed at once
     with pytest.raises(GateClosed):
         client.get(f"{fake_hub.endpoint}/api/models")
     assert len(fake_hub.requests) == 1

@@ -118,6 +118,7 @@ class LocalWeights:
             self._is_resting = is_resting
             if self._library is not None:
                 self._library.rest(is_resting)
+            self.on_settings_changed()  # weights from anywhere else may have been loaded
 
     def close(self) -> None:
         self.headers.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,9 @@ class FoldersDialog(QDialog):
         self._column.addWidget(self.sentence)
         self._column.addWidget(self.others)
         self._column.addLayout(self._row)
+        order = (self.list, self.add_button, self.remove_button, self.others, self.close_button)
+        for before, after in itertools.pairwise(order):
+            QWidget.setTabOrder(before, after)
 
     def _fit(self) -> None:
         px = self._theme.px

@@ -169,6 +169,16 @@ def test_the_menu_has_what_was_used_before_then_what_was_found(
     assert names.count("a") == 1
 
 
+def test_what_was_opened_from_anywhere_is_listed_from_then_on(make_room, tmp_path: Path) -> None:
+    path = put(tmp_path / "elsewhere" / "a.gguf", "a")
+    room = make_room().start_ready()
+    following = Following(room)
+    following.until(lambda told: not any(each.name == "a" for each in told.entries))
+    room.desk.load_weights(str(path))
+    told = following.until(lambda told: any(each.name == "a" for each in told.entries))
+    assert [each.origin for each in told.entries if each.path == path] == [Origin.OPENED]
+
+
 def test_a_blob_is_called_as_the_other_program_calls_it(make_room, tmp_path: Path) -> None:
     blob = put(tmp_path / "llama" / "model.gguf", "inside")
     room = make_room().start_ready()

@@ -184,6 +184,7 @@ def test_a_download_under_way_ends_when_it_goes_offline(open_window, hub, connec
     assert connects == []
     person.app.close()
     again = open_window(SCRIPT, "--offline", is_offline=False)
+    again.wait_ready()
     again.window.action_registry.run("downloads")
     again.wait(lambda: len(again.app.desk.downloads) == 1)
     again.qtbot.wait(300)

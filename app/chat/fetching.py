@@ -55,8 +55,11 @@ class Fetching:
     # --- beginning and end ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Read what the database has, once it is open."""
+        """Read what the database has, once it is open; later, look whether what is done is still
+        there."""
         around = self._around
+        if self._downloads is not None:
+            self._downloads.look()
         if self._is_begun or around.is_closing:
             return
         if around.store is None or not around.store.opened.done():

@@ -27,6 +27,7 @@ __all__ = [
     "saved_names",
     "to_trash",
     "url_of",
+    "what_is_missing",
 ]
 
 MARK_LENGTH: Final = 8
@@ -66,6 +67,19 @@ def remove_leftovers(download: Download) -> str:
     for file in download.files:
         with contextlib.suppress(OSError):
             remove_partial(Path(download.folder) / file.saved_as)
+    return ""
+
+
+def what_is_missing(download: Download) -> str:
+    """Which file of a finished download is not there any more, as a sentence; nothing if all
+    are. What a killed program left beside them is removed."""
+    remove_leftovers(download)
+    for file in download.files:
+        if not _path(download, file).is_file():
+            return (
+                f"“{file.saved_as}” is not in “{download.folder}” any more. Press Retry to fetch "
+                "it again (if its disk is only away, connect it first), or remove it from the list."
+            )
     return ""
 
 

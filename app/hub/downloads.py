@@ -132,7 +132,23 @@ class Downloads:
         elif download.state is DownloadState.CANCELLED:
             self._clean(entry)
         elif download.state is DownloadState.DONE:
-            self._on_thread(lambda: on_disk.remove_leftovers(download), lambda _: None)
+            self._look_for(entry)
+
+    def look(self) -> None:
+        """Somebody looks at the list: are the files of what is done still there?"""
+        for entry in self._entries.values():
+            if self._may_run and entry.download.state is DownloadState.DONE:
+                self._look_for(entry)
+
+    def _look_for(self, entry: Entry) -> None:
+        download = entry.download
+
+        def settle(words: str) -> None:
+            if words and entry.download == download:
+                self._change(entry, state=DownloadState.FAILED, error=words)
+                self._tell()
+
+        self._on_thread(lambda: on_disk.what_is_missing(download), settle)
 
     def close(self) -> None:
         """End what runs; it goes on at the next start. Waits a few seconds at most."""

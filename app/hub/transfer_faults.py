@@ -45,8 +45,8 @@ def of_disk(error: OSError, target: Path, left_bytes: int) -> TransferFault:
         return TransferFault(
             "no_space",
             f"The disk of “{folder}” is full; {bytes_words(left_bytes)} of “{name}” are missing. "
-            "What came so far is kept. Free some space, then press Retry; or Cancel, which gives "
-            "its space back.",
+            "What came so far is kept. Free some space, then press Retry; or remove it from the "
+            "list, which gives its space back.",
         )
     if error.errno in _NO_ACCESS:
         return TransferFault("read_only", no_access_sentence(folder))

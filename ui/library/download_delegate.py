@@ -60,14 +60,17 @@ class DownloadDelegate(QStyledItemDelegate):
         room = option.rect.adjusted(px(SIDE_PX), px(PAD_PX), -px(SIDE_PX), -px(PAD_PX))
         painter.save()
         line_px = QFontMetrics(self._theme.font_text()).height()
-        line = QRect(room.left(), room.top(), room.width(), line_px)
+        # Without a bar the two lines stand together.
+        in_px = 0 if has_bar(progress) else (px(GAP_PX) + px(BAR_PX)) // 2
+        line = QRect(room.left(), room.top() + in_px, room.width(), line_px)
         self._paint_sign(painter, line, progress)
         line.setLeft(line.left() + px(SIGN_PX) + px(8))
         self._paint_line(painter, line, progress)
         bar = QRectF(line.left(), line.bottom() + 1 + px(GAP_PX), line.width(), px(BAR_PX))
         self._paint_bar(painter, bar, progress)
         words_px = QFontMetrics(self._theme.font_small()).height()
-        below = QRect(line.left(), room.bottom() + 1 - words_px, line.width(), words_px)
+        top = room.bottom() + 1 - words_px - in_px
+        below = QRect(line.left(), top, line.width(), words_px)
         is_wrong = progress.state in (State.FAILED, State.WAITING)
         painter.setPen(QColor(colors.error if is_wrong else colors.dim))
         self._draw(painter, below, second_line(progress), self._theme.font_small())
@@ -87,7 +90,9 @@ class DownloadDelegate(QStyledItemDelegate):
     def _paint_line(self, painter: QPainter, line: QRect, progress: Progress) -> None:
         font, colors = self._theme.font_text(), self._theme.colors
         words = state_text(progress)
-        width = min(QFontMetrics(font).horizontalAdvance(words), line.width() * 2 // 3)
+        # A font's advances are fractions; the sum is rounded down.
+        advance = QFontMetrics(font).horizontalAdvance(words) + self._theme.px(2)
+        width = min(advance, line.width() * 2 // 3)
         right = QRect(line.right() + 1 - width, line.top(), width, line.height())
         painter.setPen(QColor(colors.dim))
         self._draw(painter, right, words, font)
@@ -97,7 +102,7 @@ class DownloadDelegate(QStyledItemDelegate):
 
     def _paint_bar(self, painter: QPainter, bar: QRectF, progress: Progress) -> None:
         """A little is seen as a little, not as nothing."""
-        if progress.state in (State.DONE, State.CANCELLED):
+        if not has_bar(progress):
             return
         colors, radius = self._theme.colors, bar.height() / 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -116,3 +121,8 @@ class DownloadDelegate(QStyledItemDelegate):
         shown = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
         flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         painter.drawText(rect, int(flags) | int(Qt.TextFlag.TextSingleLine), shown)
+
+
+def has_bar(progress: Progress) -> bool:
+    """Whether there is something left to come."""
+    return progress.state not in (State.DONE, State.CANCELLED)

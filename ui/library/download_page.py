@@ -245,12 +245,12 @@ class DownloadPage(QWidget):
             self.load_button: state is State.DONE,
             self.pause_button: can_write and state in ACTIVE,
             self.go_on_button: can_write and state in RESUMABLE,
-            self.cancel_button: can_write and state in (*ACTIVE, State.PAUSED, State.FAILED),
+            self.cancel_button: can_write and state in (*ACTIVE, State.PAUSED),
             self.show_button: state is State.DONE,
             self.trash_button: (
                 can_write and state is State.DONE and progress is not None and progress.is_ours
             ),
-            self.remove_button: can_write and state in (State.DONE, State.CANCELLED),
+            self.remove_button: can_write and state in (State.DONE, State.FAILED, State.CANCELLED),
         }
         lost_focus = any(button.hasFocus() and not is_on for button, is_on in shown.items())
         for button, is_on in shown.items():
@@ -271,7 +271,7 @@ class DownloadPage(QWidget):
                 button.setAccessibleName(spoken)
         self.cancel_button.setToolTip("What has come so far is removed")
         self.trash_button.setToolTip("The files that were downloaded, and nothing else")
-        self.remove_button.setToolTip("A whole file stays where it is")
+        self.remove_button.setToolTip("A whole file stays where it is; a part of one is removed")
 
     # --- what the user does ---------------------------------------------------------------------
 
@@ -317,14 +317,20 @@ class DownloadPage(QWidget):
         elif progress is not None and progress.state is State.PAUSED:
             self._act(self._desk.resume_download)
 
+    def _on_delete(self) -> None:
+        """Off the list, but not what still goes on or only pauses: that is for its button."""
+        if not self.remove_button.isHidden():
+            self.remove_button.click()
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """In the list: Return loads or goes on, Space pauses and resumes."""
+        """In the list: Return loads or goes on, Space pauses and resumes, Delete removes."""
         if not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.KeyPress:
             return super().eventFilter(watched, event)
         acts = {
             Qt.Key.Key_Return: self._on_return,
             Qt.Key.Key_Enter: self._on_return,
             Qt.Key.Key_Space: self._on_space,
+            Qt.Key.Key_Delete: self._on_delete,
         }
         act = acts.get(Qt.Key(event.key()))
         if watched is not self.list or act is None:

@@ -25,8 +25,8 @@ from transferring import some_bytes
 from app.gguf.finding import scan
 from app.gguf.places import Origin, Place
 from app.hub.partial import Partial
-from app.hub.space import RESERVE_BYTES, folder_trouble
 from app.hub.patience import Limits
+from app.hub.space import RESERVE_BYTES, folder_trouble
 from models.records import DownloadState
 
 REPO = "ana/tiny-GGUF"
@@ -332,8 +332,8 @@ def test_e01_retries_are_bounded_and_end_in_a_cause(
     ("act", "least_s"),
     [
         (rate_limited(2), 1.9),
-        (rate_limited(2, retry_after=False, ratelimit=True), 1.9),
-        (rate_limited(2, retry_after=False), 0.3),
+        (rate_limited(1, retry_after=False, ratelimit=True), 0.9),
+        (rate_limited(2, retry_after=False), 0.35),
     ],
     ids=["Retry-After", "ratelimit", "neither"],
 )
@@ -488,6 +488,52 @@ def test_e13_as_somebody_who_may_not_write(tmp_path: Path) -> None:
     assert "read-only or belongs to somebody else" in foreign
 
 
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a disk of its own")
+def test_a_disk_that_is_really_full_at_60_percent(hub: FakeHub, tmp_path: Path) -> None:
+    """A disk in memory with room for 60 % of the file, in a name space of its own. Where the
+    system does not let us have one, `test_transfer` has the same with writes that fail."""
+    file = FakeFile("large.gguf", some_bytes(3_000_000, seed=8))
+    hub.repos[REPO].files.append(file)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    room = file.size_bytes * 60 // 100 // 4096 * 4096
+    inside = (
+        f"mount -t tmpfs -o size={room} tmpfs {disk} || exit 77; "
+        f'exec "{sys.executable}" -c "$0" "$@"'
+    )
+    script = (
+        "import os, sys\n"
+        "sys.path.insert(0, 'tests')\n"
+        "from pathlib import Path\n"
+        "from queueing import Owner\n"
+        "from app.hub.client import HubFile\n"
+        "from models.records import DownloadState as S\n"
+        "data, endpoint, folder, repo, commit, name, size, sha = sys.argv[1:]\n"
+        "one = Owner(Path(data), endpoint, free=lambda _: 10**12)\n"
+        "file = HubFile(repo, commit, (name,), (int(size),), (sha,))\n"
+        "key = one.add(file, Path(folder))\n"
+        "print(one.until_state(key, S.FAILED).sentence)\n"
+        "print(*sorted(p.name for p in Path(folder).rglob('*.*')), sep=',')\n"
+        "print(next(Path(folder).rglob('.*.part')).stat().st_size)\n"
+        "sys.stdout.flush(); os._exit(0)\n"
+    )
+    given = [str(tmp_path / "data"), hub.endpoint, str(disk), REPO]
+    given += [hub.repos[REPO].commit, file.path, str(file.size_bytes), file.sha256]
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", inside, script, *given],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("this system gives no name space with a disk of its own")
+    sentence, names, size = done.stdout.splitlines()
+    assert "is full" in sentence, done.stderr
+    assert names == ".cutaway.lock,.large.gguf.part"
+    assert room - 16 * 4096 < int(size) <= room
+
+
 def test_a_file_larger_than_the_disk_takes_is_told(
     owner: Callable[..., Owner], hub: FakeHub, folder: Path
 ) -> None:
@@ -624,6 +670,30 @@ def test_to_the_trash_goes_only_what_we_fetched_and_nobody_changed(
     assert not (folder / "ana").exists()
     assert folder.exists()
     one.until(lambda: one.stored() == ())
+
+
+def test_a_finished_file_that_is_gone_is_told_and_can_be_fetched_again(
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path
+) -> None:
+    one = owner()
+    key = one.add(the_file(hub), folder)
+    path = Path(one.until_state(key, S.DONE).path)
+    one.downloads.look()
+    away = path.rename(path.with_suffix(".away"))
+    one.downloads.look()
+    gone = one.until_state(key, S.FAILED)
+    assert "any more" in gone.sentence
+    away.rename(path)
+    one.downloads.retry(key)
+    assert one.until_state(key, S.DONE).is_ours
+    assert len(hub.asked(server="cdn")) == 1
+    one.until(lambda: one.stored()[0].state is S.DONE)
+    path.unlink()
+    again = owner()
+    assert "any more" in again.until_state(key, S.FAILED).sentence
+    again.downloads.retry(key)
+    again.until_state(key, S.DONE)
+    assert path.exists()
 
 
 def test_a_finished_one_that_is_taken_off_the_list_stays_on_the_disk(

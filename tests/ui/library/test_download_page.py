@@ -169,7 +169,7 @@ def test_a_hidden_page_rests(page: DownloadPage, desk: FakeDesk) -> None:
         (progress(1, S.QUEUED), ["Pause", "Cancel"]),
         (WAITING, ["Pause", "Try now", "Cancel"]),
         (PAUSED, ["Resume", "Cancel"]),
-        (FAILED, ["Retry", "Cancel"]),
+        (FAILED, ["Retry", "Remove from list"]),
         (DONE, ["Load", "Show in folder", "Move to trash", "Remove from list"]),
         (replace(DONE, is_ours=False), ["Load", "Show in folder", "Remove from list"]),
         (CANCELLED, ["Download again", "Remove from list"]),
@@ -215,11 +215,15 @@ def test_by_the_keyboard_alone(page: DownloadPage, desk: FakeDesk, qtbot: QtBot)
     QTest.keyClick(page.list, Qt.Key.Key_Space)
     QTest.keyClick(page.list, Qt.Key.Key_Down)
     QTest.keyClick(page.list, Qt.Key.Key_Return)
+    QTest.keyClick(page.list, Qt.Key.Key_Delete)
+    QTest.keyClick(page.list, Qt.Key.Key_Up)
+    QTest.keyClick(page.list, Qt.Key.Key_Delete)
     acts = [call for call in desk.calls if call[0] != "read_downloads"]
     assert acts == [
         ("pause_download", "d1"),
         ("resume_download", "d3"),
         ("load_weights", DONE.path),
+        ("remove_download", "d5"),
     ]
 
 

@@ -14,6 +14,7 @@ from ui.composer import Composer
 from ui.empty_state import EmptyState
 from ui.header import Header
 from ui.notices import BannerArea, ToastArea
+from ui.plane import Plane
 from ui.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX, beside_column
 from ui.status import StatusLine
 from ui.theme import Theme
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ui.token_bar import TokenBar
 
 
-class ChatColumn(QWidget):
+class ChatColumn(Plane):
     """Lays the parts out; what they say to whom is the window's business. `composer` is the one
     that was there first (`ui.first_frame`)."""
 
@@ -36,12 +37,9 @@ class ChatColumn(QWidget):
         composer: Composer,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(theme, "chat", parent)
         self._theme = theme
         self.setObjectName("chat_column")
-        self.setProperty("plane", "chat")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.header = Header(theme, list_weights, self)
         self.banners = BannerArea(theme, self)
         self.transcript = TranscriptView(theme)

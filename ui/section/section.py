@@ -17,6 +17,7 @@ from ui.elided import PartsLabel
 from ui.header import SECTION_KEY
 from ui.icon_button import IconButton
 from ui.keys import with_key
+from ui.plane import Plane
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
@@ -24,7 +25,7 @@ from ui.section.token_model import percent
 from ui.section_acts import NEXT_KEY, PREVIOUS_KEY
 
 
-class Section(QWidget):
+class Section(Plane):
     """`kinds`: the panels, in the order of their tabs. `tab_changed`: the title of the one that
     the user chose. `hide_requested`: by its button."""
 
@@ -37,7 +38,7 @@ class Section(QWidget):
         kinds: Sequence[PanelKind],
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(tools.theme, "side", parent)
         theme, looking = tools.theme, tools.looking
         self._tools = tools
         self._theme = theme
@@ -47,9 +48,6 @@ class Section(QWidget):
         self._rooms: dict[int, LowRoom] = {}
         self.setObjectName("section")
         self.setAccessibleName("Inside the reply")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("section_tabs")
         self.tabs.setAccessibleName("Panels")

@@ -13,6 +13,7 @@ from app.chat.events import SearchAnswered
 from models.records import Conversation, Folder, SearchHit
 from ui.icon_button import IconButton
 from ui.keys import with_key
+from ui.plane import Plane
 from ui.sidebar.bulk_bar import BulkBar
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
 from ui.sidebar.conversation_model import ConversationModel
@@ -40,7 +41,7 @@ REGROUP_MS = 5 * 60 * 1000
 """How often the headings look at the clock (“Today” ends at midnight)."""
 
 
-class Sidebar(QWidget):
+class Sidebar(Plane):
     """Signals: what the user wants. Those about several chats carry a tuple of ids; a folder is
     its id, None for no folder."""
 
@@ -68,16 +69,13 @@ class Sidebar(QWidget):
     search_left = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(theme, "side", parent)
         self._theme = theme
         self._ids: set[str] = set()
         self._open_id = ""
         self._has_list = False
         self.setObjectName("sidebar")
         self.setAccessibleName("Chats")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self._model = ConversationModel(self)
         self._found = SearchModel(self)
         self.new_chat_button = NewChatButton(theme, self)

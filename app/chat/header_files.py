@@ -57,10 +57,9 @@ class HeaderFiles:
         """All that the file says of itself. `failed` gets a sentence."""
 
         def work() -> HeaderShown:
-            from app.gguf.header import read_header
-            from app.library.header_shown import shown
+            from app.library.header_shown import read_shown
 
-            return shown(read_header(path, for_chat=False))
+            return read_shown(path)
 
         self._hand_over(_on_thread(work), then, failed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -18,12 +18,17 @@ from app.gguf.header import (
     TEMPLATE_KEY,
     Entry,
     Header,
+    HeaderRefused,
     TensorInfo,
     Value,
+    read_header,
 )
+from app.gguf.split_names import part_names, split_name
 from app.gguf.values import NewValue, text_of_value
 
 PREVIEW_CHARACTERS: Final = 200
+MAX_PARTS: Final = 256
+"""Of a split set that are looked into."""
 SOUGHT_CHARACTERS: Final = 20_000
 """How far into a value a search looks."""
 
@@ -48,7 +53,8 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class TensorRow:
-    """One tensor; `begins` counts from the start of the file."""
+    """One tensor; `begins` counts from the start of its file, which is number `part` of a split
+    set, or 0 where there is only one."""
 
     name: str
     type_name: str
@@ -56,6 +62,7 @@ class TensorRow:
     n_weights: int
     size_bytes: int
     begins: int
+    part: int
     sought: str
 
     @property
@@ -65,12 +72,14 @@ class TensorRow:
 
 @dataclass(frozen=True)
 class HeaderShown:
-    """`values` and `tensors` are in the file's order."""
+    """`values` are in the file's order, and so are `tensors`, those of all parts of a split set.
+    `missing` names the parts of the set that are not there."""
 
     header: Header
     facts: Facts
     values: tuple[ValueRow, ...]
     tensors: tuple[TensorRow, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -86,12 +95,37 @@ class HeaderShown:
         return found
 
 
-def shown(header: Header) -> HeaderShown:
+def read_shown(path: Path) -> HeaderShown:
+    """Read a file's header, and those of the other parts where it is one of a split set. Raises
+    HeaderRefused for the file itself; a part that cannot be read counts as missing."""
+    header, split = read_header(path, for_chat=False), split_name(path.name)
+    if split is None or split.of > MAX_PARTS:
+        return shown({0: header})
+    parts, missing = {split.part: header}, []
+    for number, name in enumerate(part_names(split), 1):
+        if number == split.part:
+            continue
+        try:
+            parts[number] = read_header(path.with_name(name), for_chat=False)
+        except HeaderRefused:
+            missing.append(name)
+    return shown(dict(sorted(parts.items())), of=split.part, missing=missing)
+
+
+def shown(parts: Mapping[int, Header], of: int = 0, missing: Sequence[str] = ()) -> HeaderShown:
+    """`parts`: number → header, in order; the values are those of part `of`. A file that is whole
+    is part 0."""
+    header = parts[of]
     return HeaderShown(
         header=header,
-        facts=facts_of(header),
+        facts=facts_of(header, *(other for number, other in parts.items() if number != of)),
         values=tuple(value_row(key, header, None) for key in header.entries),
-        tensors=tuple(_tensor_row(tensor, header.data_offset) for tensor in header.tensors),
+        tensors=tuple(
+            _tensor_row(tensor, number, each.data_offset)
+            for number, each in parts.items()
+            for tensor in each.tensors
+        ),
+        missing=tuple(missing),
     )
 
 
@@ -146,7 +180,7 @@ def _counted(entry: Entry) -> str:
     return f"a text of {entry.count:,} bytes" if entry.kind == STRING and entry.count else ""
 
 
-def _tensor_row(tensor: TensorInfo, data_offset: int) -> TensorRow:
+def _tensor_row(tensor: TensorInfo, part: int, data_offset: int) -> TensorRow:
     return TensorRow(
         name=tensor.name,
         type_name=tensor.type_name,
@@ -154,5 +188,6 @@ def _tensor_row(tensor: TensorInfo, data_offset: int) -> TensorRow:
         n_weights=prod(tensor.shape),
         size_bytes=tensor.size_bytes,
         begins=data_offset + tensor.offset,
+        part=part,
         sought=f"{tensor.name}\n{tensor.type_name}".casefold(),
     )

@@ -182,7 +182,7 @@ class TensorsModel(RowsModel[TensorRow]):
         "How many numbers it has",
         "Bits for each weight, scales included",
         "In the file",
-        "Where it begins in the file",
+        "Where it begins in the file, behind the number of its part",
     )
     numbers = frozenset({3, 4, 5, 6})
 
@@ -204,7 +204,7 @@ class TensorsModel(RowsModel[TensorRow]):
             case 5:
                 return size_text(row.size_bytes)
             case _:
-                return f"{row.begins:,}"
+                return f"{row.part}: {row.begins:,}" if row.part else f"{row.begins:,}"
 
     def whole(self, row: TensorRow, column: int) -> str:
         return str(row.size_bytes) if column == 5 else self.cell(row, column)
@@ -220,7 +220,7 @@ class TensorsModel(RowsModel[TensorRow]):
             case 5:
                 return row.size_bytes
             case 6:
-                return row.begins
+                return row.part, row.begins
             case _:
                 return self.cell(row, column).casefold()
 

@@ -32,6 +32,7 @@ from ui.figures import size_text
 from ui.library.copy_bar import CopyBar
 from ui.library.header_models import TensorsModel, TypesModel, ValuesModel
 from ui.library.header_table import HeaderTable
+from ui.library.header_words import counted, is_part, summary
 from ui.library.template_page import TemplatePage
 from ui.library.value_dialog import ValueDialog
 from ui.library.value_pane import ValuePane
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from app.gguf.values import NewValue
 
 SIZE_PX = (860, 640)
+IN_PARTS: Final = "A file in parts has no corrected copy. Join its parts first"
 READING: Final = "Reading the header…"
 MAX_EDITED_ITEMS: Final = 512
 MAX_EDITED_BYTES: Final = 300_000
@@ -353,10 +355,10 @@ class HeaderWindow(QWidget):
             return
         n_all = len(self._rows(shown))
         self.tabs.setTabText(VALUES, f"Values ({n_all:,})")
-        self.values_figure.setText(_counted(self.values.rowCount(), n_all, "key"))
+        self.values_figure.setText(counted(self.values.rowCount(), n_all, "key"))
         tensors = self.tensors.shown
         size = sum(row.size_bytes for row in tensors)
-        words = _counted(len(tensors), len(shown.tensors), "tensor")
+        words = counted(len(tensors), len(shown.tensors), "tensor")
         self.tensors_figure.setText(f"{words} · {size_text(size)}")
 
     def _show_type(self) -> None:
@@ -414,12 +416,19 @@ class HeaderWindow(QWidget):
         self.remove_button.setAccessibleName(
             f"Take back the change of {name}" if is_changed else f"Leave {name} out of the copy"
         )
-        self.add_button.setEnabled(self._shown is not None and not self.copy_bar.is_writing)
+        is_free = self._shown is not None and not self.copy_bar.is_writing
+        self.add_button.setEnabled(is_free and not self._is_part)
 
     def _fixed(self, row: ValueRow | None) -> str:
         from app.gguf.rewrite import refusal_of_key
 
+        if self._is_part:
+            return IN_PARTS
         return refusal_of_key(row.key) if row is not None else ""
+
+    @property
+    def _is_part(self) -> bool:
+        return self._shown is not None and is_part(self._shown)
 
     def _why_not(self, row: ValueRow | None) -> str:
         """Why this value cannot be changed here; "" if it can."""
@@ -565,28 +574,3 @@ class HeaderWindow(QWidget):
         if not table.currentIndex().isValid() and table.model().rowCount():
             table.setCurrentIndex(table.model().index(0, 0))
         table.setFocus()
-
-
-def summary(shown: HeaderShown) -> str:
-    """The facts in a line or two."""
-    facts, header = shown.facts, shown.header
-    parts = [
-        facts.architecture and f"{facts.architecture} ({facts.kind})",
-        facts.n_parameters and f"{facts.n_parameters:,} parameters",
-        facts.quantisation,
-        facts.bits_per_weight and f"{facts.bits_per_weight:.2f} bits per weight",
-        facts.n_layer is not None and f"{facts.n_layer} layers",
-        facts.n_ctx_train is not None and f"{facts.n_ctx_train:,} tokens of context",
-        facts.n_vocab is not None and f"vocabulary of {facts.n_vocab:,}",
-        facts.licence and f"licence {facts.licence}",
-        f"{size_text(header.size_bytes)}",
-        f"GGUF version {header.version}",
-    ]
-    return one_line(" · ".join(str(part) for part in parts if part), 600)
-
-
-def _counted(n_shown: int, n_all: int, what: str) -> str:
-    plural = "" if n_all == 1 else "s"
-    if n_shown == n_all:
-        return f"{n_all:,} {what}{plural}"
-    return f"{n_shown:,} of {n_all:,} {what}{plural}"

@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_a_sentence(turns: Turns, path: Path) -> None:
 def test_a_fault_of_ours_is_a_sentence_too(
     turns: Turns, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.library.header_shown.shown", lambda _: 1 / 0)
+    monkeypatch.setattr("app.library.header_shown.read_shown", lambda _: 1 / 0)
     turns.files.read(path, turns.answers.append, turns.answers.append)
     assert turns.answer() == "The header of this file could not be read (ZeroDivisionError)."
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gguf_writer import CHATML, Typed, tiny_llama, write_gguf
+from gguf_writer import CHATML, Tensor, Typed, tiny_llama, write_gguf
 
-from app.gguf.header import read_header
 from app.gguf.values import value_typed
-from app.library.header_shown import HeaderShown, matches, one_line, shown, value_row
+from app.library.header_shown import HeaderShown, matches, one_line, read_shown, value_row
 from app.library.template_lines import laid_out
 
 
 def shown_of(path: Path, **metadata: object) -> HeaderShown:
     write_gguf(path, metadata={key.replace("__", "."): value for key, value in metadata.items()})
-    return shown(read_header(path, for_chat=False))
+    return read_shown(path)
 
 
 @pytest.fixture
@@ -47,11 +46,33 @@ def test_every_key_has_a_row_in_the_files_order(path: Path) -> None:
 
 def test_tensors_are_where_the_file_has_them(path: Path) -> None:
     layout = tiny_llama(path)
-    rows = shown(read_header(path)).tensors
+    rows = read_shown(path).tensors
     assert {row.name: (row.begins, row.size_bytes) for row in rows} == dict(layout.tensors)
     embedding = next(row for row in rows if row.name == "token_embd.weight")
     assert embedding.n_weights == embedding.shape[0] * embedding.shape[1]
     assert embedding.bits_per_weight == 16.0
+
+
+def test_a_split_set_is_shown_whole(tmp_path: Path) -> None:
+    def part(number: int) -> Path:
+        return tmp_path / f"big-{number:05d}-of-00003.gguf"
+
+    for number in (1, 3):
+        write_gguf(
+            part(number),
+            metadata={"split.no": Typed("u16", number - 1), "split.count": Typed("u16", 3)},
+            tensors={f"t{number}": Tensor((8 * number,), [0.0] * 8 * number)},
+        )
+    found = read_shown(part(3))
+    assert [(row.name, row.part, row.n_weights) for row in found.tensors] == [
+        ("t1", 1, 8),
+        ("t3", 3, 24),
+    ]
+    assert found.missing == (part(2).name,)
+    assert found.facts.n_parameters == 32
+    assert found.header.metadata["split.no"] == 2
+    part(3).rename(tmp_path / "big-00003-of-99999.gguf")
+    assert len(read_shown(tmp_path / "big-00003-of-99999.gguf").tensors) == 1
 
 
 def test_searching_looks_into_keys_kinds_and_values(path: Path) -> None:
@@ -73,7 +94,7 @@ def test_a_row_as_it_is_to_be(path: Path) -> None:
 
 def test_templates_by_name(path: Path) -> None:
     write_gguf(path, template=CHATML, metadata={"tokenizer.chat_template.tool_use": "tools"})
-    found = shown(read_header(path)).templates
+    found = read_shown(path).templates
     assert found == {"default": CHATML, "tool_use": "tools"}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gguf_fields import mutations_of
-from gguf_writer import CHATML, Shape, Typed, tiny_llama, write_gguf
+from gguf_writer import CHATML, Shape, Tensor, Typed, tiny_llama, write_gguf
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
@@ -451,6 +451,27 @@ def test_what_lies_by_it_stays(window: HeaderWindow, tmp_path: Path, qtbot: QtBo
     assert not window.change_button.isEnabled()
     assert not window.remove_button.isEnabled()
     assert "lie by it" in window.change_button.toolTip()
+
+
+def test_a_file_in_parts_is_shown_whole_and_not_changed(
+    window: HeaderWindow, tmp_path: Path, qtbot: QtBot
+) -> None:
+    for number in (1, 2):
+        write_gguf(
+            tmp_path / f"big-{number:05d}-of-00003.gguf",
+            metadata={"split.no": Typed("u16", number - 1), "split.count": Typed("u16", 3)},
+            tensors={f"t{number}": Tensor((8,), [0.0] * 8)},
+        )
+    window.open(tmp_path / "big-00001-of-00003.gguf")
+    qtbot.waitUntil(lambda: shown(window))
+    assert "without big-00003-of-00003.gguf" in window.summary.text()
+    assert [window.tensors.cell(row, 6).partition(":")[0] for row in window.tensors.shown] == [
+        "1",
+        "2",
+    ]
+    for button in (window.change_button, window.remove_button, window.add_button):
+        assert not button.isEnabled()
+    assert "Join its parts" in window.change_button.toolTip()
 
 
 # --- windows ------------------------------------------------------------------------------------

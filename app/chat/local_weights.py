@@ -21,7 +21,7 @@ from app.paths import typed_path
 from models.records import Download, DownloadState, LocalFile, Weights
 
 if TYPE_CHECKING:
-    from app.gguf.finding import FoundWeights
+    from app.gguf.entries import FoundWeights
     from app.gguf.places import Place
     from app.library.local import LocalLibrary, LocalSnapshot
 
@@ -273,7 +273,7 @@ def _look_whether_usable(folder: Path) -> Future[str]:
     future: Future[str] = Future()
 
     def look() -> None:
-        from app.gguf.finding import sentence_of
+        from app.gguf.seen import sentence_of
 
         try:
             with os.scandir(folder) as opened:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from app.gguf.finding import Stamp, stamp_of
+from app.gguf.seen import Stamp, stamp_of
 
 BLOCK_BYTES: Final = 1 << 20
 NICE: Final = 15

@@ -24,19 +24,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from app.gguf.finding import (
-    FoundWeights,
-    LookedFile,
-    Scan,
-    SeenFile,
-    Stamp,
-    entries,
-    has_changed,
-    look_at,
-    scan,
-)
+from app.gguf.entries import FoundWeights, entries
+from app.gguf.finding import has_changed, look_at, scan
 from app.gguf.hashing import Hashed, Hashing, Wanted
 from app.gguf.places import Place, places_of_others
+from app.gguf.seen import LookedFile, Scan, SeenFile, Stamp
 from app.library.remembering import Memory
 from models.records import LocalFile
 

@@ -24,7 +24,7 @@ from ui.library.local_words import one_line, second_line
 from ui.theme import Theme
 
 if TYPE_CHECKING:
-    from app.gguf.finding import FoundWeights
+    from app.gguf.entries import FoundWeights
 
 LINE_GAP_PX: Final = 2
 PAD_PX: Final = 6

@@ -14,7 +14,7 @@ from ui.library.local_words import matches, one_line, parameters_text, second_li
 
 if TYPE_CHECKING:
     from app.engine.fit import Fit
-    from app.gguf.finding import FoundWeights
+    from app.gguf.entries import FoundWeights
 
 COLUMNS: Final = ("Name", "Parameters", "Quantisation", "Size", "Context", "From", "Memory")
 NAME, PARAMETERS, QUANTISATION, SIZE, CONTEXT, FROM, FIT = range(len(COLUMNS))

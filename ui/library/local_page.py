@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from app.engine.fit import Fit
-    from app.gguf.finding import FoundWeights
+    from app.gguf.entries import FoundWeights
     from app.library.local import LocalSnapshot
 
 JUDGE_AFTER_MS: Final = 150

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ui.figures import size_text
 
 if TYPE_CHECKING:
-    from app.gguf.finding import FoundWeights
+    from app.gguf.entries import FoundWeights
     from app.library.local import LocalSnapshot
 
 MAX_ALSO: Final = 3

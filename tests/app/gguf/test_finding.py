@@ -18,17 +18,11 @@ from pathlib import Path
 import pytest
 from gguf_writer import CHATML, Tensor, bpe_vocabulary, tiny_llama, write_gguf
 
-from app.gguf.finding import (
-    LookedFile,
-    Scan,
-    entries,
-    has_changed,
-    is_weights_name,
-    look_at,
-    ollama_name,
-    scan,
-)
+from app.gguf.entries import entries
+from app.gguf.finding import has_changed, is_weights_name, look_at, scan
+from app.gguf.ollama_store import ollama_name
 from app.gguf.places import Layout, Origin, Place
+from app.gguf.seen import LookedFile, Scan
 
 AWKWARD = (
     "Ž models 模型 🙂",

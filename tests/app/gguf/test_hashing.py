@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.gguf import hashing
-from app.gguf.finding import Stamp, stamp_of
 from app.gguf.hashing import BLOCK_BYTES, NICE, Hashed, Hashing, Wanted
+from app.gguf.seen import Stamp, stamp_of
 
 TIMEOUT_S = 20.0
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gguf_writer import CHATML, Tensor, write_gguf
 
-from app.gguf import finding
+from app.gguf import finding, seen
 from app.gguf.places import Origin, Place
 from app.library import local
 from app.library.local import LocalLibrary, LocalSnapshot, Verified
@@ -182,9 +182,9 @@ def remembered(room: Room, *paths: Path) -> list[LocalFile]:
 def no_reading(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     read: list[Path] = []
 
-    def look_at(seen: finding.SeenFile) -> finding.LookedFile:
-        read.append(seen.path)
-        return finding.look_at(seen)
+    def look_at(file: seen.SeenFile) -> seen.LookedFile:
+        read.append(file.path)
+        return finding.look_at(file)
 
     monkeypatch.setattr(local, "look_at", look_at)
     return read
@@ -318,7 +318,7 @@ def test_a_fault_in_one_place_leaves_the_others(
     put(tmp_path / "a" / "a.gguf", "a")
     put(tmp_path / "b" / "b.gguf", "b")
 
-    def broken(place: Place, pace: Callable[[], None]) -> finding.Scan:
+    def broken(place: Place, pace: Callable[[], None]) -> seen.Scan:
         if place.path.name == "a":
             raise ZeroDivisionError
         return finding.scan(place, pace)

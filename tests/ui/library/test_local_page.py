@@ -18,8 +18,8 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged, MemoryChanged
 from app.engine.fit import Fit, Verdict
+from app.gguf.entries import FoundWeights
 from app.gguf.facts import Facts
-from app.gguf.finding import FoundWeights
 from app.hub.progress import Progress
 from app.library.local import LocalSnapshot
 from models.records import DownloadState

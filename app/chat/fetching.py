@@ -69,7 +69,9 @@ class Fetching:
         if around.store_state.state == "failed":
             self._on_unread(around.store_state.sentence)
         else:
-            around.when_done(around.store.list_downloads(), self._start, self._on_unread)
+            stored = around.store.list_downloads()
+            stored.add_done_callback(_import_queue)
+            around.when_done(stored, self._start, self._on_unread)
 
     def _start(self, stored: tuple[Download, ...]) -> None:
         if self._around.is_closing:
@@ -209,6 +211,11 @@ class Fetching:
             self._around.post(lambda: settle(trouble))
 
         threading.Thread(target=work, name="download-folder", daemon=True).start()
+
+
+def _import_queue(_: object) -> None:
+    """On the database's thread: the window's would stand still for it."""
+    import app.hub.downloads  # noqa: F401
 
 
 class _Book:

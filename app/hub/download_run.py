@@ -299,6 +299,9 @@ class _Watcher:
 
 
 def _failed(fault: TransferFault, files: tuple[DownloadFile, ...]) -> Ending:
+    if fault.may_retry:
+        import tenacity  # noqa: F401 - it takes its time, and the owner needs it next
+
     return Ending(
         "failed", files, fault.sentence, fault.kind, may_retry=fault.may_retry, wait_s=fault.wait_s
     )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TICK_S: Final = 0.4
 KEEP_EVERY_S: Final = 5.0
 LOOK_AT_GATE_S: Final = 1.0
-CLOSE_TIMEOUT_S: Final = 3.0
+CLOSE_TIMEOUT_S: Final = 2.0
 PROGRESS_BYTES: Final = 1 << 20
 """An attempt that brought so much counts as a new beginning: its failure is the first one."""
 

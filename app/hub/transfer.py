@@ -36,6 +36,7 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 5
 FRESH_STARTS: Final = 2
 """So often one attempt may begin anew because the server does not go on with what is there."""
+EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
@@ -145,7 +146,7 @@ class Transfer:
     def _fill(self, partial: Partial) -> None:
         etag = self._take_up(partial)
         for _ in range(FRESH_STARTS + 1):
-            if partial.size_bytes == self.wanted.size_bytes:
+            if partial.size_bytes == self.wanted.size_bytes and self._is_size_proved():
                 self.watcher.moved(partial.size_bytes, 0)
                 return
             response = self._ask(partial.size_bytes, etag)
@@ -163,6 +164,10 @@ class Transfer:
             finally:
                 response.close()
         raise faults.changed(self.wanted.target.name)
+
+    def _is_size_proved(self) -> bool:
+        """A size of 0 may also mean that the hub's list has none: then the server is asked."""
+        return self.wanted.size_bytes > 0 or self.wanted.sha256.lower() == EMPTY_SHA256
 
     def _take_up(self, partial: Partial) -> str:
         """The ETag to go on with; what is on the disk has been hashed."""

@@ -141,6 +141,16 @@ def test_e06_an_empty_file_finishes(fetching: Fetching) -> None:
     assert fetching.left() == ["a.gguf", "b.gguf"]
 
 
+@pytest.mark.parametrize("act", [Act(), Act(is_chunked=True)], ids=["length", "chunks"])
+def test_a_size_that_the_list_does_not_know_is_not_taken_for_an_empty_file(
+    fetching: Fetching, act: Act
+) -> None:
+    fetching.hub.script(act, server="cdn")
+    fetching.hub.script(Act(without=("X-Linked-Size",)), server="hub")
+    assert fault(fetching, size_bytes=0, sha256="").kind in ("wrong_length", "changed")
+    assert fetching.part.stat().st_size == 0
+
+
 def test_a_file_without_a_hash_is_taken_by_its_length(fetching: Fetching) -> None:
     fetching.hub.script(Act(is_chunked=True), server="cdn")
     assert fetching.run(sha256="") is not None

@@ -95,7 +95,8 @@ class FitBadge(QLabel):
         self.setText(words)
         self.setAccessibleName(f"Memory: {words}")
         self.setAccessibleDescription(fit.why if fit is not None else "")
-        self.setToolTip(fit.why if fit is not None else "")
+        # The words too: they may be cut.
+        self.setToolTip(f"{words[:1].upper()}{words[1:]}\n{fit.why}" if fit is not None else "")
         self._dress()
 
     def sizeHint(self) -> QSize:

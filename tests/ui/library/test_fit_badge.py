@@ -49,7 +49,8 @@ def test_the_widget_says_words_and_the_reason(qtbot: QtBot) -> None:
     assert badge.accessibleName() == f"Memory: {UNKNOWN}"
     badge.show_fit(fit_of(Verdict.FITS_LESS, "fits with 4,096 tokens of context"))
     assert badge.accessibleName() == "Memory: fits with 4,096 tokens of context"
-    assert badge.accessibleDescription() == badge.toolTip() == "Because of fits with less."
+    assert badge.accessibleDescription() == "Because of fits with less."
+    assert badge.toolTip() == "Fits with 4,096 tokens of context\nBecause of fits with less."
 
 
 @pytest.mark.parametrize("percent", [100, 200])

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from gguf_writer import CHATML, Tensor, write_gguf
+from placed_weights import put
 
 from app.chat import events, local_weights
 from app.gguf.places import Origin, Place
@@ -23,13 +23,6 @@ from models.records import Download, DownloadFile, DownloadState
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "WATCH_INTERVAL_S", 0.05)
     monkeypatch.setattr(local, "TOLD_EVERY_S", 0.02)
-
-
-def put(path: Path, name: str = "x") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    words = {"general.name": name}
-    write_gguf(path, template=CHATML, metadata=words, tensors={"t": Tensor((4,), (0.0,) * 4)})
-    return path
 
 
 class Following:

@@ -1,4 +1,4 @@
-"""What lies in a folder, and which of it is one entry. Rows D09, D11, D12 and E13 (folders)."""
+"""What lies in a folder. Rows D09, D11, D12, E03 and E13 (folders)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import sys
 import tempfile
 import threading
 import time
-import unicodedata
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from gguf_writer import CHATML, Tensor, bpe_vocabulary, tiny_llama, write_gguf
+from gguf_writer import bpe_vocabulary, tiny_llama
+from placed_weights import chosen, hashed, looked_into, names_in, put
 
 from app.gguf.entries import entries
 from app.gguf.finding import has_changed, is_weights_name, look_at, scan
@@ -31,7 +30,6 @@ AWKWARD = (
     " space before",
     "new\nline",
 )
-_content = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -39,40 +37,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("weights") / "tiny.gguf"
     tiny_llama(path, vocabulary=bpe_vocabulary(["hello"]), metadata={"general.name": "Tiny"})
     return path.read_bytes()
-
-
-def put(path: Path, name: str = "") -> Path:
-    """A small GGUF with content of its own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    words = {"general.name": name or f"No {next(_content)}"}
-    write_gguf(path, template=CHATML, metadata=words, tensors={"t": Tensor((4,), (0.0,) * 4)})
-    return path
-
-
-def looked_into(*places: Place | Path) -> list[LookedFile]:
-    taken = [each if isinstance(each, Place) else chosen(each) for each in places]
-    return [look_at(seen) for place in taken for seen in scan(place).files]
-
-
-def chosen(path: Path) -> Place:
-    return Place(Origin.FOLDER, path, is_chosen=True)
-
-
-def names_in(folder: Path) -> list[str]:
-    return [found.name for found in entries(looked_into(folder))]
-
-
-def hashed(looked: Sequence[LookedFile]) -> list[LookedFile]:
-    """As after the idle time: with the hash of each file, computed here in one go."""
-    return [
-        LookedFile(
-            each.seen,
-            each.facts,
-            each.trouble,
-            hashlib.sha256(each.seen.path.read_bytes()).hexdigest(),
-        )
-        for each in looked
-    ]
 
 
 # --- walking ----------------------------------------------------------------------------------
@@ -275,121 +239,6 @@ def test_e03_a_cut_file_says_so(tmp_path: Path, whole: bytes) -> None:
     (found,) = entries(looked_into(tmp_path))
     assert not found.can_load
     assert f"{len(whole) // 2:,} of {len(whole):,} bytes" in found.trouble
-
-
-# --- split sets -------------------------------------------------------------------------------
-
-
-def part(number: int, of: int = 3) -> str:
-    return f"big-{number:05d}-of-{of:05d}.gguf"
-
-
-def test_a_split_set_is_one_entry(tmp_path: Path) -> None:
-    for number in (3, 1, 2):
-        put(tmp_path / part(number))
-    put(tmp_path / "other" / part(1, 1))
-    big, other = entries(looked_into(tmp_path))
-    assert big.path == tmp_path / part(1)
-    assert [path.name for path in big.parts] == [part(1), part(2), part(3)]
-    assert (big.name, big.missing, big.trouble) == ("big", (), "")
-    assert big.size_bytes == sum(path.stat().st_size for path in big.parts)
-    assert big.facts is not None
-    assert big.facts.n_parameters == 12
-    assert sum(share.n_tensors for share in big.facts.types) == 3
-    assert len(other.parts) == 1
-
-
-def test_missing_parts_are_named(tmp_path: Path) -> None:
-    put(tmp_path / part(2))
-    (found,) = entries(looked_into(tmp_path))
-    assert found.missing == (part(1), part(3))
-    assert found.trouble == (
-        f"“{part(1)}”, “{part(3)}” are missing. Download them into the same folder."
-    )
-
-
-def test_a_part_that_is_cut_is_the_trouble_of_the_set(tmp_path: Path) -> None:
-    for number in (1, 2, 3):
-        put(tmp_path / part(number))
-    second = tmp_path / part(2)
-    second.write_bytes(second.read_bytes()[:-40])
-    (found,) = entries(looked_into(tmp_path))
-    assert part(2) in found.trouble
-    assert "incomplete" in found.trouble
-
-
-# --- one content, one entry -------------------------------------------------------------------
-
-
-def test_hard_links_are_one_entry_that_says_where_else(tmp_path: Path) -> None:
-    first = put(tmp_path / "a" / "x.gguf")
-    (tmp_path / "b").mkdir()
-    second = tmp_path / "b" / "y.gguf"
-    os.link(first, second)
-    (found,) = entries(looked_into(tmp_path))
-    assert (found.path, found.also_at) == (first, (second,))
-
-
-def test_a_folder_inside_another_one_is_listed_once(tmp_path: Path) -> None:
-    put(tmp_path / "lm" / "x.gguf")
-    places = (chosen(tmp_path), Place(Origin.LM_STUDIO, tmp_path / "lm"))
-    (found,) = entries(looked_into(*places))
-    assert found.origin == Origin.LM_STUDIO
-    assert found.also_at == ()
-
-
-def test_the_same_content_in_two_places_is_one_entry_once_it_is_known(tmp_path: Path) -> None:
-    first = put(tmp_path / "mine" / "x.gguf", "same")
-    second = put(tmp_path / "lm" / "renamed.gguf", "same")
-    third = put(tmp_path / "lm" / "other.gguf", "else")
-    looked = looked_into(tmp_path / "mine", Place(Origin.LM_STUDIO, tmp_path / "lm"))
-    assert len(entries(looked)) == 3
-    other, same = entries(hashed(looked))
-    assert (same.path, same.also_at) == (second, (first,))
-    assert same.is_computed
-    assert same.sha256 == hashlib.sha256(first.read_bytes()).hexdigest()
-    assert other.path == third
-
-
-def test_split_sets_of_the_same_content_are_one_entry(tmp_path: Path) -> None:
-    for folder, number in itertools.product("ab", (1, 2)):
-        put(tmp_path / folder / part(number, 2), f"part {number}")
-    put(tmp_path / "c" / part(1, 2), "part 1")
-    incomplete, found = sorted(
-        entries(hashed(looked_into(tmp_path))), key=lambda weights: weights.can_load
-    )
-    assert found.also_at == (tmp_path / "b" / part(1, 2),)
-    assert incomplete.missing == (part(2, 2),)
-
-
-def test_d09_nfc_and_nfd_are_not_listed_twice(tmp_path: Path) -> None:
-    name = "Žluťoučký modèle"
-    paths = [
-        put(tmp_path / f"{unicodedata.normalize(form, name)}.gguf", "same")
-        for form in ("NFC", "NFD")
-    ]
-    looked = looked_into(tmp_path)
-    assert len(looked) == len({os.fspath(path) for path in paths})
-    (found,) = entries(looked)
-    assert {found.path, *found.also_at} == set(paths)
-    half_known = [hashed(looked[:1])[0], *looked[1:]]
-    assert len(entries(half_known)) == 1
-    assert len(entries(hashed(looked))) == 1
-
-
-def test_d09_nfc_and_nfd_of_different_content_are_two(tmp_path: Path) -> None:
-    for form, title in (("NFC", "aaaa"), ("NFD", "bbbb")):
-        put(tmp_path / f"{unicodedata.normalize(form, 'é')}.gguf", title)
-    assert len(entries(hashed(looked_into(tmp_path)))) == 2
-
-
-def test_what_cannot_be_loaded_is_not_shown_before_what_can(tmp_path: Path) -> None:
-    put(tmp_path / "a" / "x.gguf", "same")
-    put(tmp_path / "b" / "x.gguf", "same")
-    (tmp_path / "a" / "x.gguf.part").write_bytes(b"")
-    (found,) = entries(hashed(looked_into(tmp_path)))
-    assert found.path == tmp_path / "b" / "x.gguf"
-    assert found.can_load
 
 
 # --- stores of other programs -----------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_writer import CHATML, Tensor, write_gguf
+from placed_weights import put
 
 from app.gguf import finding, seen
 from app.gguf.places import Origin, Place
@@ -69,17 +69,6 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     room = Room()
     yield room
     room.library.close()
-
-
-def put(path: Path, name: str = "x") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_gguf(
-        path,
-        template=CHATML,
-        metadata={"general.name": name},
-        tensors={"t": Tensor((4,), (0.0,) * 4)},
-    )
-    return path
 
 
 def chosen(*paths: Path) -> list[Place]:

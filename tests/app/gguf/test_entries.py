@@ -1,0 +1,124 @@
+"""Which files are one entry. Row D09 (names in NFC and NFD)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import unicodedata
+from pathlib import Path
+
+from placed_weights import chosen, hashed, looked_into, part, put
+
+from app.gguf.entries import entries
+from app.gguf.places import Origin, Place
+
+# --- split sets -------------------------------------------------------------------------------
+
+
+def test_a_split_set_is_one_entry(tmp_path: Path) -> None:
+    for number in (3, 1, 2):
+        put(tmp_path / part(number))
+    put(tmp_path / "other" / part(1, 1))
+    big, other = entries(looked_into(tmp_path))
+    assert big.path == tmp_path / part(1)
+    assert [path.name for path in big.parts] == [part(1), part(2), part(3)]
+    assert (big.name, big.missing, big.trouble) == ("big", (), "")
+    assert big.size_bytes == sum(path.stat().st_size for path in big.parts)
+    assert big.facts is not None
+    assert big.facts.n_parameters == 12
+    assert sum(share.n_tensors for share in big.facts.types) == 3
+    assert len(other.parts) == 1
+
+
+def test_missing_parts_are_named(tmp_path: Path) -> None:
+    put(tmp_path / part(2))
+    (found,) = entries(looked_into(tmp_path))
+    assert found.missing == (part(1), part(3))
+    assert found.trouble == (
+        f"“{part(1)}”, “{part(3)}” are missing. Download them into the same folder."
+    )
+
+
+def test_a_part_that_is_cut_is_the_trouble_of_the_set(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        put(tmp_path / part(number))
+    second = tmp_path / part(2)
+    second.write_bytes(second.read_bytes()[:-40])
+    (found,) = entries(looked_into(tmp_path))
+    assert part(2) in found.trouble
+    assert "incomplete" in found.trouble
+
+
+# --- one content, one entry -------------------------------------------------------------------
+
+
+def test_hard_links_are_one_entry_that_says_where_else(tmp_path: Path) -> None:
+    first = put(tmp_path / "a" / "x.gguf")
+    (tmp_path / "b").mkdir()
+    second = tmp_path / "b" / "y.gguf"
+    os.link(first, second)
+    (found,) = entries(looked_into(tmp_path))
+    assert (found.path, found.also_at) == (first, (second,))
+
+
+def test_a_folder_inside_another_one_is_listed_once(tmp_path: Path) -> None:
+    put(tmp_path / "lm" / "x.gguf")
+    places = (chosen(tmp_path), Place(Origin.LM_STUDIO, tmp_path / "lm"))
+    (found,) = entries(looked_into(*places))
+    assert found.origin == Origin.LM_STUDIO
+    assert found.also_at == ()
+
+
+def test_the_same_content_in_two_places_is_one_entry_once_it_is_known(tmp_path: Path) -> None:
+    first = put(tmp_path / "mine" / "x.gguf", "same")
+    second = put(tmp_path / "lm" / "renamed.gguf", "same")
+    third = put(tmp_path / "lm" / "other.gguf", "else")
+    looked = looked_into(tmp_path / "mine", Place(Origin.LM_STUDIO, tmp_path / "lm"))
+    assert len(entries(looked)) == 3
+    other, same = entries(hashed(looked))
+    assert (same.path, same.also_at) == (second, (first,))
+    assert same.is_computed
+    assert same.sha256 == hashlib.sha256(first.read_bytes()).hexdigest()
+    assert other.path == third
+
+
+def test_split_sets_of_the_same_content_are_one_entry(tmp_path: Path) -> None:
+    for folder, number in itertools.product("ab", (1, 2)):
+        put(tmp_path / folder / part(number, 2), f"part {number}")
+    put(tmp_path / "c" / part(1, 2), "part 1")
+    incomplete, found = sorted(
+        entries(hashed(looked_into(tmp_path))), key=lambda weights: weights.can_load
+    )
+    assert found.also_at == (tmp_path / "b" / part(1, 2),)
+    assert incomplete.missing == (part(2, 2),)
+
+
+def test_d09_nfc_and_nfd_are_not_listed_twice(tmp_path: Path) -> None:
+    name = "Žluťoučký modèle"
+    paths = [
+        put(tmp_path / f"{unicodedata.normalize(form, name)}.gguf", "same")
+        for form in ("NFC", "NFD")
+    ]
+    looked = looked_into(tmp_path)
+    assert len(looked) == len({os.fspath(path) for path in paths})
+    (found,) = entries(looked)
+    assert {found.path, *found.also_at} == set(paths)
+    half_known = [hashed(looked[:1])[0], *looked[1:]]
+    assert len(entries(half_known)) == 1
+    assert len(entries(hashed(looked))) == 1
+
+
+def test_d09_nfc_and_nfd_of_different_content_are_two(tmp_path: Path) -> None:
+    for form, title in (("NFC", "aaaa"), ("NFD", "bbbb")):
+        put(tmp_path / f"{unicodedata.normalize(form, 'é')}.gguf", title)
+    assert len(entries(hashed(looked_into(tmp_path)))) == 2
+
+
+def test_what_cannot_be_loaded_is_not_shown_before_what_can(tmp_path: Path) -> None:
+    put(tmp_path / "a" / "x.gguf", "same")
+    put(tmp_path / "b" / "x.gguf", "same")
+    (tmp_path / "a" / "x.gguf.part").write_bytes(b"")
+    (found,) = entries(hashed(looked_into(tmp_path)))
+    assert found.path == tmp_path / "b" / "x.gguf"
+    assert found.can_load

@@ -128,6 +128,9 @@ class CardView(QAbstractScrollArea):
         shape = Qt.CursorShape.PointingHandCursor if is_link else Qt.CursorShape.ArrowCursor
         self.viewport().setCursor(shape)
 
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        event.accept()
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         address = self._link_at(event.position())
         if address and event.button() is Qt.MouseButton.LeftButton:

@@ -237,6 +237,7 @@ class FilesTable(QTableView):
 
     def _on_current(self, current: QModelIndex, previous: QModelIndex) -> None:
         if current.isValid() and current.row() != previous.row():
+            self.selectRow(current.row())  # Qt makes the first current when focus comes, no more
             self.chosen.emit(current.data(FILE_ROLE))
 
     def choose(self, file: HubFile) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QItemSelectionModel,
     QModelIndex,
     QObject,
     QRect,
@@ -158,6 +159,9 @@ class ResultsView(QListView):
 
     def _on_current(self, current: QModelIndex) -> None:
         if current.isValid():
+            # Qt makes the first one current when focus comes, no more.
+            flag = QItemSelectionModel.SelectionFlag.ClearAndSelect
+            self.selectionModel().select(current, flag)
             self.chosen.emit(current.data(REPO_ROLE))
 
     def choose(self, row: int) -> None:

@@ -15,6 +15,7 @@ All of it is for a thread: disks sleep, and networks hang.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Final
 from app.gguf.facts import facts_of
 from app.gguf.header import HeaderRefused, read_header
 from app.gguf.ollama_store import scan_ollama
-from app.gguf.places import Layout, Origin, Place
+from app.gguf.places import Layout, Origin, Place, absolute, small_text
 from app.gguf.seen import SHA256, LookedFile, Pace, Scan, SeenFile, is_folder, is_there, stamp_of
 from app.gguf.split_names import part_names, split_name
 
@@ -59,6 +60,10 @@ NOT_ENTERED: Final = frozenset(
 )
 """Trash and what belongs to the file system: nobody keeps weights there to use them."""
 MAX_PARTS: Final = 1000
+JANS_FILE: Final = "model.yml"
+_IMPORTED: Final = re.compile(
+    r"^(?:model|mmproj)_path:[ \t]*(?P<path>\S.*?)[ \t\r]*$", re.MULTILINE
+)
 _NOT_REAL: Final = tuple(Path(name) for name in ("/proc", "/sys", "/dev", "/run"))
 _SINGLE: Final = (Origin.INCLUDED, Origin.OPENED)
 """Files: whoever loads one that may not be read is told so then."""
@@ -139,6 +144,23 @@ def _walk(found: Scan, top: Path, pace: Pace) -> None:
                     waiting.append((path, below))
             elif is_weights_name(entry.name):
                 _take_file(found, path, below, entry, names)
+            elif found.place.origin is Origin.JAN and entry.name == JANS_FILE:
+                _take_imported(found, path)
+
+
+def _take_imported(found: Scan, file: Path) -> None:
+    """Weights that Jan uses where they lie: its `model.yml` has their absolute path."""
+    for line in _IMPORTED.finditer(small_text(file)):
+        path = absolute(line["path"].strip("\"'"), Path.home())
+        if path is None or not is_weights_name(path.name):
+            continue
+        try:
+            info = path.stat()
+        except OSError:
+            continue  # moved or deleted since: Jan cannot use it either
+        if stat.S_ISREG(info.st_mode):
+            real = Path(os.path.realpath(path))
+            found.files.append(SeenFile(path, real, stamp_of(info), Origin.JAN))
 
 
 def _take_one(found: Scan) -> None:

@@ -139,7 +139,7 @@ def _all(machine: _Machine) -> Iterator[tuple[Origin, Path]]:
 
 def _lm_studio(machine: _Machine) -> Iterator[Path]:
     homes = [machine.home / ".lmstudio", machine.home / ".cache" / "lm-studio"]
-    pointer = _text_of(machine.home / ".lmstudio-home-pointer").strip().partition("\n")[0]
+    pointer = small_text(machine.home / ".lmstudio-home-pointer").strip().partition("\n")[0]
     pointed = absolute(pointer, machine.home)
     if pointed is not None:
         homes.insert(0, pointed)
@@ -220,7 +220,7 @@ def absolute(text: str, home: Path) -> Path | None:
 
 def _said_in_json(file: Path, key: str, home: Path) -> Path | None:
     try:
-        value = json.loads(_text_of(file))
+        value = json.loads(small_text(file))
     except (ValueError, RecursionError):
         return None
     said = value.get(key) if isinstance(value, dict) else None
@@ -230,7 +230,7 @@ def _said_in_json(file: Path, key: str, home: Path) -> Path | None:
 def _said_in_ini(file: Path, key: str, home: Path) -> Path | None:
     """A value of a file that Qt's QSettings wrote: quoted where it has to be, `\\` and `\\x17d`
     escaped."""
-    line = re.search(rf"^{re.escape(key)}=(.*)$", _text_of(file), re.MULTILINE)
+    line = re.search(rf"^{re.escape(key)}=(.*)$", small_text(file), re.MULTILINE)
     if line is None:
         return None
     text = line[1].strip()
@@ -244,7 +244,7 @@ def _unescaped(found: re.Match[str]) -> str:
     return escaped if escaped == "\\" else chr(int(escaped[1:], 16))
 
 
-def _text_of(file: Path) -> str:
+def small_text(file: Path) -> str:
     """What a small settings file says; nothing where it is none, or cannot be read."""
     try:
         if not file.is_file():  # a pipe would never end

@@ -392,3 +392,22 @@ def test_what_another_program_keeps_closed_is_said_in_other_words(
     (sentence,) = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)).troubles
     assert "leave out weights of other programs" in sentence
     assert not scan(Place(Origin.OPENED, tmp_path / "a.gguf")).troubles
+
+
+def test_what_jan_imported_without_copying_is_found_where_it_lies(tmp_path: Path) -> None:
+    here, elsewhere = tmp_path / "jan", put(tmp_path / "a b" / "Ž mine.gguf")
+    put(here / "lucy" / "model.gguf")
+    for name, line in {
+        "imported": f"name: mine\nmodel_path: '{elsewhere}'\nsize_bytes: 3\n",
+        "lucy": "model_path: llamacpp/models/lucy/model.gguf\n",
+        "gone": f"model_path: {tmp_path}/gone.gguf\n",
+        "odd": "model_path:\n\0",
+    }.items():
+        (here / name).mkdir(exist_ok=True)
+        (here / name / "model.yml").write_text(line)
+    found = entries(looked_into(Place(Origin.JAN, here)))
+    assert {(weights.name, weights.origin) for weights in found} == {
+        ("lucy", Origin.JAN),
+        ("Ž mine", Origin.JAN),
+    }
+    assert len(looked_into(here)) == 1  # in a folder of one's own it is only a text

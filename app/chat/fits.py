@@ -20,7 +20,7 @@ from app.chat.events import MemoryChanged
 from app.chat.loading import Loader
 from app.chat.questions import Questions
 from app.chat.surroundings import Surroundings
-from app.engine.protocol import Device, DevicesRead, Hello, LoadOptions, ReadDevices
+from app.engine.protocol import Device, DevicesRead, Hello, Loaded, LoadOptions, ReadDevices
 
 if TYPE_CHECKING:
     from app.engine.fit import Fit, Returning
@@ -64,6 +64,9 @@ class Fits:
         self._hello: Hello | None = None
         self._told: tuple[Device, ...] = ()
         self._host: tuple[int, int] | None = None
+        # What was loaded when that was looked at: only of it something comes back.
+        self._told_with: Loaded | None = None
+        self._host_with: Loaded | None = None
         self._shown: tuple[int, ...] = ()
         self._is_looking = False
         self._is_followed = False
@@ -92,13 +95,20 @@ class Fits:
         return Machine(tuple(found), hello.can_offload, frozenset(hello.repacked))
 
     def returning(self) -> Returning:
-        """What the loaded weights give back when others take their place."""
-        from app.engine.fit import Returning
+        """What the loaded weights give back when others take their place: as far as they were
+        there already when the free memory was looked at."""
+        from app.engine.fit import Returning, device_of
 
-        loaded = self._loader.loaded
+        machine, loaded = self.machine(), self._loader.loaded
         if loaded is None:
             return Returning()
-        return Returning(self._loader.weights_name, tuple(loaded.memory))
+        parts = tuple(
+            part
+            for part in loaded.memory
+            if loaded
+            is (self._told_with if device_of(part.device, machine.devices) else self._host_with)
+        )
+        return Returning(self._loader.weights_name, parts)
 
     def look(self) -> None:
         """Ask anew what is free; MemoryChanged follows if it is clearly another amount."""
@@ -106,11 +116,16 @@ class Fits:
         if self._is_looking or self._around.is_closing:
             return
         self._is_looking = True
-        self._around.when_done(_host_memory_later(), self._take_host, self._on_unreadable)
+        loaded = self._loader.loaded
+        self._around.when_done(
+            _host_memory_later(),
+            lambda amounts: self._take_host(amounts, loaded),
+            self._on_unreadable,
+        )
 
     def take_hello(self, hello: Hello) -> None:
         self._hello = hello
-        self._told = tuple(hello.devices)
+        self._told, self._told_with = tuple(hello.devices), None
 
     def take_state(self, event: StateChanged) -> None:
         """Weights have come or gone: look when the system has its memory back, if anybody ever
@@ -118,22 +133,26 @@ class Fits:
         if self._is_followed and event.state.value in _SETTLED:
             self._around.alarms.set("free memory", LOOK_AFTER_S, self.look)
 
-    def _take_host(self, amounts: tuple[int, int]) -> None:
-        self._host = amounts
+    def _take_host(self, amounts: tuple[int, int], loaded: Loaded | None) -> None:
+        self._host, self._host_with = amounts, loaded
         hello = self._hello
         if self._loader.loaded is None or self._loader.is_loading:
             # Nothing stands on the devices: they are as they were before the load.
             self._told = tuple(hello.devices) if hello is not None else ()
+            self._told_with = None
             self._tell()
         elif any(device.kind in _GRAPHICS for device in self._told):
             self._questions.ask(
-                ReadDevices(0), DevicesRead, self._take_devices, self._on_unreadable
+                ReadDevices(0),
+                DevicesRead,
+                lambda read: self._take_devices(read, loaded),
+                self._on_unreadable,
             )
         else:
             self._tell()
 
-    def _take_devices(self, read: DevicesRead) -> None:
-        self._told = tuple(read.devices)
+    def _take_devices(self, read: DevicesRead, loaded: Loaded | None) -> None:
+        self._told, self._told_with = tuple(read.devices), loaded
         self._tell()
 
     def _on_unreadable(self, _sentence: str) -> None:
@@ -154,6 +173,7 @@ class Fits:
             from app.engine.host_memory import host_memory
 
             self._host = host_memory()  # a third of a millisecond
+            self._host_with = self._loader.loaded
         return self._host
 
     # --- judging --------------------------------------------------------------------------------
@@ -162,7 +182,8 @@ class Fits:
         """By the size alone, at once."""
         from app.engine.fit import rough_fit
 
-        machine, returned = self.machine(), self.returning().by_device(self.machine().devices)
+        machine = self.machine()
+        returned = self.returning().by_device(machine.devices)
         return rough_fit(
             size_bytes,
             [

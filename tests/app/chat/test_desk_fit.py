@@ -175,6 +175,25 @@ def test_what_loaded_weights_hold_counts_as_free(make_room, monkeypatch):
     assert room.desk.rough_fit(3 * GIB).words == "probably does not fit"
 
 
+def test_what_was_free_before_a_load_does_not_come_back_again(make_room, monkeypatch):
+    """Hello and the first look are from before the load: nothing of the weights was in them."""
+    free(monkeypatch, 8 * GIB)
+    memory = [
+        {"@": "MemoryPart", "device": device, "what": "kv", "size_bytes": GIB}
+        for device in ("CPU", "CUDA0")
+    ]
+    load = {"ms": 5, "loaded": {"memory": memory}}
+    room = make_room({**SCRIPT, "load": load, "hello": {"devices": [gpu(20 * GIB), cpu()]}})
+    assert room.desk.rough_fit(1).free_bytes == 8 * GIB
+    room.start_ready()
+    assert room.desk.rough_fit(1).free_bytes == 28 * GIB
+    room.desk.look_at_memory()
+    room.until(lambda: room.desk.rough_fit(1).free_bytes == 30 * GIB, "both looked at again")
+    room.desk.unload_weights()
+    room.until(lambda: room.desk.engine_state.state == "stopped", "the unload")
+    assert room.desk.rough_fit(1).free_bytes == 28 * GIB
+
+
 # --- what is free -------------------------------------------------------------------------------
 
 

@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from app.chat.events import MemoryChanged
 from app.chat.loading import Loader
 from app.chat.questions import Questions
 from app.chat.surroundings import Surroundings
-from app.engine.protocol import Device, DevicesRead, Hello, Loaded, LoadOptions, ReadDevices
+from app.engine.protocol import Device, DevicesRead, Hello, Loaded, LoadOptions, Lora, ReadDevices
 
 if TYPE_CHECKING:
     from app.engine.fit import Fit, Returning
@@ -313,7 +314,22 @@ class _Judge:
                 outline = self._outlines.read(question.key)
         except HeaderRefused as refused:
             return _without_verdict(refused.sentence)
-        return fit(outline, question.options, question.machine, returning=question.returning)
+        return fit(
+            outline,
+            question.options,
+            question.machine,
+            adapter_bytes=sum(map(_adapter_bytes, question.options.loras)),
+            returning=question.returning,
+        )
+
+
+def _adapter_bytes(lora: Lora) -> int:
+    """The size of its file, which is hardly more than its matrices. One that is not there is for
+    the load to refuse."""
+    try:
+        return Path(lora.path).expanduser().stat().st_size
+    except (OSError, ValueError, RuntimeError):
+        return 0
 
 
 def _without_verdict(sentence: str) -> Fit:

@@ -338,6 +338,7 @@ class _Judging:
         words = " and ".join(self.less_words(wished, is_said=False))
         found = [Suggestion(words, "This is what fits into the free memory.", pinned)]
         if self.can_deal and wished.n_gpu_layers < self.everything:
+            found += self.suggest_experts(wished)
             small = self.try_with(**self.smaller_cache(), n_ctx=wished.n_ctx)
             if small is not None and small.is_held and small.n_gpu_layers > wished.n_gpu_layers:
                 gained = small.n_gpu_layers - wished.n_gpu_layers
@@ -348,6 +349,27 @@ class _Judging:
                 options = msgspec.structs.replace(small.options, n_gpu_layers=None)
                 found.append(Suggestion(CACHE_WORDS, why, options))
         return tuple(found)
+
+    def suggest_experts(self, wished: _Try) -> list[Suggestion]:
+        """Experts are most of the bytes and little of the work: with those of the first layers in
+        host memory all layers may find room. As few as will do."""
+        low, high, found = wished.planned.placement.cpu_moe_layers + 1, self.outline.n_layer, None
+        while any(self.outline.expert_bytes) and low <= high:
+            middle = (low + high) // 2
+            tried = self.try_with(cpu_moe_layers=middle, n_ctx=wished.n_ctx)
+            if tried is not None and tried.is_held and tried.n_gpu_layers == self.everything:
+                found, high = tried, middle - 1
+            else:
+                low = middle + 1
+        if found is None:
+            return []
+        count = found.planned.placement.cpu_moe_layers
+        where = "all" if count == self.outline.n_layer else f"{count} of {self.outline.n_layer}"
+        why = (
+            "Then every layer runs on graphics devices but for these experts, which is faster than "
+            "whole layers on the processor."
+        )
+        return [Suggestion(f"the experts of {where} layers in {HOST_LABEL}", why, found.options)]
 
     def smaller_cache(self) -> dict[str, Any]:
         return {"type_k": SMALLER_CACHE, "type_v": SMALLER_CACHE, "flash_attention": "auto"}

@@ -16,7 +16,7 @@ from gguf_writer import Shape, tiny_llama
 from app.chat import events, fits
 from app.engine import host_memory
 from app.engine.fit import Fit, Verdict
-from app.engine.protocol import LoadOptions, ReadDevices
+from app.engine.protocol import LoadOptions, Lora, ReadDevices
 from app.gguf.header import read_header
 from app.library import outlines
 
@@ -151,6 +151,20 @@ def test_settings_of_weights_count(make_room, tmp_path, monkeypatch):
     room.until(lambda: answers.found, "the answer")
     assert answers.found[0][1].n_ctx == 4096
     assert room.desk.load_options_of(str(path)).n_ctx == 4096
+
+
+def test_adapters_count(make_room, tmp_path, monkeypatch):
+    free(monkeypatch, 8 * GIB)
+    path, adapter = tmp_path / "a.gguf", tmp_path / "lora.gguf"
+    tiny_llama(path)
+    adapter.write_bytes(b"x" * 2**20)
+    room, answers = make_room(SCRIPT), Answers()
+    kinds = ([], [Lora(str(adapter))], [Lora("/gone.gguf"), Lora("\0")])
+    for number, loras in enumerate(kinds, 1):
+        room.desk.judge_file(str(path), answers.take, LoadOptions(loras=loras))
+        room.until(lambda number=number: len(answers.found) == number, "the answer")
+    plain, with_one, with_none = [fit.need_bytes for _, fit in answers.found]
+    assert (with_one - plain, with_none) == (2**20, plain)
 
 
 def test_rough_at_once(make_room, monkeypatch):

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
@@ -117,6 +118,23 @@ def test_fewer_layers_are_named_with_their_device() -> None:
 )
 def test_words(devices: list[DeviceMemory], words: str) -> None:
     assert judge(devices).words == words
+
+
+def test_experts_make_room_for_whole_layers() -> None:
+    """40 layers of 400 MiB, 380 of them experts, on 8 GiB: attention and cache have room."""
+    experts = replace(outline(40, 400), expert_bytes=(380 * MIB,) * 40)
+    found = judge([host(24), gpu(8)], experts)
+    assert found.verdict is Verdict.FITS_LESS
+    moved = next(each for each in found.suggestions if "experts" in each.words)
+    count = moved.options.cpu_moe_layers
+    assert moved.words == f"the experts of {count} of 40 layers in main memory"
+    again = fit(experts, moved.options, [host(24), gpu(8)])
+    assert (again.verdict, again.n_gpu_layers) == (Verdict.FITS, 41)
+    one_less = msgspec.structs.replace(moved.options, cpu_moe_layers=count - 1)
+    assert fit(experts, one_less, [host(24), gpu(8)]).n_gpu_layers < 41
+    # Where the host has no room for them nothing is suggested; nor without experts.
+    for weights, devices in ((experts, [host(9), gpu(8)]), (outline(40, 400), [host(24), gpu(8)])):
+        assert not any("experts" in s.words for s in judge(devices, weights).suggestions)
 
 
 def test_several_devices_are_counted() -> None:

@@ -283,7 +283,7 @@ class LocalPage(QWidget):
     def follow(self, bridge: Bridge) -> None:
         """Show what is loaded, and whether weights fit, as that changes."""
         bridge.engine_state_changed.connect(self._on_engine_state)
-        bridge.memory_changed.connect(lambda _: self._forget_fits())
+        bridge.memory_changed.connect(self._on_memory_changed)
         self._on_engine_state(self._desk.engine_state)
 
     def _fit_sizes(self) -> None:
@@ -406,6 +406,9 @@ class LocalPage(QWidget):
             self._fits[path] = (self.model.shown[row].size_bytes, fit)
             self.model.fits_changed()
             self._settle()
+
+    def _on_memory_changed(self, _event: object) -> None:
+        self._forget_fits()
 
     def _forget_fits(self) -> None:
         """Other weights were loaded, or memory was taken or given back: judge anew."""

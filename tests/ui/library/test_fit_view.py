@@ -87,7 +87,7 @@ class JudgingDesk(FakeDesk):
         if not self.refusal:
             automatic = {"n_ctx": 0, "n_gpu_layers": -1}
             value = None if value == automatic.get(name, ...) else value
-            self.kept = msgspec.structs.replace(self.kept, **{name: value})
+            self.kept = msgspec.structs.replace(self.kept, **{name.removeprefix("load."): value})
         return self.refusal
 
     def answer(self) -> Fit:
@@ -234,6 +234,19 @@ def test_what_is_chosen_is_kept_or_loaded_at_once(view: FitView, judging: Judgin
     view.load_button.click()
     assert judging.called("set_for_weights")[-1] == (PATH, "n_gpu_layers", -1)
     assert judging.called("load_weights") == [(PATH,)]
+
+
+def test_what_no_setting_of_the_app_is_for_is_kept_with_the_weights(
+    view: FitView, judging: JudgingDesk
+) -> None:
+    judging.kept = LoadOptions(devices=["CUDA7"])
+    view.show_file(PATH)
+    judging.answer()
+    view._use(LoadOptions(cpu_moe_layers=3))
+    assert judging.called("set_for_weights") == [
+        (PATH, "load.devices", None),
+        (PATH, "load.cpu_moe_layers", 3),
+    ]
 
 
 def test_a_refusal_is_said(view: FitView, judging: JudgingDesk) -> None:

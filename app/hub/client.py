@@ -139,8 +139,8 @@ class Hub:
     def look(self, repo_id: str, revision: str = "") -> RepoPage:
         """A repository and its weights. Raises HubFault."""
         info = self.with_token(lambda token: self._info(repo_id, revision, token))
-        repo = _of_info(info)
-        return RepoPage(repo, files_of(info, repo.n_parameters))
+        with self.asking():
+            return RepoPage(_of_info(info), files_of(info))
 
     def files(self, repo_id: str) -> list[HubFile]:
         """Every GGUF of a repository, split sets as one. Raises HubFault."""
@@ -365,7 +365,7 @@ def _of_info(info: ModelInfo) -> HubRepo:
     return found
 
 
-def files_of(info: ModelInfo, n_parameters: int | None = None) -> tuple[HubFile, ...]:
+def files_of(info: ModelInfo) -> tuple[HubFile, ...]:
     """The weights among a repository's files: smallest first, projectors last."""
     commit = info.sha if isinstance(info.sha, str) and _COMMIT.fullmatch(info.sha) else "main"
     found: dict[str, tuple[int, str]] = {}

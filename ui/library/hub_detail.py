@@ -85,6 +85,7 @@ class HubDetail(QStackedWidget):
         self._wanted: HubAddress | None = None
         self._repo: HubRepo | None = None
         self._file: HubFile | None = None
+        self._headers: tuple[Header, ...] = ()
         self._has_back = False
         self._downloads: tuple[Progress, ...] = ()
         self.setObjectName("hub_detail")
@@ -278,7 +279,7 @@ class HubDetail(QStackedWidget):
     # --- a file ---------------------------------------------------------------------------------
 
     def _on_file(self, file: HubFile) -> None:
-        self._file = file
+        self._file, self._headers = file, ()
         self._desk.stop_hub("headers")
         self._desk.stop_judging(self._on_fit)
         self._show_act()
@@ -291,7 +292,17 @@ class HubDetail(QStackedWidget):
             self.file_words.setText(READING_HEADER)
             self._desk.read_remote_headers(file, self._on_headers, self._on_no_headers)
 
+    def judge_again(self) -> None:
+        """What is free has changed, or how weights would be loaded."""
+        weights = self.table.weights
+        for file in weights.files:
+            if file is not self._file or not self._headers:
+                weights.tell_fit(file, self._desk.rough_fit(file.size_bytes))
+        if self._file is not None and self._headers:
+            self._desk.judge_headers(self._headers, self._file.name, self._on_fit)
+
     def _on_headers(self, headers: tuple[Header, ...]) -> None:
+        self._headers = headers
         if self._file is not None:
             self.file_line.set_text(headers_line(headers))
             self.file_words.setText(JUDGING)

@@ -7,6 +7,7 @@ found, offline, refused, no network) is a sentence with a way on.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
@@ -37,6 +38,7 @@ from ui.sidebar.search_field import SearchField
 from ui.theme import Theme
 
 if TYPE_CHECKING:
+    from app.bridge import Bridge
     from app.chat.desk import Desk
 
 SEARCH_AFTER_MS: Final = 400
@@ -88,6 +90,7 @@ class HubPage(QWidget):
         self._make_foot()
         self._build()
         self._connect()
+        self._order_tabs()
         self._fit()
         self.setFocusProxy(self.search)
         self._show_begin()
@@ -184,6 +187,23 @@ class HubPage(QWidget):
         self._unfollow = self._desk.follow_hub(self._show_hub)
         self.destroyed.connect(self._unfollow)
         self._theme.changed.connect(self._fit)
+
+    def follow(self, bridge: Bridge) -> None:
+        """Memory that is free now is told by the desk."""
+        bridge.memory_changed.connect(self.detail.judge_again)
+
+    def _order_tabs(self) -> None:
+        """From the top to the foot, as they stand."""
+        filters, detail = self.filters, self.detail
+        order = (
+            self.search, self.filter_button, self.again_button, filters.sort, filters.language,
+            filters.licence, filters.age, filters.author, filters.gguf_only, filters.fitting,
+            self.panel.button, self.panel.second, self.results, detail.panel.button,
+            detail.panel.second, detail.back_button, detail.open_button, detail.token_button,
+            detail.tabs, detail.table, detail.act_button, detail.card, self.hub_button,
+        )  # fmt: skip
+        for first, second in pairwise(order):
+            QWidget.setTabOrder(first, second)
 
     def _fit(self) -> None:
         px = self._theme.px

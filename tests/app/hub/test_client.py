@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import socket
 from datetime import UTC, datetime
@@ -10,6 +12,7 @@ import pytest
 from fake_hub.acts import Act, captive_portal, rate_limited
 from fake_hub.hub import FakeAccount
 from fake_hub.repos import FakeFile, FakeRepo
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from app.hub import library
 from app.hub.client import PAGE, Hub, files_of, repo_of, without_front_matter
@@ -393,6 +396,34 @@ def test_a_silent_hub_is_given_up(asker, fake, monkeypatch):
     monkeypatch.setattr("app.hub.transport.READ_TIMEOUT_S", 0.1)
     fake.script(Act(stall_after=0))
     assert "does not answer in time" in fault(lambda: asker.hub.look(PUBLIC)).sentence
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
+    max_leaves=6,
+)
+KEYS = ("id", "author", "sha", "lastModified", "createdAt", "gated", "private", "downloads",
+        "likes", "tags", "gguf", "siblings", "cardData", "config", "safetensors")  # fmt: skip
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.sampled_from(KEYS), JSON),
+    st.lists(st.dictionaries(st.sampled_from(["rfilename", "size", "lfs", "blobId"]), JSON)),
+)
+def test_whatever_json_comes_ends_in_an_answer_or_a_fault(asker, fake, shape, siblings):
+    """Any shape under any key, for a listing and for a repository."""
+    for body in (shape, shape | {"id": PUBLIC, "siblings": siblings}):
+        assert repo_of(body) is None or repo_of(body).id == body["id"]
+        fake.unscript()
+        fake.script(Act(body=json.dumps(body).encode()), Act(body=json.dumps([body]).encode()))
+        for ask in (
+            lambda: asker.hub.look(PUBLIC),
+            lambda: asker.hub.search(SearchWish()).next_page(),
+        ):
+            with contextlib.suppress(HubFault):
+                ask()
 
 
 def test_names_that_lead_elsewhere_are_never_asked_for(asker, fake):

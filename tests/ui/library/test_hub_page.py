@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +40,13 @@ ONLINE = HubState("https://hub.example.org", "hub.example.org")
 
 def fit(words: str, verdict: Verdict = Verdict.FITS, *, is_rough: bool = False) -> Fit:
     return Fit(verdict, words, f"Because it {words}.", (), 1, 2, is_rough=is_rough)
+
+
+def made_header() -> Any:
+    """As much of a header as the page shows."""
+    return SimpleNamespace(
+        name="Tiny", architecture="llama", n_layer=2, n_ctx_train=None, chat_template=None
+    )
 
 
 class HubDesk(FakeDesk):
@@ -323,6 +331,40 @@ def test_a_file_is_judged_by_its_header(page, desk, qtbot):
     assert page.detail.file_words.text() == "Because it fits."
     page.detail._on_fit("another", fit("does not fit"))
     assert weights.fit_of(SMALL).words == "fits"
+
+
+def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot, monkeypatch):
+    page.follow(bridge)
+    choose(qtbot, page, desk, SMALL, EYES)
+    page.detail.table.choose(SMALL)
+    desk.answer("read_remote_headers", (made_header(),))
+    assert page.detail.file_line.text() == "Tiny · llama · 2 layers · no chat template"
+    page.detail._on_fit(SMALL.name, fit("fits"))
+    monkeypatch.setattr(desk, "rough_fit", lambda _: fit("probably does not fit"))
+    bridge.memory_changed.emit(None)
+    weights = page.detail.table.weights
+    assert [weights.fit_of(each).words for each in (SMALL, EYES)] == [
+        "fits",
+        "probably does not fit",
+    ]
+    assert [key for _, key, _ in desk.called("judge_headers")] == [SMALL.name] * 2
+
+
+def test_tab_goes_from_the_top_to_the_foot(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL)
+    page.search.setFocus()
+    passed = []
+    for _ in range(20):
+        passed.append(page.focusWidget().objectName())
+        qtbot.keyClick(page.focusWidget(), Qt.Key.Key_Tab)
+        if page.focusWidget() is page.search:
+            break
+    assert passed == [
+        "library_search", "hub_filter_button", "search_again_button", "hub_sort", "hub_language",
+        "hub_licence", "hub_age", "hub_author", "hub_gguf_only", "hub_fitting", "hub_results",
+        "open_page_button", "hub_detail_tabs", "hub_files", "download_button",
+        "hub_settings_button",
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_loaded_alone_is_said_and_not_read(page, desk, qtbot):

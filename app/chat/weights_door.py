@@ -53,7 +53,7 @@ class WeightsDoor:
             for each in self._local.found()
             if each.can_load
         ]
-        return list({each.path: each for each in (*found, *known)}.values())
+        return list({each.path: each for each in (*known, *found)}.values())
 
     @property
     def weights_path(self) -> str:

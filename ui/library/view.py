@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import LoadProgressed, Noticed
+from app.gguf.starter import HOW_TO_GET_WEIGHTS
 from ui.elided import ElidedLabel
 from ui.figures import loaded_details, loaded_text, plain_name
 from ui.header import LOADED, LOADING, PROGRESS_STEPS
@@ -117,7 +118,6 @@ class LibraryView(QWidget):
         self.memory_button.setAccessibleName("Memory that the loaded weights take")
         self.chat_button = QPushButton("Chat", self._foot)
         self.chat_button.setObjectName("library_chat_button")
-        self.chat_button.setProperty("kind", "primary")
         self._foot_row = QHBoxLayout(self._foot)
         self._foot_row.setContentsMargins(0, 0, 0, 0)
         self._foot_row.addWidget(self.loaded_label, 1)
@@ -257,8 +257,10 @@ class LibraryView(QWidget):
         self._show_engine()
 
     def _on_noticed(self, event: Noticed) -> None:
-        if not self.isVisible():
-            return
+        loaded = self._desk.engine_state.loaded
+        is_note = loaded is not None and event.sentence in loaded.notes
+        if is_note or not self.isVisible():
+            return  # the weights' own notes stand with them
         key = event.undo or event.sentence
         acts = (Act("Undo", lambda: self._undo(event.undo)),) if event.undo else ()
         self.toasts.show_notice(Notice(key, event.level, event.sentence, acts=acts))
@@ -277,7 +279,7 @@ class LibraryView(QWidget):
             words = f"Loading {name or 'weights'} · {self._fraction:.0%}".replace("%", " %")
         elif is_loaded and state.loaded is not None:
             words = f"Loaded: {loaded_text(name, state.loaded)}"
-        elif state.sentence:
+        elif state.sentence and state.sentence != HOW_TO_GET_WEIGHTS:
             words = state.sentence
         else:
             words = f"{name} is not loaded." if name else "No weights are loaded."
@@ -289,6 +291,8 @@ class LibraryView(QWidget):
         self.progress.setValue(round(min(1.0, max(0.0, self._fraction)) * PROGRESS_STEPS))
         self.cancel_button.setVisible(is_loading)
         self.memory_button.setVisible(is_loaded and state.loaded is not None)
+        self.chat_button.setProperty("kind", "primary" if is_loaded else "")
+        self.chat_button.style().polish(self.chat_button)
         self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to the chat")
         self.chat_button.setToolTip(self.chat_button.accessibleName())
 

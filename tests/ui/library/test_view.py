@@ -13,6 +13,7 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 from squeezed import squeezed
 
 from app.chat.events import EngineStateChanged, LoadProgressed, Noticed
+from app.gguf.starter import HOW_TO_GET_WEIGHTS
 from ui.library.view import LibraryView
 from ui.theme import Theme
 from ui.window import MainWindow
@@ -81,6 +82,9 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
     assert not view.progress.isVisible()
     assert view.chat_button.accessibleName() == "Chat with SmolLM2 135M"
     assert tell(EngineStateChanged("stopped", sentence="Not a GGUF.")) == "Not a GGUF."
+    how = EngineStateChanged("stopped", sentence=HOW_TO_GET_WEIGHTS)  # it stands in the chat
+    assert tell(how) == "No weights are loaded."
+    assert view.chat_button.accessibleName() == "Back to the chat"
 
 
 def test_what_is_noticed_is_said_where_it_is_seen(
@@ -91,6 +95,9 @@ def test_what_is_noticed_is_said_where_it_is_seen(
     assert card.notice.sentence == "The disk is full."
     card.notice.acts[0].run()
     assert ("undo", "k") in desk.calls
+    assert view.toasts.cards() == []
+    desk.engine_state = EngineStateChanged("ready", SMOL, loaded(notes=["All on the processor."]))
+    bridge.noticed.emit(Noticed("info", "All on the processor."))  # stands with the weights
     assert view.toasts.cards() == []
     view.close()
     bridge.noticed.emit(Noticed("error", "The disk is full."))

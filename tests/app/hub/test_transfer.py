@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from fake_hub.acts import Act, captive_portal, rate_limited
 from fake_hub.hub import FakeAccount, FakeHub
@@ -398,6 +399,16 @@ def test_a_gated_file_says_so(fetching: Fetching) -> None:
 def test_a_redirect_to_no_usable_address_is_refused(fetching: Fetching, location: str) -> None:
     fetching.hub.script(Act(location=location), server="hub")
     assert fault(fetching).kind == "redirect"
+
+
+def test_a_redirect_from_https_to_http_is_refused(fetching: Fetching) -> None:
+    secure = httpx2.URL("https://hub.example/x")
+    transfer = fetching.transfer()
+    assert str(transfer._next_url(secure, "/y")) == "https://hub.example/y"
+    assert transfer._next_url(secure, "https://cdn.example/y").host == "cdn.example"
+    with pytest.raises(TransferFault) as caught:
+        transfer._next_url(secure, "http://hub.example/y")
+    assert caught.value.kind == "redirect"
 
 
 def test_redirects_end(fetching: Fetching) -> None:

@@ -286,8 +286,13 @@ def _cache_widths(
     """Values per token that one layer keeps: for K and for V.
 
     The widths stand in the shapes of the key and value matrices, whatever the metadata say;
-    fused matrices need the metadata, and latent attention (MLA) keeps one compressed row.
+    fused matrices need the metadata, and latent attention (MLA) keeps one compressed row. The last
+    layers keep nothing where they read what earlier ones keep (Gemma 3n, Gemma 4), or only predict
+    further tokens (llama.cpp's `n_layer_kv_from_start`).
     """
+    borrowing = header.number("attention.shared_kv_layers") or header.number("nextn_predict_layers")
+    if borrowing and layer >= (header.n_layer or 1) - borrowing:
+        return 0, 0
     keys = shapes.get(f"blk.{layer}.attn_k.weight")
     values = shapes.get(f"blk.{layer}.attn_v.weight")
     if keys is not None and len(keys) == 2:

@@ -103,3 +103,13 @@ def test_repacked_matrices_count_twice(gemma_gguf: Path) -> None:
 def test_heads_of_both_files(starter_gguf: Path, gemma_gguf: Path) -> None:
     assert head_widths(read_header(starter_gguf)) == (64, 64)
     assert head_widths(read_header(gemma_gguf)) == (256, 256)
+
+
+@pytest.mark.parametrize("key", ["attention.shared_kv_layers", "nextn_predict_layers"])
+def test_last_layers_that_keep_nothing(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "borrowing.gguf"
+    tiny_llama(path, shape=Shape(n_layer=5), metadata={f"llama.{key}": 2})
+    sizes = sizes_of(read_header(path), "f16", "f16")
+    one = sizes.kv_bytes_per_token[0]
+    assert one > 0
+    assert sizes.kv_bytes_per_token == (one, one, one, 0, 0)

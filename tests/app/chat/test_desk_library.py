@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from app.chat import events, local_weights
 from app.gguf.places import Origin, Place
 from app.library import local
 from app.library.local import LocalSnapshot
-from models.records import Download, DownloadFile, DownloadState
+from models.records import Download, DownloadFile, DownloadState, LocalFile
 
 
 @pytest.fixture(autouse=True)
@@ -269,3 +269,15 @@ def test_weights_that_were_used_are_remembered_with_their_whole_hash(
     known = room.store.list_weights().result(20)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     assert [weights.sha256 for weights in known if weights.path == str(path)] == [sha256]
+
+
+def test_what_was_not_seen_for_a_year_is_forgotten(make_room) -> None:
+    room = make_room().start()
+    when = datetime.now(UTC)
+    files = [
+        LocalFile(f"/{days}.gguf", 1, 1, 1, when - timedelta(days=days)) for days in (300, 400)
+    ]
+    room.store.save_local_files(tuple(files)).result(20)
+    Following(room).until(lambda _: True)
+    paths = {file.path for file in room.store.list_local_files().result(20)}
+    assert paths & {"/300.gguf", "/400.gguf"} == {"/300.gguf"}

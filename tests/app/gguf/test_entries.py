@@ -122,3 +122,12 @@ def test_what_cannot_be_loaded_is_not_shown_before_what_can(tmp_path: Path) -> N
     (found,) = entries(hashed(looked_into(tmp_path)))
     assert found.path == tmp_path / "b" / "x.gguf"
     assert found.can_load
+
+
+def test_a_part_of_a_set_is_not_the_same_as_a_copy_of_it_under_another_name(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path / "a" / part(1, 2), "part 1")
+    put(tmp_path / "b" / "copy.gguf", "part 1")
+    found = entries(hashed(looked_into(tmp_path)))
+    assert [(weights.name, len(weights.missing)) for weights in found] == [("big", 1), ("copy", 0)]

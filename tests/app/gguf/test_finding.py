@@ -336,8 +336,10 @@ def test_a_manifest_that_makes_no_sense_is_passed_over(text: str, tmp_path: Path
 
 def test_a_manifest_never_leads_out_of_the_blobs(tmp_path: Path) -> None:
     put(tmp_path / "secret.gguf")
-    ollama_model(tmp_path, "../../secret.gguf", "a", "b", "c", "d")
-    assert not scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)).files
+    (tmp_path / "blobs" / "sha256-").mkdir(parents=True)
+    ollama_model(tmp_path, "/../../secret.gguf", "a", "b", "c", "d")
+    found = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA))
+    assert (found.files, found.troubles) == ([], [])
 
 
 def test_ollamas_names() -> None:

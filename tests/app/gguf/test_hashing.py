@@ -54,7 +54,7 @@ def test_the_hash_is_sha256_of_all_bytes(room: Room, tmp_path: Path) -> None:
 def test_nothing_is_read_while_it_rests_and_then_it_goes_on_where_it_was(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = os.urandom(64 * BLOCK_BYTES) * 2
+    content = os.urandom(BLOCK_BYTES) * 65
     reached, reads = threading.Event(), list[int]()
     plain = hashlib.sha256
 
@@ -190,4 +190,13 @@ def test_a_file_that_its_network_does_not_give_is_left_and_the_next_follows(
     room.hashing.close()
     for thread in stuck:
         thread.join(TIMEOUT_S)
+    assert room.results.empty()
+
+
+def test_no_file_is_hashed_twice(room: Room, tmp_path: Path) -> None:
+    one, other = wanted(tmp_path / "one", b"1"), wanted(tmp_path / "other", b"2")
+    room.hashing.want([one])
+    assert room.result().wanted == one
+    room.hashing.want([one, other])
+    assert room.result().wanted == other
     assert room.results.empty()

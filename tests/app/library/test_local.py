@@ -301,6 +301,26 @@ def test_closing_in_the_middle_ends_the_look(tmp_path: Path) -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("library")]
 
 
+@pytest.mark.parametrize(("is_resting", "least_s"), [(False, 0.1), (True, 0.5)])
+def test_a_look_takes_short_turns_and_rests_longer_while_a_reply_is_written(
+    is_resting: bool,
+    least_s: float,
+    room: Room,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "TURN_S", 0.0)
+    monkeypatch.setattr(local, "REST_S", 0.01)
+    monkeypatch.setattr(local, "LONG_REST_S", 0.05)
+    for number in range(5):  # two steps for each, and no turn is longer than one
+        put(tmp_path / f"{number}.gguf", str(number))
+    room.library.rest(is_resting)
+    began = time.perf_counter()
+    room.library.start(chosen(tmp_path))
+    room.until(lambda told: len(told.entries) == 5)
+    assert time.perf_counter() - began >= least_s
+
+
 def test_a_fault_in_one_place_leaves_the_others(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,15 @@ from app.chat.events import LoadProgressed, Noticed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
 from ui.elided import ElidedLabel
 from ui.figures import loaded_details, loaded_text, plain_name
-from ui.header import LOADED, LOADING, PROGRESS_STEPS
+from ui.header import (
+    DEFAULTS_KEY,
+    DOWNLOADS_KEY,
+    HUB_KEY,
+    LIBRARY_KEY,
+    LOADED,
+    LOADING,
+    PROGRESS_STEPS,
+)
 from ui.notices import Act, Notice, ToastArea
 from ui.section.low_room import LowRoom
 from ui.theme import Theme
@@ -155,6 +163,10 @@ class LibraryView(QWidget):
         self.cancel_button.clicked.connect(self._desk.cancel_load)
         QShortcut(QKeySequence("Esc"), self, self._on_escape)
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
+        # The keys by which the chat's window opens it work here, too.
+        for key, page in ((LIBRARY_KEY, "local"), (HUB_KEY, "hub"), (DOWNLOADS_KEY, "downloads")):
+            QShortcut(QKeySequence(key), self, lambda page=page: self.show_page(page))  # type: ignore[misc]
+        QShortcut(QKeySequence(DEFAULTS_KEY), self, self._show_loaded_defaults)
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
         bridge.engine_state_changed.connect(self._show_engine)
@@ -184,6 +196,10 @@ class LibraryView(QWidget):
         self.defaults().show_path(path, part)
         self._body.setCurrentWidget(self.defaults())
         self._come_forward()
+
+    def _show_loaded_defaults(self) -> None:
+        if self._desk.weights_path:
+            self.show_defaults(self._desk.weights_path)
 
     def defaults(self) -> WeightsSettings:
         if self._defaults is None:

@@ -52,6 +52,10 @@ def test_pages_are_turned_by_keys_and_the_field_to_write_in_has_the_focus(view: 
     view.show_page("hub")
     assert view.pages.currentIndex() == 1
     assert QApplication.focusWidget() is view.tabs  # nothing to write on that page
+    QTest.keySequence(view, "Ctrl+Shift+W")
+    assert view.pages.currentIndex() == 0
+    QTest.keySequence(view, "Ctrl+Alt+H")
+    assert view.pages.currentIndex() == 1
 
 
 @pytest.mark.parametrize("key", ["Esc", "Ctrl+W"])

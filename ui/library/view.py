@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
@@ -164,8 +165,8 @@ class LibraryView(QWidget):
         QShortcut(QKeySequence("Esc"), self, self._on_escape)
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         # The keys by which the chat's window opens it work here, too.
-        for key, page in ((LIBRARY_KEY, "local"), (HUB_KEY, "hub"), (DOWNLOADS_KEY, "downloads")):
-            QShortcut(QKeySequence(key), self, lambda page=page: self.show_page(page))  # type: ignore[misc]
+        for key, name in ((LIBRARY_KEY, "local"), (HUB_KEY, "hub"), (DOWNLOADS_KEY, "downloads")):
+            QShortcut(QKeySequence(key), self, partial(self.show_page, name))
         QShortcut(QKeySequence(DEFAULTS_KEY), self, self._show_loaded_defaults)
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))

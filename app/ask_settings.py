@@ -17,6 +17,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from app.chat.resolved import LOADING
 from app.chat.settings import SettingRefused, Settings, changed, names
 from app.engine.protocol import (
     ChatMessage,
@@ -78,7 +79,6 @@ _DESCRIBES_SAMPLING: Final = (
 _READ_ELSEWHERE: Final = frozenset((*_GENERATE, *_SAMPLING, "chain"))
 """Settings of the window, too, that a file of `ask` has in its own words."""
 
-_IN_LOAD: Final = ("n_ctx", "n_threads", "n_gpu_layers")
 _FILTERS: Final = get_args(FilterStage)
 _SELECTING: Final = get_args(SelectStage)
 
@@ -178,7 +178,7 @@ class AskSettings:
     def _take_load(self, values: dict[str, Any]) -> None:
         options = values["load"]
         if isinstance(options, dict):
-            for name in _IN_LOAD:
+            for name in LOADING:
                 if name in options and name in values:
                     raise Refused(f"“{name}” stands there twice: in “load” and beside it.")
         read = read_struct(LoadOptions, options, "“load”")

@@ -280,6 +280,7 @@ def test_a_repeatable_run_has_a_seed(settings: Any) -> None:
         ({"chain": [{"stage": "top_kk"}]}, ["Did you mean “top_k”?"]),
         ({"chain": [{"stage": "logit_bias", "biases": [{"id": 1}]}]}, ["“id”", "item 1"]),
         ({"load": {"n_ctx": 1}, "n_ctx": 2}, ["“n_ctx”", "twice"]),
+        ({"load": {"type_k": "q8_0"}, "type_k": "f16"}, ["“type_k”", "twice"]),
         ({"load": {"typ_k": "f16"}}, ["Did you mean “type_k”?"]),
         ({"messages": {}}, ["list"]),
         ({"messages": [{"role": "robot", "content": ""}]}, ["“role” in message 1", "“tool”"]),

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QAccessible, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -463,6 +463,8 @@ def test_tab_goes_as_the_eye_does(view: FitView, judging: JudgingDesk) -> None:
     for _ in range(40):
         if each.focusPolicy() & Qt.FocusPolicy.TabFocus and each.isVisible():
             seen.append(each.objectName())
+            interface = QAccessible.queryAccessibleInterface(each)
+            assert interface.text(QAccessible.Text.Name), each
         each = each.nextInFocusChain()
         if each is view.wish.context_slider:
             break

@@ -262,6 +262,7 @@ class LibraryView(QWidget):
             parts.setCurrentIndex((parts.currentIndex() + step) % parts.count())
         elif self.tabs.count():
             self.tabs.setCurrentIndex((self.tabs.currentIndex() + step) % self.tabs.count())
+            self._focus_page()  # Qt's choice would be some button
 
     def _on_chat(self) -> None:
         self.close()

@@ -49,6 +49,7 @@ def test_pages_are_turned_by_keys_and_the_field_to_write_in_has_the_focus(view: 
     assert view.pages.currentIndex() == view.tabs.currentIndex() == 1
     QTest.keyClick(view, Key.Key_Tab, Held.ControlModifier)
     assert view.pages.currentIndex() == 0
+    assert QApplication.focusWidget() is view.field
     view.show_page("hub")
     assert view.pages.currentIndex() == 1
     assert QApplication.focusWidget() is view.tabs  # nothing to write on that page

@@ -11,7 +11,6 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QHBoxLayout,
     QLabel,
     QListWidget,
     QPushButton,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.check_box import CheckBox
+from ui.flow import FlowLayout
 from ui.library.local_words import one_line
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
@@ -32,7 +32,10 @@ WORDS = (
     "Cutaway looks for GGUF files in these folders and in all folders below them. Nothing is "
     "copied or moved."
 )
-OTHERS = "Weights of LM Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face, too"
+OTHERS = "Weights of other programs, too"
+OTHERS_WORDS = (
+    "LM Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face, from where they keep them"
+)
 
 
 class FoldersDialog(QDialog):
@@ -59,10 +62,15 @@ class FoldersDialog(QDialog):
         self.sentence.setProperty("kind", "error")
         self.sentence.setTextFormat(Qt.TextFormat.PlainText)
         self.sentence.setWordWrap(True)
+        self.sentence.setMinimumWidth(1)
         self.sentence.hide()
         self.others = CheckBox(theme, OTHERS, self)
         self.others.setObjectName("find_other_apps")
         self.others.setChecked(desk.settings.find_other_apps)
+        self.others.setAccessibleDescription(OTHERS_WORDS)
+        self._others_words = QLabel(OTHERS_WORDS, self)
+        self._others_words.setProperty("kind", "small")
+        self._others_words.setWordWrap(True)
         self.add_button = QPushButton("Add a folder…", self)
         self.add_button.setObjectName("add_folder_button")
         self.add_button.setAccessibleName("Add a folder")
@@ -86,17 +94,16 @@ class FoldersDialog(QDialog):
         ZoomedSize(self, theme, SIZE_PX)
 
     def _build(self) -> None:
-        self._row = QHBoxLayout()
-        self._row.addWidget(self.add_button)
-        self._row.addWidget(self.remove_button)
-        self._row.addStretch(1)
-        self._row.addWidget(self.close_button)
+        self._row = FlowLayout()
+        for button in (self.add_button, self.remove_button, self.close_button):
+            self._row.addWidget(button)
         self._column = QVBoxLayout(self)
         self._column.addWidget(self._words)
         self._column.addWidget(self.list, 1)
         self._column.addWidget(self.none, 1)
         self._column.addWidget(self.sentence)
         self._column.addWidget(self.others)
+        self._column.addWidget(self._others_words)
         self._column.addLayout(self._row)
         order = (self.list, self.add_button, self.remove_button, self.others, self.close_button)
         for before, after in itertools.pairwise(order):

@@ -12,7 +12,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal, SignalInstance
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, QUrl, Signal, SignalInstance
 from PySide6.QtGui import (
     QDesktopServices,
     QFontMetrics,
@@ -74,7 +74,7 @@ _WIDEST: Final = {
     FROM: "Hugging Face",
     FIT: "fits with 12 of 24",
 }
-_FROM_PX: Final = {CONTEXT: 780, PARAMETERS: 680, FROM: 560}
+_FROM_PX: Final = {CONTEXT: 780, PARAMETERS: 680, FROM: 560, QUANTISATION: 480, FIT: 380}
 """How wide the page must be for these columns."""
 LOOKING: Final = "Looking for weights…"
 NOTHING: Final = "No weights on this machine yet"
@@ -138,11 +138,9 @@ class LocalPage(QWidget):
             self._theme, "arrow-clockwise", "Look again", hint="Look again (F5)", parent=self
         )
         self.again_button.setObjectName("look_again_button")
-        self.troubles = QLabel(self)
+        self.troubles = _Lines(self)
         self.troubles.setObjectName("local_troubles")
         self.troubles.setProperty("kind", "error")
-        self.troubles.setTextFormat(Qt.TextFormat.PlainText)
-        self.troubles.setWordWrap(True)
         self.troubles.hide()
 
     def _make_table(self) -> None:
@@ -201,11 +199,9 @@ class LocalPage(QWidget):
         self.body.addWidget(self._nothing)
 
     def _make_foot(self) -> None:
-        self.words = QLabel(self)
+        self.words = _Lines(self)
         self.words.setObjectName("local_words")
         self.words.setProperty("kind", "small")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.words.setWordWrap(True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.load_button = QPushButton("Load", self)
         self.load_button.setObjectName("local_load_button")
@@ -224,11 +220,9 @@ class LocalPage(QWidget):
         self.trash_button = QPushButton("Move to trash", self)
         self.trash_button.setObjectName("local_trash_button")
         self.trash_button.hide()
-        self.status = QLabel(self)
+        self.status = _Lines(self)
         self.status.setObjectName("local_status")
         self.status.setProperty("kind", "small")
-        self.status.setTextFormat(Qt.TextFormat.PlainText)
-        self.status.setWordWrap(True)
 
     def _build(self) -> None:
         self._top = QHBoxLayout()
@@ -408,12 +402,12 @@ class LocalPage(QWidget):
             self._settle()
 
     def _on_memory_changed(self, _event: object) -> None:
-        self._forget_fits()
+        self._judge_anew()
 
-    def _forget_fits(self) -> None:
-        """Other weights were loaded, or memory was taken or given back: judge anew."""
+    def _judge_anew(self) -> None:
+        """Other weights were loaded, or memory was taken or given back: judge anew. Until then
+        what was judged stays."""
         self._desk.stop_judging(self._take_fit)
-        self._fits.clear()
         self._rough.clear()
         self._asked.clear()
         self.model.fits_changed()
@@ -532,6 +526,18 @@ class LocalPage(QWidget):
                 self._load()
             return True
         return super().eventFilter(watched, event)
+
+
+class _Lines(QLabel):
+    """Plain text in lines. A path is one word: it does not make the page as wide as it is."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
 
 
 def _details() -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, Qt, QUrl
+from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -296,12 +296,13 @@ def test_rows_in_view_are_judged_and_others_by_their_size(
     then("/models/gone.gguf", FITS)
     assert cells(page, 1)[FIT] == "fits"
     assert page.model.index(1, FIT).data(Qt.ItemDataRole.ToolTipRole) == FITS.why
-    page.show_snapshot(snapshot(found("b", size_bytes=10)))  # another file under that path
-    assert cells(page, 0)[FIT] == "does not fit"
     desk.calls.clear()
     bridge.memory_changed.emit(MemoryChanged())
     assert desk.called("stop_judging")
+    assert cells(page, 1)[FIT] == "fits"  # until it is judged anew
     qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
+    page.show_snapshot(snapshot(found("b", size_bytes=10)))  # another file under that path
+    assert cells(page, 0)[FIT] == "does not fit"
 
 
 def test_sorting_by_memory_puts_first_what_fits(page: LocalPage, desk: FakeDesk) -> None:
@@ -438,13 +439,28 @@ def test_only_what_was_downloaded_here_goes_to_the_trash(
 
 def test_a_narrow_page_keeps_names_and_leaves_columns_out(page: LocalPage, theme: Theme) -> None:
     page.show_snapshot(snapshot(found("a")))
-    for width, hidden in ((900, []), (700, [CONTEXT]), (500, [CONTEXT, PARAMETERS, FROM])):
+    narrow = [CONTEXT, PARAMETERS, FROM, QUANTISATION]
+    for width, hidden in ((900, []), (700, [CONTEXT]), (420, narrow), (310, [*narrow, FIT])):
         page.resize(width, 500)
         columns = range(page.model.columnCount())
         assert {c for c in columns if page.table.isColumnHidden(c)} == set(hidden)
     page.resize(900, 500)
     theme.set_zoom(150)
     assert page.table.isColumnHidden(PARAMETERS)
+
+
+def test_at_300_percent_page_and_folders_fit_into_900_pixels(page: LocalPage, theme: Theme) -> None:
+    theme.set_zoom(300)
+    page.show_snapshot(snapshot(found("a" * 200), troubles=("“/nowhere” is not there. " * 3,)))
+    choose(page, 0)
+    page.resize(800, 1000)
+    assert page.minimumSizeHint().width() < 800
+    name_px = page.table.columnWidth(NAME)
+    assert name_px > page.table.viewport().width() // 2
+    page.show_folders()
+    assert page._folders is not None
+    assert page._folders.minimumSizeHint().width() <= 900
+    page._folders.close()
 
 
 @pytest.mark.parametrize("zoom", [100, 200, 300])
@@ -509,7 +525,7 @@ def test_folders_are_added_and_removed_and_a_refusal_is_said(
     assert desk.settings.weights_folders == ()
     assert dialog.none.isVisible()
     assert QApplication.focusWidget() is dialog.add_button
-    QTest.mouseClick(dialog.others, Qt.MouseButton.LeftButton, pos=dialog.others.rect().center())
+    QTest.mouseClick(dialog.others, Qt.MouseButton.LeftButton, pos=QPoint(20, 12))
     assert not desk.settings.find_other_apps
     dialog.accept()
 

@@ -91,7 +91,8 @@ class _Look:
     beat: float = field(default_factory=time.monotonic)
     has_ended: threading.Event = field(default_factory=threading.Event)
     files: list[LookedFile] = field(default_factory=list)
-    is_walked: bool = False
+    is_walking: bool = False
+    is_unwanted: bool = False
 
 
 class _DiskThread:
@@ -307,7 +308,9 @@ class LocalLibrary:
             if time.monotonic() - look.beat > STUCK_AFTER_S:
                 self._leave(look)
                 return 0.0
-            if look.is_walked and self._may_tell():
+            if not self._is_wanted(place):
+                look.is_unwanted = True
+            elif look.is_walking and self._may_tell():
                 self._tell(is_looking=True, looking=look)
         self._check_closing()
         if self._stuck.pop(place, None) is not None:
@@ -319,6 +322,10 @@ class LocalLibrary:
             if self._may_tell():
                 self._tell(is_looking=True)
         return look.seconds
+
+    def _is_wanted(self, place: Place) -> bool:
+        with self._condition:
+            return place in self._own or (self._with_others and place in self._others)
 
     def _may_tell(self) -> bool:
         """Telling of thousands of files takes a while: at most a tenth of the time."""
@@ -437,8 +444,8 @@ class LocalLibrary:
             look.seconds = time.perf_counter() - began
             if is_as_before:
                 return
+        look.is_walking = True
         result = scan(look.place, pace)
-        look.is_walked = True
         for seen in result.files:
             pace()
             look.files.append(self._looked_at(seen))
@@ -469,7 +476,7 @@ class _Turns:
     def __call__(self) -> None:
         library = self._library
         self._look.beat = time.monotonic()
-        if library._is_closing:
+        if library._is_closing or self._look.is_unwanted:
             raise _Closing
         if time.perf_counter() - self._turn_began > TURN_S:
             time.sleep(LONG_REST_S if library._is_resting else REST_S)

@@ -290,6 +290,30 @@ def test_closing_does_not_wait_for_a_disk(tmp_path: Path, monkeypatch: pytest.Mo
             thread.join(TIMEOUT_S)
 
 
+def test_a_folder_that_is_removed_while_it_is_looked_into_holds_nothing(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "small" / "a.gguf", "a")
+    ended = threading.Event()
+
+    def endless(place: Place, pace: Callable[[], None]) -> seen.Scan:
+        if place.path.name != "endless":
+            return finding.scan(place, pace)
+        try:
+            while True:
+                pace()
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(local, "scan", endless)
+    room.library.start(chosen(tmp_path / "endless"))
+    room.until(lambda told: told.is_looking)
+    room.library.set_places(chosen(tmp_path / "small"))
+    room.until_names("a")
+    assert ended.is_set()
+
+
 def test_closing_in_the_middle_ends_the_look(tmp_path: Path) -> None:
     for number in range(300):
         put(tmp_path / f"{number}.gguf", str(number))

@@ -70,11 +70,13 @@ MISSING: Final = "Parts of this set are missing, so it cannot be loaded. Choose 
 
 class HubDetail(QStackedWidget):
     """`token_requested`: what is refused needs one. `page_requested` names another page of the
-    library."""
+    library; `headers_fit_requested` has the headers of a file, whose fit shall be seen in full, and
+    its name."""
 
     token_requested = Signal()
     back_requested = Signal()
     page_requested = Signal(str)
+    headers_fit_requested = Signal(object, str)
 
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -100,6 +102,7 @@ class HubDetail(QStackedWidget):
         self.table.chosen.connect(self._on_file)
         self.table.wanted.connect(lambda _: self._press())
         self.act_button.clicked.connect(self._press)
+        self.memory_button.clicked.connect(self._ask_for_fit)
         self.open_button.clicked.connect(self._open_page)
         self.token_button.clicked.connect(self.token_requested)
         self.back_button.clicked.connect(self.back_requested)
@@ -107,6 +110,7 @@ class HubDetail(QStackedWidget):
         self.destroyed.connect(self._unfollow)
         theme.changed.connect(self._fit)
         self._fit()
+        self._show_act()
 
     # --- building -------------------------------------------------------------------------------
 
@@ -136,6 +140,9 @@ class HubDetail(QStackedWidget):
         self.act_button = QPushButton("Download", self)
         self.act_button.setObjectName("download_button")
         self.act_button.setProperty("kind", "primary")
+        self.memory_button = QPushButton("Memory…", self)
+        self.memory_button.setObjectName("hub_memory_button")
+        self.memory_button.setAccessibleName("Memory that this file needs")
 
     def _label(self, name: str, kind: str) -> QLabel:
         label = QLabel(self)
@@ -172,7 +179,10 @@ class HubDetail(QStackedWidget):
         self._files_column.addWidget(self.table, 1000)
         self._files_column.addWidget(self.no_files)
         self._files_column.addLayout(self._act_row)
-        self._files_column.addWidget(self.file_words)
+        self._words_row = QHBoxLayout()
+        self._words_row.addWidget(self.file_words, 1)
+        self._words_row.addWidget(self.memory_button, 0, Qt.AlignmentFlag.AlignTop)
+        self._files_column.addLayout(self._words_row)
         self._files_column.addStretch(1)
         self._column = QVBoxLayout(self.body)
         self._column.addLayout(self._head_row)
@@ -188,7 +198,7 @@ class HubDetail(QStackedWidget):
         self._files_column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(px(6))
         self._files_column.setSpacing(px(8))
-        for row in (self._head_row, self._gate_row, self._act_row):
+        for row in (self._head_row, self._gate_row, self._act_row, self._words_row):
             row.setSpacing(px(8))
         self.gate_note.setStyleSheet(f"color: {self._theme.colors.warning};")
         self._size_table()
@@ -211,6 +221,7 @@ class HubDetail(QStackedWidget):
         self._desk.stop_hub("look", "card", "headers")
         self._repo_id, self._revision, self._wanted = repo_id, revision, wanted
         self._repo = self._file = None
+        self._show_act()
         self.panel.show_state("", LOOKING.format(name=one_line(repo_id)))
         self.setCurrentWidget(self.panel)
         self._desk.look_into_repo(repo_id, revision, self._on_looked, self._on_trouble)
@@ -304,6 +315,7 @@ class HubDetail(QStackedWidget):
     def _on_headers(self, headers: tuple[Header, ...]) -> None:
         self._headers = headers
         if self._file is not None:
+            self._show_act()
             self.file_line.set_text(headers_line(headers))
             self.file_words.setText(JUDGING)
             self._desk.judge_headers(headers, self._file.name, self._on_fit)
@@ -319,6 +331,10 @@ class HubDetail(QStackedWidget):
             return
         self.table.weights.tell_fit(file, fit)
         self.file_words.setText(fit.why)
+
+    def _ask_for_fit(self) -> None:
+        if self._file is not None and self._headers:
+            self.headers_fit_requested.emit(self._headers, one_line(self._file.name))
 
     # --- downloading ----------------------------------------------------------------------------
 
@@ -342,6 +358,7 @@ class HubDetail(QStackedWidget):
         self.act_button.setVisible(has_files)
         self.file_line.setVisible(has_files)
         self.file_words.setVisible(has_files)
+        self.memory_button.setVisible(file is not None and bool(self._headers))
         if file is None:
             self.file_line.set_text("")
             self.file_words.setText(CHOOSE_FILE)

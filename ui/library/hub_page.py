@@ -59,9 +59,11 @@ NO_MORE: Final = "More cannot be listed. {sentence}"
 
 
 class HubPage(QWidget):
-    """`page_requested` names another page of the library."""
+    """`page_requested` names another page of the library; `headers_fit_requested` has the headers
+    of a file whose fit shall be seen in full, and its name."""
 
     page_requested = Signal(str)
+    headers_fit_requested = Signal(object, str)
 
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -182,6 +184,7 @@ class HubPage(QWidget):
         self.hub_button.clicked.connect(self.open_dialog)
         self.detail.token_requested.connect(self.open_dialog)
         self.detail.page_requested.connect(self.page_requested)
+        self.detail.headers_fit_requested.connect(self.headers_fit_requested)
         self.detail.back_requested.connect(self._go_back)
         QShortcut(QKeySequence("F5"), self, self.search_now)
         self._unfollow = self._desk.follow_hub(self._show_hub)
@@ -200,7 +203,8 @@ class HubPage(QWidget):
             filters.licence, filters.age, filters.author, filters.gguf_only, filters.fitting,
             self.panel.button, self.panel.second, self.results, detail.panel.button,
             detail.panel.second, detail.back_button, detail.open_button, detail.token_button,
-            detail.tabs, detail.table, detail.act_button, detail.card, self.hub_button,
+            detail.tabs, detail.table, detail.act_button, detail.memory_button, detail.card,
+            self.hub_button,
         )  # fmt: skip
         for first, second in pairwise(order):
             QWidget.setTabOrder(first, second)

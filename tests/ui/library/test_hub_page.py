@@ -333,6 +333,21 @@ def test_a_file_is_judged_by_its_header(page, desk, qtbot):
     assert weights.fit_of(SMALL).words == "fits"
 
 
+def test_the_fit_of_a_file_can_be_seen_in_full_once_its_header_is_there(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL, EYES)
+    button = page.detail.memory_button
+    assert not button.isVisible()
+    page.detail.table.choose(SMALL)
+    assert not button.isVisible()
+    headers = (made_header(),)
+    desk.answer("read_remote_headers", headers)
+    with qtbot.waitSignal(page.headers_fit_requested) as asked:
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert asked.args == [headers, SMALL.name]
+    page.detail.table.choose(EYES)
+    assert not button.isVisible()
+
+
 def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot, monkeypatch):
     page.follow(bridge)
     choose(qtbot, page, desk, SMALL, EYES)

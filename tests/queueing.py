@@ -24,12 +24,12 @@ from app.hub.client import HubFile  # noqa: E402
 from app.hub.download_ports import Links, Wishes  # noqa: E402
 from app.hub.downloads import Downloads  # noqa: E402
 from app.hub.gate import Gate  # noqa: E402
-from app.hub.progress import Progress  # noqa: E402
 from app.hub.patience import Limits  # noqa: E402
+from app.hub.progress import Progress  # noqa: E402
 from models.records import Download, DownloadState  # noqa: E402
 from models.store import Store  # noqa: E402
 
-QUICK = Limits(stall_s=0.3, connect_s=2.0)
+PATIENT = Limits(stall_s=10.0)
 
 
 def wish(repo: Any, *names: str, **changes: Any) -> HubFile:
@@ -75,7 +75,7 @@ class Owner:
     endpoint: str
     at_once: int = 2
     bytes_s: float = 0.0
-    limits: Limits = QUICK
+    limits: Limits = PATIENT
     waits: Callable[[int], float] = lambda attempt: 0.02 * attempt
     free: Callable[[Path], int] | None = None
     said: list[tuple[str, str]] = field(default_factory=list)

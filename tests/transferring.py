@@ -16,6 +16,7 @@ from app.hub.patience import Limits
 from app.hub.transfer import Transfer, Wanted
 
 REPO = "ana/tiny-GGUF"
+PATIENT = Limits(stall_s=10.0)
 QUICK = Limits(stall_s=0.3, connect_s=2.0, slow_window_s=0.3, slow_bytes_per_s=1_000_000)
 
 
@@ -73,7 +74,7 @@ class Fetching:
 
     def transfer(self, heard: Heard | None = None, **changes: Any) -> Transfer:
         """`changes` are those of `Wanted`, and `limits` and `call`."""
-        limits, call = changes.pop("limits", QUICK), changes.pop("call", None) or Call()
+        limits, call = changes.pop("limits", PATIENT), changes.pop("call", None) or Call()
         wanted = Wanted(
             **{
                 "url": self.url,

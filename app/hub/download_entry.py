@@ -35,6 +35,12 @@ class Entry:
         return self.run is not None and self.download.state is DownloadState.RUNNING
 
     @property
+    def name(self) -> str:
+        """The file that is loaded; the repository's where none can be read."""
+        files = self.download.files
+        return files[0].saved_as if files else self.download.repo_id
+
+    @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.download.files)
 
@@ -58,7 +64,7 @@ class Entry:
         return Progress(
             id=download.id,
             repo_id=download.repo_id,
-            name=first.saved_as if first is not None else download.repo_id,
+            name=self.name,
             folder=download.folder,
             path=str(Path(download.folder) / first.saved_as) if first is not None else "",
             n_files=len(download.files),

@@ -58,6 +58,7 @@ NAME_TAKEN: Final = (
     "“{name}” is in “{folder}” already, with other content. It stays as it is: rename it or "
     "move it away, then press Retry."
 )
+FAILED: Final = "“{name}” is not downloaded. {why}"
 OTHER_FOLDER: Final = (
     "A file of this name with other content was there and stays; this one is saved in “{folder}”."
 )
@@ -341,7 +342,7 @@ class Downloads:
     def _take_up(self, entry: Entry) -> None:
         """It was asked for again."""
         if entry.download.state in ACTIVE:
-            self._say("info", f"“{entry.download.files[0].saved_as}” is being downloaded already.")
+            self._say("info", f"“{entry.name}” is being downloaded already.")
         else:
             self._queue(entry)
 
@@ -415,6 +416,7 @@ class Downloads:
                     self._keep_files(entry, entry.run.files())
             is_moving = is_moving or entry.download.state is DownloadState.WAITING
         self._note_claims()
+        self._fill_slots()  # more may be allowed at once than before
         if is_moving:
             self._clockwork.set_once("downloads", TICK_S, self._tick)
         self._tell()
@@ -520,6 +522,7 @@ class Downloads:
             self._change(
                 entry, state=DownloadState.FAILED, error=ending.sentence, attempts=attempts
             )
+            self._say("error", FAILED.format(name=entry.name, why=ending.sentence))
             return
         self._change(
             entry,
@@ -548,6 +551,7 @@ class Downloads:
         if other == folder or any(file.done_bytes for file in ending.files):
             words = NAME_TAKEN.format(name=ending.sentence, folder=folder)
             self._change(entry, state=DownloadState.FAILED, error=words)
+            self._say("error", FAILED.format(name=entry.name, why=words))
             return
         entry.note = OTHER_FOLDER.format(folder=other)
         self._change(entry, state=DownloadState.QUEUED, folder=str(other))

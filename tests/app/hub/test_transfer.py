@@ -281,7 +281,7 @@ def test_e15_a_server_that_stalls_is_left(fetching: Fetching) -> None:
     """E15: it accepts, sends ten bytes, and sleeps."""
     fetching.hub.script(Act(stall_after=10), server="cdn")
     began = time.monotonic()
-    found = fault(fetching)
+    found = fault(fetching, limits=QUICK)
     assert (found.kind, found.may_retry) == ("stalled", True)
     assert QUICK.stall_s <= time.monotonic() - began < 3
     assert fetching.part.stat().st_size == 10
@@ -289,7 +289,7 @@ def test_e15_a_server_that_stalls_is_left(fetching: Fetching) -> None:
 
 def test_a_slow_drip_is_left_too(fetching: Fetching) -> None:
     fetching.hub.script(Act(drip=(100, 0.02)), server="cdn")
-    assert fault(fetching).kind == "slow"
+    assert fault(fetching, limits=QUICK).kind == "slow"
 
 
 @pytest.mark.parametrize("where", ["body", "head"])

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 import main
+from app.gguf import places
 
 SCRIPT = {
     "loop": True,
@@ -76,6 +77,7 @@ def run(zoom: int, width: int, height: int) -> dict[str, list[str]]:
         script = Path(folder) / "script.json"
         script.write_text(json.dumps(SCRIPT), encoding="utf-8")
         data = str(Path(folder) / "data")
+        places.places_of_others = lambda: ()
         app = main.build(["--data-dir", data, "--offline", "--scripted", str(script)])
         desk, window = app.desk, app.window
         wait(lambda: desk.engine_state.state == "ready")
@@ -87,22 +89,23 @@ def run(zoom: int, width: int, height: int) -> dict[str, list[str]]:
         windows = [("main_window", "")]
         windows += [("settings_window", "settings"), ("levels_window", "chat_settings")]
         windows += [("presets_window", "presets"), ("trash_window", "open_trash")]
+        windows += [("library_view", "library"), ("weights_settings", "weights_defaults")]
         windows += [("palette", "palette")]
         for name, action in windows:
             if action:
                 window.action_registry.run(action)
             shown = window if not action else window.findChild(QWidget, name)
             assert shown is not None, name
-            tabs = getattr(shown, "tabs", None)
+            tabs = getattr(shown, "tabs", None) or getattr(shown, "segments", None)
             for place in range(tabs.count() if tabs is not None else 1):
                 if tabs is not None:
                     tabs.setCurrentIndex(place)
                 for _ in range(5):
                     QApplication.processEvents()
-                holder = shown if shown.isWindow() else window
+                holder = shown.window()
                 results[f"{name} {place}"] = faults(holder)
-            if action and shown.isWindow():
-                shown.close()
+            if shown.window() is not window:
+                shown.window().close()
         results["scale"] = [f"{window.devicePixelRatioF():g}"]
         app.close()
         return results

@@ -14,7 +14,7 @@ import pytest
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 
 from app.chat.events import QueuedMessage
 from models.records import Attachment
@@ -49,10 +49,13 @@ def opened(person: Any, name: str) -> QWidget:
         "presets_window": "presets",
         "palette": "palette",
         "trash_window": "open_trash",
+        "library_view": "library",
+        "defaults in library_view": "weights_defaults",
     }
     if name != "main_window":
         person.window.action_registry.run(actions[name])
-    window = person.window if name == "main_window" else person.find(QWidget, name)
+    found = name.rpartition(" ")[2]
+    window = person.window if name == "main_window" else person.find(QWidget, found)
     assert window.isVisible()
     return window
 
@@ -82,7 +85,15 @@ def walk(window: QWidget, key: Qt.Key) -> list[QWidget]:
     pytest.fail(f"the focus goes round without coming back: … {names}")
 
 
-WINDOWS = ("main_window", "settings_window", "levels_window", "presets_window", "trash_window")
+WINDOWS = (
+    "main_window",
+    "settings_window",
+    "levels_window",
+    "presets_window",
+    "trash_window",
+    "library_view",
+    "defaults in library_view",
+)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
@@ -158,6 +169,8 @@ def test_every_control_has_a_name_and_a_role(person: Any, name: str) -> None:
     person.wait_ended()
     window = opened(person, name)
     tabs = getattr(window, "tabs", None)
+    if name.startswith("defaults"):
+        tabs = window.findChild(QTabBar, "defaults_parts")
     pages = range(tabs.count() if tabs is not None else 1)
     nameless = []
     dump = []

@@ -245,10 +245,11 @@ class LibraryView(QWidget):
 
     def _focus_page(self) -> None:
         """What is written first on a page has the keyboard: its search field, if it has one."""
-        is_shelved = self._body.currentWidget() is self._shelves
-        page = self.page() if is_shelved else self._defaults
-        proxy = page.focusProxy() if page is not None else None
-        (proxy or self.tabs).setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+        page = self.page()
+        first: QWidget = (page.focusProxy() if page is not None else None) or self.tabs
+        if self._body.currentWidget() is not self._shelves:
+            first = self.defaults().segments
+        first.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
 
     def _on_escape(self) -> None:
         if self.leave_defaults():

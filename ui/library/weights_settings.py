@@ -111,7 +111,6 @@ class WeightsSettings(QWidget):
             signal.connect(self._follow)
         theme.changed.connect(self._fit)
         self._fit()
-        self.setFocusProxy(self.segments)
 
     def _build_head(self) -> None:
         self.back_button = IconButton(self._theme, "caret-left", "Back to the library", parent=self)

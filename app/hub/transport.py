@@ -164,7 +164,7 @@ class _PoolTransport(httpx2.HTTPTransport):
     """httpx2's transport, over a pool whose sockets come from the gate (it has no way to ask for
     that, so the pool is made here as it is made there)."""
 
-    def __init__(self, gate: Gate, context: ssl.SSLContext, proxy: str) -> None:
+    def __init__(self, gate: Gate, context: ssl.SSLContext | None, proxy: str) -> None:
         limits: dict[str, Any] = {
             "ssl_context": context,
             "max_connections": 32,
@@ -196,7 +196,7 @@ class GateTransport(httpx2.BaseTransport):
         self._gate = gate
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
-        self._by_proxy: dict[str, _PoolTransport] = {}
+        self._pools: dict[tuple[str, bool], _PoolTransport] = {}
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         self._gate.check()
@@ -211,18 +211,22 @@ class GateTransport(httpx2.BaseTransport):
         return url.scheme == "https" or is_loopback(url.host)
 
     def _pool_for(self, url: httpx2.URL) -> _PoolTransport:
+        """One for each way out. Certificates are read once TLS is needed: that takes a moment."""
         proxy = _proxy_for(url)
+        needs_tls = url.scheme == "https" or proxy.startswith("https")
         with self._lock:
-            if self._context is None:
+            if needs_tls and self._context is None:
                 self._context = httpx2.create_ssl_context()
-            if proxy not in self._by_proxy:
-                self._by_proxy[proxy] = _PoolTransport(self._gate, self._context, proxy)
-            return self._by_proxy[proxy]
+            context = self._context if needs_tls else None
+            way = (proxy, needs_tls)
+            if way not in self._pools:
+                self._pools[way] = _PoolTransport(self._gate, context, proxy)
+            return self._pools[way]
 
     def close(self) -> None:
         with self._lock:
-            pools = list(self._by_proxy.values())
-            self._by_proxy.clear()
+            pools = list(self._pools.values())
+            self._pools.clear()
         for each in pools:
             each.close()
 

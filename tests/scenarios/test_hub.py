@@ -168,7 +168,9 @@ def test_a_download_under_way_ends_when_it_goes_offline(open_window, hub, connec
     visitor = Visitor(person)
     visitor.wait(lambda: not visitor.desk.hub_state.why_offline)
     visitor.type(f"{REPO}:F32")
+    assert not visitor.page.detail.act_button.isEnabled()
     visitor.wait(lambda: visitor.page.detail.act_button.isEnabled())
+    visitor.wait(lambda: visitor.desk._fetching._downloads is not None)  # the queue is read
     visitor.page.detail.act_button.click()
     visitor.wait(
         lambda: (

@@ -47,5 +47,5 @@ def test_html_goes_and_words_stay(markdown, shown):
 )  # fmt: skip
 def test_a_hostile_card_takes_no_time(piece):
     began = time.process_time()
-    shown_card(piece * (300_000 // len(piece)))
-    assert time.process_time() - began < 2
+    shown_card(piece * (100_000 // len(piece)))
+    assert time.process_time() - began < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import threading
 import time
 
@@ -15,7 +16,7 @@ from fake_hub.repos import FakeFile, FakeRepo
 from huggingface_hub.utils import send_telemetry
 
 from app.hub import library
-from app.hub.faults import HubFault
+from app.hub.faults import Asked, HubFault, fault_of
 from app.hub.gate import Call, CalledOff, Gate, GateClosed
 from app.hub.transport import AnswerTooLong, AnswerTooSlow, origin_of, read_whole
 
@@ -225,6 +226,18 @@ def test_a_token_is_not_sent_in_the_clear_to_another_machine(gate):
     assert transport._may_have_token(httpx2.URL("https://hub.example.org/api"))
     assert not transport._may_have_token(httpx2.URL("https://hub.example.org:8443/api"))
     assert not transport._may_have_token(httpx2.URL("https://hub.example.org.evil.test/api"))
+
+
+def test_certificates_are_checked(gate, fake_hub):
+    secure = fake_hub.endpoint.replace("http:", "https:")
+    gate.token_origin = origin_of(secure)
+    with pytest.raises(httpx2.ConnectError) as caught:
+        gate.client().get(f"{secure}/api/models", headers={"Authorization": "Bearer hf_secret"})
+    fault = fault_of(caught.value, Asked("hub.example.org"))
+    assert (fault.kind, fake_hub.requests) == ("network", [])
+    assert "could not prove that it is the one" in fault.sentence
+    context = gate.client()._transport._context
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
 def test_no_wait_is_endless_whatever_is_asked_for(gate, fake_hub, monkeypatch):

@@ -353,8 +353,8 @@ class SettingsWindow(QWidget):
             self._row(
                 "offline",
                 "Offline",
-                "Cutaway connects to the hub of weights alone, for what you search and download. On, "
-                "it connects to nothing, whatever is asked.",
+                "Cutaway connects to the hub of weights alone, for what you search and download. "
+                "On, it connects to nothing, whatever is asked.",
                 self.offline_field,
             ),
         )

@@ -15,6 +15,7 @@ from ui.header import Header
 from ui.theme import Theme
 
 SMOL = "SmolLM2 135M (included)"
+DEFAULTS = "Defaults of these weights…"
 KNOWN = [
     Weights("/weights/smollm2.gguf", SMOL, 98_000_000),
     Weights("/weights/b&b.gguf", "B&B", 4_000_000_000),
@@ -91,7 +92,7 @@ def test_the_menu_lists_known_weights_and_marks_the_loaded_one(
 ) -> None:
     header.set_engine_state(EngineStateChanged("ready", SMOL, loaded()))
     found = entries(header)
-    assert list(found) == [SMOL, "B&&B", "Open a GGUF file…", "Library…", "Unload"]
+    assert list(found) == [SMOL, "B&&B", "Open a GGUF file…", "Library…", DEFAULTS, "Unload"]
     assert found[SMOL].isChecked()
     assert not found["B&&B"].isChecked()
     with qtbot.waitSignal(header.weights_chosen) as chosen:

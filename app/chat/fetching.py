@@ -82,7 +82,11 @@ class Fetching:
         around, hub = self._around, self._hub
         self._downloads = Downloads(
             gate=hub.gate,
-            links=Links(lambda: hub.state.endpoint, lambda url: hub.hub().headers_for(url)),
+            links=Links(
+                lambda: hub.state.endpoint,
+                lambda url: hub.hub().headers_for(url),
+                lambda: hub.hub().refuse_token(),
+            ),
             wishes=Wishes(
                 lambda: around.settings.downloads_at_once,
                 lambda: around.settings.download_limit_kbs * 1000.0,

@@ -54,6 +54,7 @@ class Links:
 
     endpoint: Callable[[], str]
     headers_for: Callable[[str], Mapping[str, str]]
+    token_refused: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

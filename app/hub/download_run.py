@@ -73,6 +73,7 @@ class Surroundings:
     gate: Gate
     url_of: Callable[[Download, DownloadFile], str]
     headers_for: Callable[[str], Mapping[str, str]]
+    token_refused: Callable[[], None]
     page_of: Callable[[Download], str]
     throttle: Throttle
     limits: Limits
@@ -218,6 +219,7 @@ class DownloadRun:
             self._call,
             watcher,
             limits=around.limits,
+            token_refused=around.token_refused,
         )
         try:
             mtime_ns = transfer.run()

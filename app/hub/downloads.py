@@ -384,6 +384,7 @@ class Downloads:
             gate=self._gate,
             url_of=on_disk.url_of,
             headers_for=self._links.headers_for,
+            token_refused=self._links.token_refused,
             page_of=on_disk.page_of,
             throttle=self._throttle,
             limits=self._limits or Limits(),

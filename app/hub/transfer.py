@@ -86,6 +86,8 @@ class Transfer:
     call: Call
     watcher: Watcher
     limits: Limits = field(default_factory=Limits)
+    token_refused: Callable[[], None] = lambda: None
+    """The hub does not know the token; the same is asked without it."""
     _has_token: bool = field(default=False, init=False)
     _without_token: bool = field(default=False, init=False)
 
@@ -269,6 +271,7 @@ class Transfer:
             if response.status_code == 401 and self._is_token_bad(response):
                 response.close()
                 self._without_token = True
+                self.token_refused()
                 response = self._send(url, start, etag)
             if response.status_code not in REDIRECTS:
                 return response

@@ -94,6 +94,22 @@ def test_a_gated_file_is_fetched_with_the_token_of_the_hub(
     ]
 
 
+def test_a_token_that_became_bad_is_told_and_a_public_file_comes_all_the_same(
+    make_room: MakeRoom, hub: FakeHub
+) -> None:
+    hub.accounts["hf_secret"] = FakeAccount("ana", frozenset({REPO}))
+    room = begun(make_room())
+    kept: list[str] = []
+    room.desk.set_hub_token("hf_secret", kept.append, lambda trouble: kept.append(str(trouble)))
+    room.until(lambda: kept, "a token")
+    hub.accounts.clear()
+    add(room, hub)
+    room.until(lambda: one(room).state is S.DONE, "done")
+    assert room.desk.hub_state.is_token_refused
+    said = [notice.sentence for notice in room.of(events.Noticed)]
+    assert any("does not know your token" in sentence for sentence in said)
+
+
 def test_it_goes_on_after_a_restart_by_itself(make_room: MakeRoom, hub: FakeHub) -> None:
     hub.script(Act(stall_after=100_000), server="cdn")
     room = begun(make_room())

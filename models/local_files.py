@@ -20,8 +20,9 @@ def list_local_files(connection: Connection) -> tuple[LocalFile, ...]:
 
 def save_local_files(connection: Connection, files: Iterable[LocalFile]) -> None:
     """Each in the place of what was known of its path."""
-    for file in files:
-        values = {
+    rows = [
+        {
+            "path": path_value(file.path),
             "size_bytes": file.size_bytes,
             "mtime_ns": file.mtime_ns,
             "inode": str(file.inode),
@@ -30,8 +31,14 @@ def save_local_files(connection: Connection, files: Iterable[LocalFile]) -> None
             "reader": file.reader,
             "seen_us": to_us(file.seen_at),
         }
-        statement = insert(LocalFileRow).values(path=path_value(file.path), **values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
+        for file in files
+    ]
+    if rows:  # thousands at once are one statement
+        statement = insert(LocalFileRow)
+        changed = {name: statement.excluded[name] for name in rows[0] if name != "path"}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["path"], set_=changed), rows
+        )
 
 
 def forget_local_files(connection: Connection, before: datetime) -> int:

@@ -224,10 +224,12 @@ class LocalWeights:
     def _tell_loader(self, snapshot: LocalSnapshot) -> None:
         """Weights that were used are remembered with the hash of their whole content."""
         lacking = {weights.path for weights in self._loader.known_weights() if not weights.sha256}
-        for each in snapshot.entries if lacking else ():
-            for path in each.all_paths if each.sha256 and each.is_computed else ():
-                if os.fspath(path) in lacking:
-                    self._loader.learn_sha256(os.fspath(path), each.sha256)
+        if not lacking:
+            return
+        for each in snapshot.entries:
+            if each.sha256 and each.is_computed:
+                for path in lacking.intersection(map(os.fspath, each.all_paths)):
+                    self._loader.learn_sha256(path, each.sha256)
 
     def _save(self, files: tuple[LocalFile, ...]) -> None:
         around = self._around

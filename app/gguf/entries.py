@@ -77,6 +77,7 @@ class _File:
     links: tuple[Path, ...]
 
 
+_ORDER: Final = {origin: number for number, origin in enumerate(Origin)}
 _Rank = tuple[bool, int, bool, int, str]
 
 
@@ -85,7 +86,7 @@ def _rank(looked: LookedFile) -> _Rank:
     seen = looked.seen
     return (
         bool(looked.trouble),
-        list(Origin).index(seen.origin),
+        _ORDER[seen.origin],
         seen.path != seen.real,
         len(seen.path.parts),
         os.fspath(seen.path),
@@ -102,6 +103,8 @@ def _by_identity(looked: Iterable[LookedFile]) -> list[_File]:
 
 
 def _file(group: list[LookedFile]) -> _File:
+    if len(group) == 1:
+        return _File(group[0], (), ())
     group.sort(key=_rank)
     first = group[0]
     names = dict.fromkeys(name for each in group for name in each.seen.names)

@@ -356,7 +356,8 @@ class LocalLibrary:
             for seen in result.files:
                 looked = self._looked.get(seen.path)
                 if looked is not None and looked.seen.stamp == seen.stamp:
-                    found.append(self._with_hash(replace(looked, seen=seen)))
+                    same = looked if looked.seen == seen else replace(looked, seen=seen)
+                    found.append(self._with_hash(same))
         return found
 
     # --- what is told ---------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class LocalModel(QAbstractTableModel):
     # --- what is shown --------------------------------------------------------------------------
 
     def show(self, entries: Sequence[FoundWeights]) -> None:
+        """Entries by name, as the desk tells them."""
         self._all = entries
         self._show()
 
@@ -72,14 +73,16 @@ class LocalModel(QAbstractTableModel):
 
     def row_of(self, path: Path) -> int | None:
         """Where weights stand, by any of their paths."""
-        return next(
-            (row for row, each in enumerate(self.shown) if path in each.all_paths),
-            None,
-        )
+        rows = enumerate(self.shown)
+        row = next((row for row, each in rows if each.path == path), None)
+        if row is not None:
+            return row
+        rows = enumerate(self.shown)
+        return next((row for row, each in rows if path in each.all_paths), None)
 
     def _show(self) -> None:
-        shown = [each for each in self._all if matches(each, self._words)]
-        shown.sort(key=lambda each: (each.name.casefold(), str(each.path)))
+        words = self._words
+        shown = [each for each in self._all if not words or matches(each, words)]
         if self._column != NAME:
             shown.sort(key=self._key, reverse=self._is_down)
         elif self._is_down:

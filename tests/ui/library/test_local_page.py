@@ -78,7 +78,8 @@ def found(name: str, **fields: Any) -> FoundWeights:
 
 
 def snapshot(*entries: FoundWeights, **fields: Any) -> LocalSnapshot:
-    return LocalSnapshot(entries, **{"is_looking": False, **fields})
+    by_name = tuple(sorted(entries, key=lambda each: each.name))
+    return LocalSnapshot(by_name, **{"is_looking": False, **fields})
 
 
 @pytest.fixture

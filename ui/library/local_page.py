@@ -12,7 +12,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, QUrl, Signal, SignalInstance
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, QUrl, Signal, SignalInstance
 from PySide6.QtGui import (
     QDesktopServices,
     QFontMetrics,
@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QLabel,
     QLineEdit,
+    QMenu,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
@@ -37,6 +38,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import EngineStateChanged
+from ui.any_index import AnyIndex
 from ui.flow import FlowLayout
 from ui.header import LOADED
 from ui.icon_button import IconButton
@@ -257,6 +259,9 @@ class LocalPage(QWidget):
         self.search.installEventFilter(self)
         self.table.installEventFilter(self)
         self.table.doubleClicked.connect(lambda _: self._load())
+        self.table.clicked.connect(self._on_clicked)
+        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.table.customContextMenuRequested.connect(self._open_menu)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._settle())
         self.table.verticalScrollBar().valueChanged.connect(lambda _: self._judging.start())
         self.folders_button.clicked.connect(self.show_folders)
@@ -278,6 +283,7 @@ class LocalPage(QWidget):
         """Show what is loaded, and whether weights fit, as that changes."""
         bridge.engine_state_changed.connect(self._on_engine_state)
         bridge.memory_changed.connect(self._on_memory_changed)
+        bridge.levels_changed.connect(self._on_memory_changed)  # they are loaded in another way
         self._on_engine_state(self._desk.engine_state)
 
     def _fit_sizes(self) -> None:
@@ -466,6 +472,24 @@ class LocalPage(QWidget):
         self.memory_button.setAccessibleName(f"Memory for {name}")
         self.show_button.setAccessibleName(f"Show {name} in its folder")
         self.trash_button.setAccessibleName(f"Move {name} to the trash")
+
+    def _on_clicked(self, index: AnyIndex) -> None:
+        if index.column() == FIT and self.memory_button.isEnabled():
+            self._ask_for(self.fit_requested)
+
+    def _open_menu(self, at: QPoint) -> None:
+        """What the buttons below do, at the row."""
+        if self.chosen() is None:
+            return
+        menu = QMenu(self.table)
+        menu.setObjectName("local_menu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for button in self._buttons():
+            if not button.isHidden():
+                action = menu.addAction(button.text())
+                action.setEnabled(button.isEnabled())
+                action.triggered.connect(button.click)
+        menu.popup(self.table.viewport().mapToGlobal(at))
 
     def _load(self) -> None:
         weights = self.chosen()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
@@ -407,6 +407,32 @@ def test_defaults_and_details_are_asked_for_the_chosen_file(
     with qtbot.waitSignal(page.fit_requested) as asked:
         QTest.mouseClick(page.memory_button, Qt.MouseButton.LeftButton)
     assert asked.args == ["/models/a.gguf"]
+
+
+def test_the_menu_of_a_row_has_what_the_buttons_do(page: LocalPage, desk: FakeDesk) -> None:
+    page.show_snapshot(snapshot(found("a"), found("cut", trouble="No.")))
+    page.table.customContextMenuRequested.emit(QPoint(5, 5))
+    assert page.findChild(QMenu, "local_menu") is None  # nothing is chosen
+    choose(page, 0)
+    page.table.customContextMenuRequested.emit(QPoint(5, 5))
+    menu = page.findChild(QMenu, "local_menu")
+    assert menu is not None
+    texts = [action.text() for action in menu.actions()]
+    assert texts == ["Load", "Details…", "Defaults…", "Memory…", "Show in folder"]
+    menu.actions()[0].trigger()
+    assert desk.called("load_weights") == [("/models/a.gguf",)]
+    menu.close()
+
+
+def test_a_click_on_whether_it_fits_asks_why(page: LocalPage, qtbot: QtBot) -> None:
+    page.show_snapshot(snapshot(found("a"), found("cut", trouble="No.")))
+    place = page.table.visualRect(page.model.index(0, FIT)).center()
+    with qtbot.waitSignal(page.fit_requested) as asked:
+        QTest.mouseClick(page.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert asked.args == ["/models/a.gguf"]
+    place = page.table.visualRect(page.model.index(1, FIT)).center()
+    with qtbot.assertNotEmitted(page.fit_requested):
+        QTest.mouseClick(page.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
 
 
 def test_only_what_was_downloaded_here_goes_to_the_trash(

@@ -336,6 +336,8 @@ def test_the_documentation_names_every_setting() -> None:
         "token_view", "token_tint",
         "offline", "hub_endpoint", "hub_tokens_kept", "trash_days",
         "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
+        "weights_folders", "find_other_apps",
+        "download_folder", "downloads_at_once", "download_limit_kbs",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]
     wanted += LoadOptions.__struct_fields__

@@ -59,6 +59,8 @@ class LibraryTransport(GateTransport):
             response.request = request
             if response.has_redirect_location:
                 response.close()
+                if _is_downgrade(request.url, response.headers["Location"]):
+                    raise not_a_hub(asked, response.status_code)
                 return httpx2.Response(response.status_code, headers=response.headers)
             if response.status_code >= 300:
                 response.close()
@@ -68,9 +70,29 @@ class LibraryTransport(GateTransport):
             raise fault_of(error, asked) from None
         if "json" not in response.headers.get("Content-Type", "").lower():
             raise not_a_hub(asked)
-        link = response.headers.get("Link")
-        headers = {"Content-Type": "application/json"} | ({"Link": link} if link else {})
+        headers = {"Content-Type": "application/json"} | _next_page(request.url, response)
         return httpx2.Response(response.status_code, headers=headers, content=body)
+
+
+def _is_downgrade(url: httpx2.URL, location: str) -> bool:
+    """Whether a redirect leads from TLS to where anybody on the way can change the answer."""
+    try:
+        target = url.join(location)
+    except httpx2.InvalidURL:
+        return True
+    return url.scheme == "https" and target.scheme != "https"
+
+
+def _next_page(url: httpx2.URL, response: httpx2.Response) -> dict[str, str]:
+    """The Link to the next page, at the address that was asked: a mirror hands on the one of the
+    hub behind it."""
+    try:
+        following = httpx2.URL(response.links.get("next", {}).get("url") or "")
+    except (httpx2.InvalidURL, ValueError):
+        return {}
+    if not following.query:
+        return {}
+    return {"Link": f'<{url.copy_with(query=following.query)}>; rel="next"'}
 
 
 def _repo_of(url: httpx2.URL) -> str:

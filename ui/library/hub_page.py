@@ -34,6 +34,7 @@ from ui.library.hub_results import REPO_ROLE, ResultsView
 from ui.library.hub_state import StatePanel
 from ui.library.hub_words import NEEDS_ADDRESS, NEEDS_TOKEN, state_text, trouble_title
 from ui.library.local_words import one_line
+from ui.notices import announce
 from ui.sidebar.search_field import SearchField
 from ui.theme import Theme
 
@@ -55,6 +56,9 @@ SEARCHING: Final = "Searching…"
 NOTHING: Final = "Nothing found"
 NOTHING_WORDS: Final = "Try fewer or other words."
 NOTHING_FILTERED: Final = "Try fewer or other words, or leave fewer out."
+NONE_YET: Final = "None of the first {count} is what you leave in."
+LOOKED_AT: Final = 200
+"""So many a hub is asked for before it is said that none fits (`client.MAX_LOOKED_AT`)."""
 NO_MORE: Final = "More cannot be listed. {sentence}"
 
 
@@ -76,6 +80,7 @@ class HubPage(QWidget):
         self._is_in_detail = False
         self._is_asking_more = False
         self._has_more = False
+        self._n_pages = 0
         self.setObjectName("hub_page")
         self.setAccessibleName("Weights on the hub")
         self._typing = QTimer(self)
@@ -124,6 +129,9 @@ class HubPage(QWidget):
         self.more.setTextFormat(Qt.TextFormat.PlainText)
         self.more.setWordWrap(True)
         self.more.hide()
+        self.more_button = QPushButton("List more", self)
+        self.more_button.setObjectName("hub_more_button")
+        self.more_button.hide()
         self.detail = HubDetail(self._desk, self._theme, self)
 
     def _make_foot(self) -> None:
@@ -144,6 +152,7 @@ class HubPage(QWidget):
         found.setContentsMargins(0, 0, 0, 0)
         found.addWidget(self.results, 1)
         found.addWidget(self.more)
+        found.addWidget(self.more_button)
         self.split = QSplitter(Qt.Orientation.Horizontal, self)
         self.split.setObjectName("hub_split")
         self.split.setChildrenCollapsible(False)
@@ -180,6 +189,7 @@ class HubPage(QWidget):
         self.results.activated.connect(self._on_pressed)
         self.results.end_reached.connect(self._on_end)
         self.results.left_upwards.connect(self.search.setFocus)
+        self.more_button.clicked.connect(self._on_end)
         self.again_button.clicked.connect(self.search_now)
         self.hub_button.clicked.connect(self.open_dialog)
         self.detail.token_requested.connect(self.open_dialog)
@@ -201,7 +211,8 @@ class HubPage(QWidget):
         order = (
             self.search, self.filter_button, self.again_button, filters.sort, filters.language,
             filters.licence, filters.age, filters.author, filters.gguf_only, filters.fitting,
-            self.panel.button, self.panel.second, self.results, detail.panel.button,
+            self.panel.button, self.panel.second, self.results, self.more_button,
+            detail.panel.button,
             detail.panel.second, detail.back_button, detail.open_button, detail.token_button,
             detail.tabs, detail.table, detail.act_button, detail.memory_button, detail.card,
             self.hub_button,
@@ -287,7 +298,6 @@ class HubPage(QWidget):
     def _show_address(self, address: HubAddress) -> None:
         self._stop()
         self.results.results.show(())
-        self.more.hide()
         self._is_in_detail = True
         self._arrange()
         self.body.setCurrentWidget(self.split)
@@ -297,26 +307,36 @@ class HubPage(QWidget):
         self.panel.stop()
         self._choosing.stop()
         self._is_asking_more = self._has_more = False
+        self.more.setText("")
+        self._settle_more()
         self._desk.stop_hub("search")
         self.detail.show_nothing()
 
     def _on_found(self, page: SearchPage) -> None:
         text = self.search.text().strip()
-        if not page.repos and not page.has_more:
-            self._on_nothing(text)
-            return
+        self._n_pages = 1
         self._has_more = page.has_more
-        self.more.hide()
         self.results.results.show(page.repos)
         self._is_in_detail = False
         self._arrange()
+        if not page.repos:
+            self._on_none(text)
+            return
         self.results.scrollToTop()
         self.body.setCurrentWidget(self.split)
+        self._settle_more()
+        announce(self.results, f"{len(page.repos)} repositories found")
         exact = [row for row, repo in enumerate(page.repos) if repo.id.lower() == text.lower()]
         if exact:
             self.results.choose(exact[0])
-        if page.has_more and not page.repos:
-            self._on_end()
+
+    def _on_none(self, text: str) -> None:
+        """Of what was looked through so far."""
+        if self._has_more:
+            words = NONE_YET.format(count=f"{self._n_pages * LOOKED_AT:,}")
+            self._show_panel("Nothing yet", words, "Look further", self._on_end)
+        else:
+            self._on_nothing(text)
 
     def _on_nothing(self, text: str) -> None:
         """A private repository is in no listing, so what may be one is looked for by its name."""
@@ -359,21 +379,36 @@ class HubPage(QWidget):
         if self._has_more and not self._is_asking_more:
             self._is_asking_more = True
             self.more.setText("Listing more…")
-            self.more.show()
+            self._settle_more()
+            if not self.results.results.repos:
+                self._show_panel(SEARCHING, "")
             self._desk.more_of_hub(self._on_more, self._on_no_more)
 
     def _on_more(self, page: SearchPage) -> None:
         self._is_asking_more = False
+        self._n_pages += 1
         self._has_more = page.has_more
-        self.more.hide()
+        self.more.setText("")
         self.results.results.add(page.repos)
-        if not self.results.results.repos and not page.has_more:
-            self._on_nothing(self.search.text().strip())
+        self._arrange()
+        self._settle_more()
+        if self.results.results.repos:
+            self.body.setCurrentWidget(self.split)
+        else:
+            self._on_none(self.search.text().strip())
 
     def _on_no_more(self, trouble: HubTrouble) -> None:
         self._is_asking_more = False
-        self._has_more = False
+        if not self.results.results.repos:
+            self._on_trouble(trouble)
+            return
         self.more.setText(NO_MORE.format(sentence=one_line(trouble.sentence)))
+        self._settle_more()
+
+    def _settle_more(self) -> None:
+        """Below the list: what goes on there, and the button for those who cannot scroll on."""
+        self.more.setVisible(bool(self.more.text()))
+        self.more_button.setVisible(self._has_more and not self._is_asking_more)
 
     def _on_chosen(self, repo: HubRepo) -> None:
         """Whoever walks through the list with the keys asks for the one that they stop at. Alone

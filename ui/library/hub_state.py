@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from ui.library.hub_words import wait_text
+from ui.notices import announce
 from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
@@ -84,6 +85,8 @@ class StatePanel(SteadyArea):
         self.words.setText(words)
         self.setAccessibleName(title or "Hub")
         self.setAccessibleDescription(words)
+        if said := f"{title}. {words}".strip(". "):
+            announce(self, said)
         self._act, self._second_act = act, second_act
         self.button.setText(button)
         self.button.setAccessibleName(button)

@@ -8,6 +8,7 @@ import logging
 import socket
 from datetime import UTC, datetime
 
+import httpx2
 import pytest
 from fake_hub.acts import Act, captive_portal, rate_limited
 from fake_hub.hub import FakeAccount
@@ -18,7 +19,8 @@ from app.hub import library
 from app.hub.client import PAGE, Hub, files_of, repo_of, without_front_matter
 from app.hub.faults import HubFault
 from app.hub.gate import Gate
-from app.hub.records import HubFile, SearchWish, pick
+from app.hub.records import HubFile, SearchPage, SearchWish, pick
+from app.hub.transport import GateTransport
 
 DATA = bytes(range(256)) * 16
 CARD = "---\nlicense: mit\ntags:\n- x\n---\n# Tiny\n\nA *tiny* one.\n"
@@ -126,6 +128,41 @@ def test_a_search_goes_on_page_by_page(asker, fake):
     assert (third.repos, third.has_more) == ((), False)
     assert len({repo.id for repo in (*first.repos, *second.repos)}) == 2 * PAGE
     assert [each.one("limit") for each in fake.asked("/api/models")] == [str(PAGE)] * 2
+
+
+def test_a_mirror_is_asked_for_the_next_page_too(asker, fake):
+    """What it hands on names the hub behind it."""
+    fake.add(*(FakeRepo(f"dora/n{n:02}", [FakeFile("x.gguf", b"x")]) for n in range(PAGE + 3)))
+    behind = "https://hub.example.org/api/models?author=dora&cursor=MjA=&limit=20"
+    fake.script(Act(headers={"Link": f'<{behind}>; rel="next"'}))
+    search = asker.hub.search(SearchWish(author="dora"))
+    assert search.next_page().has_more
+    assert len(search.next_page().repos) == 3
+    assert fake.requests[-1].one("cursor") == "MjA="
+    fake.script(Act(headers={"Link": '<https://[>; rel="next"'}))
+    search = asker.hub.search(SearchWish(author="dora"))
+    search.next_page()
+    assert search.next_page() == SearchPage()
+
+
+def test_no_redirect_leads_away_from_tls(asker):
+    """From https to http: neither for the API nor for files."""
+    request = httpx2.Request("GET", "https://hub.example.org/api/models/a/b")
+    answer = httpx2.Response(302, headers={"Location": "http://hub.example.org/x"})
+
+    def answered(self: object, sent: httpx2.Request) -> httpx2.Response:
+        answer.request = sent
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GateTransport, "handle_request", answered)
+        with pytest.raises(HubFault, match="not a hub"):
+            library.LibraryTransport(asker.gate).handle_request(request)
+        with pytest.raises(httpx2.UnsupportedProtocol):
+            asker.hub.open(str(request.url), {})
+        answer.headers["Location"] = "https://other.example.org/x"
+        sent = library.LibraryTransport(asker.gate).handle_request(request)
+        assert sent.has_redirect_location
 
 
 def test_a_listing_with_damaged_entries_is_a_listing_without_them(asker, fake):

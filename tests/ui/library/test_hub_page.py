@@ -291,6 +291,31 @@ def test_more_is_listed_at_the_end_and_nothing_twice(page, desk, qtbot):
     assert page.results.results.rowCount() == 40
 
 
+def test_a_filter_that_lets_little_pass_looks_further_on_request(page, desk, qtbot):
+    search(qtbot, page, desk, "n", has_more=True)
+    assert state(page.panel) == (
+        "Nothing yet", "None of the first 200 is what you leave in.", "Look further",
+    )  # fmt: skip
+    assert desk.called("more_of_hub") == []  # thousands could be asked for
+    page.panel.button.click()
+    assert state(page.panel)[0] == "Searching…"
+    desk.answer("more_of_hub", SearchPage((), has_more=True))
+    assert state(page.panel)[1] == "None of the first 400 is what you leave in."
+    page.panel.button.click()
+    desk.answer("more_of_hub", SearchPage((TINY,), has_more=True))
+    assert page.results.isVisible()
+    assert page.more_button.isVisible()  # one row does not scroll
+    page.more_button.click()
+    assert not page.more_button.isVisible()
+    desk.fail("more_of_hub", "network", "No network.")
+    assert page.more.isVisible()
+    page.more_button.click()
+    desk.answer("more_of_hub", SearchPage((GATED,)))
+    assert page.results.results.rowCount() == 2
+    assert not page.more_button.isVisible()
+    assert not page.more.isVisible()
+
+
 def test_a_walk_with_the_keys_alone(page, desk, qtbot):
     search(qtbot, page, desk, "gguf", TINY, GATED)
     page.search.setFocus()

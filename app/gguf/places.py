@@ -72,7 +72,10 @@ def places_of_others(
     home: Path | None = None,
 ) -> tuple[Place, ...]:
     """Every place where another program may keep weights, each once; most are not there."""
-    machine = _Machine(system, environ, home or Path.home())
+    try:
+        machine = _Machine(system, environ, home or Path.home())
+    except RuntimeError:  # nobody's home: a service, a container
+        return ()
     found: dict[Path, Place] = {}
     for origin, path in _all(machine):
         layout = Layout.OLLAMA if origin is Origin.OLLAMA else Layout.FILES

@@ -236,15 +236,7 @@ class LocalLibrary:
     def _keep(self) -> None:
         try:
             while True:
-                seconds = self._look_into_all()
-                self._learn_hashes()
-                self._hashing.look_after()
-                if self._is_changed or self._told is None or self._told.is_looking:
-                    self._tell(is_looking=False)
-                    self._want_hashes()
-                    self._is_changed = False
-                interval = max(WATCH_INTERVAL_S, WATCH_SHARE * seconds)
-                self._pause(min(interval, MAX_WATCH_INTERVAL_S))
+                self._pause(min(self._round(), MAX_WATCH_INTERVAL_S))
         except _Closing:
             pass
         finally:
@@ -252,6 +244,23 @@ class LocalLibrary:
             if disk is not None:
                 disk.close()
                 disk.thread.join(CLOSE_TIMEOUT_S)
+
+    def _round(self) -> float:
+        """A look into all places, and what came of it; how long to wait for the next one."""
+        try:
+            seconds = self._look_into_all()
+            self._learn_hashes()
+            self._hashing.look_after()
+            if self._is_changed or self._told is None or self._told.is_looking:
+                self._tell(is_looking=False)
+                self._want_hashes()
+                self._is_changed = False
+        except _Closing:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end all rounds
+            _log.warning("looking for weights failed", exc_info=error)
+            return MAX_WATCH_INTERVAL_S
+        return max(WATCH_INTERVAL_S, WATCH_SHARE * seconds)
 
     def _pause(self, seconds: float) -> None:
         """Until it is time to look again; hashes that come meanwhile are told at once."""

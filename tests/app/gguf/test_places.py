@@ -134,3 +134,11 @@ def test_a_text_is_a_path_only_if_it_is_absolute() -> None:
     assert absolute("~/a b", home) == Path("/home/x/a b")
     assert absolute(" /a b ", home) == Path("/a b")
     assert absolute("a", home) is None
+
+
+def test_who_has_no_home_has_no_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert places_of_others("linux", {}) == ()

@@ -417,3 +417,21 @@ def test_what_was_hashed_as_it_came_is_not_read_again(room: Room, tmp_path: Path
         ("", False),
     ]
     assert room.learned[str(path)].sha256 == "ab" * 32
+
+
+def test_a_fault_in_one_round_leaves_the_next(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "a.gguf", "a")
+    failures = iter([ZeroDivisionError()])
+    room.others.append(Place(Origin.JAN, tmp_path))
+
+    def others() -> list[Place]:
+        for failure in failures:
+            raise failure
+        return room.others
+
+    room.library = LocalLibrary(room._tell, others=others)
+    monkeypatch.setattr(local, "MAX_WATCH_INTERVAL_S", 0.05)
+    room.library.start([])
+    room.until_names("a")

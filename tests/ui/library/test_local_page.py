@@ -367,6 +367,17 @@ def test_d11_the_folder_is_shown_by_an_encoded_address(
     assert not opened[0].hasQuery()
 
 
+def test_a_path_that_is_no_text_is_shown_and_told_as_it_is(page: LocalPage, desk: FakeDesk) -> None:
+    path = Path("/models/\udcff\udcfe.gguf")
+    page.show_snapshot(snapshot(found("\udcff\udcfe", path=path)))
+    choose(page, 0)
+    assert cells(page, 0)[NAME] == "\ufffd\ufffd"
+    assert page.words.text().startswith("/models/\ufffd\ufffd.gguf")
+    page.grab()
+    QTest.mouseClick(page.load_button, Qt.MouseButton.LeftButton)
+    assert desk.called("load_weights") == [(str(path),)]
+
+
 def test_it_is_gone_through_by_keys_alone(page: LocalPage, desk: FakeDesk) -> None:
     page.show_snapshot(snapshot(found("a"), found("b")))
     page.setFocus()

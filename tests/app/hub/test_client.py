@@ -444,7 +444,7 @@ KEYS = ("id", "author", "sha", "lastModified", "createdAt", "gated", "private", 
         "likes", "tags", "gguf", "siblings", "cardData", "config", "safetensors")  # fmt: skip
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.sampled_from(KEYS), JSON),
     st.lists(st.dictionaries(st.sampled_from(["rfilename", "size", "lfs", "blobId"]), JSON)),

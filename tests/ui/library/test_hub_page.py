@@ -195,15 +195,61 @@ def test_each_trouble_has_a_way_on(page, desk, qtbot, kind, title, second):
 def test_a_limit_counts_down_and_tries_again(page, desk, qtbot):
     qtbot.keyClicks(page.search, "tiny")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 1.4)
-    assert state(page.panel)[2] == "Again in 2 s"
-    qtbot.waitUntil(lambda: page.panel.button.text() == "Again in 1 s")
+    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.4)
+    assert state(page.panel)[2] == "Again in 1 s"
     qtbot.waitUntil(lambda: len(desk.called("search_hub")) == 2)
-    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 90)
-    assert state(page.panel)[2] == "Again in 1:30"
+    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 90.1)
+    assert state(page.panel)[2] == "Again in 1:31"
+    qtbot.waitUntil(lambda: page.panel.button.text() == "Again in 1:30")
+    page.panel.button.click()  # nobody has to wait
+    assert len(desk.called("search_hub")) == 3
+    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.1)
     page.search.clear()
     qtbot.wait(300)
-    assert len(desk.called("search_hub")) == 2
+    assert len(desk.called("search_hub")) == 3
+
+
+def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
+    page.hub_button.click()
+    dialog = page._dialog
+    assert dialog.token.echoMode() is QLineEdit.EchoMode.Password
+    assert not dialog.forget_button.isEnabled()
+    qtbot.keyClicks(dialog.token, "hf_x")
+    qtbot.keyClick(dialog.token, Qt.Key.Key_Return)
+    assert desk.called("set_hub_token")[-1][0] == "hf_x"
+    assert dialog.token_sentence.text() == "Asking the hub…"
+    assert not dialog.use_button.isEnabled()
+    desk.fail("set_hub_token", "token_bad", "It is not known. Make a new one.")
+    assert dialog.token_sentence.text() == "It is not known. Make a new one."
+    assert dialog.token_sentence.property("kind") == "error"
+    dialog.use_button.click()
+    desk.turn(token_where="keyring", account="ana")
+    desk.answer("set_hub_token", "The token of “ana” is used from now on.")
+    assert (dialog.token.text(), dialog.token_sentence.property("kind")) == ("", "dim")
+    assert page.hub_label.text() == "hub.example.org · as ana"
+    dialog.forget_button.click()
+    desk.called("forget_hub_token")[-1][0](False)
+    assert "did not let go of it" in dialog.token_sentence.text()
+    dialog.close()
+
+
+def test_another_address_is_tried_first(page, desk, qtbot):
+    page.hub_button.click()
+    dialog = page._dialog
+    assert dialog.address.placeholderText() == "https://hub.example.org"
+    qtbot.keyClicks(dialog.address, "mirror.example.org")
+    qtbot.keyClick(dialog.address, Qt.Key.Key_Return)
+    desk.fail("set_hub_endpoint", "not_hub", "There is no hub.")
+    words = "There is no hub. The address stays as it was: hub.example.org."
+    assert dialog.address_sentence.text() == words
+    dialog.set_button.click()
+    desk.settings = replace(desk.settings, hub_endpoint="https://mirror.example.org")
+    desk.turn(endpoint="https://mirror.example.org", host="mirror.example.org")
+    desk.answer("set_hub_endpoint", "The hub at “mirror.example.org” is used from now on.")
+    assert dialog.address.text() == "https://mirror.example.org"
+    assert page.hub_label.text() == "mirror.example.org · without a token"
+    assert "mirror.example.org" in page.panel.words.text()
+    dialog.close()
 
 
 def test_offline_is_a_state_with_a_switch(page, desk, qtbot):

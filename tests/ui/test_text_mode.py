@@ -177,3 +177,37 @@ def test_all_that_can_be_pressed_has_a_name(page: TextPage) -> None:
     ):
         assert widget.accessibleName()
         assert widget.objectName()
+
+
+def test_what_is_generated_unseen_is_there_for_whoever_asks(page: TextPage, qtbot) -> None:
+    laid_out: list[str] = []
+    page.edit.document().contentsChanged.connect(lambda: laid_out.append(page.edit.toPlainText()))
+    page.open_document("Once ")
+    page.begin_growth(5)
+    page.append("upon")
+    page.hide()
+    laid_out.clear()
+    for piece in (" a", " time", ","):
+        page.append(piece)
+    assert not laid_out
+    assert page.text() == "Once upon a time,"
+    page.append(" there")
+    page.show()
+    assert page.edit.toPlainText() == "Once upon a time, there"
+    assert marked(page) == ["upon a time, there"]
+    page.hide()
+    page.append(" was")
+    page.end_growth()
+    assert page.edit.toPlainText() == "Once upon a time, there was"
+    page.edit.undo()
+    assert page.edit.toPlainText() == "Once "
+
+
+def test_what_is_generated_unseen_waits_no_longer_than_a_second(page: TextPage, qtbot) -> None:
+    page.open_document("Once ")
+    page.begin_growth(5)
+    page.hide()
+    page.append("upon")
+    qtbot.waitUntil(lambda: page.edit.toPlainText() == "Once upon", timeout=3_000)
+    page.show()
+    assert marked(page) == ["upon"]

@@ -31,7 +31,7 @@ MAGIC: Final = b"GGUF"
 MAX_KEY_BYTES: Final = 65535
 MAX_NAME_BYTES: Final = 1024
 MAX_KEYS: Final = 1 << 14
-MAX_TENSORS: Final = 1 << 16
+MAX_TENSORS: Final = 1 << 15
 MAX_COUNT: Final = 1 << 24
 """A count above this is a lie; one below may be cut short."""
 

@@ -122,8 +122,16 @@ def _refusal_of_parts(header: Header) -> HeaderRefused | None:
     """A split file is opened by its first part, with all others beside it."""
     count, number = header.metadata.get("split.count"), header.metadata.get("split.no")
     split = split_name(header.path.name)
-    if not isinstance(count, int) or count <= 1 or split is None:
+    if not isinstance(count, int) or count <= 1:
         return None
+    if split is None or split.of != count:
+        which = number + 1 if isinstance(number, int) else 1
+        return HeaderRefused(
+            "unsupported",
+            f"“{header.path.name}” is part {which:,} of {count:,}, but has another name. The parts "
+            f"are found by their names, which end in “-{which:05d}-of-{count:05d}.gguf”: give "
+            "them those.",
+        )
     if isinstance(number, int) and number > 0:
         return HeaderRefused(
             "unsupported",

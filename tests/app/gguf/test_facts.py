@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from math import prod
 from pathlib import Path
@@ -15,7 +14,6 @@ from app.gguf.architectures import DRAFT_HEADS, EMBEDDING, KNOWN, NOT_GENERATING
 from app.gguf.facts import Facts, facts_of, size_label
 from app.gguf.header import read_header
 from app.gguf.quantisation import FILE_TYPES, nominal_bits, quantisation_in_name
-from app.gguf.source import FileSource, NotAFile
 from app.gguf.split_names import SplitName, part_names, piece_of, split_name
 from app.gguf.tensor_types import TENSOR_TYPES
 
@@ -300,25 +298,3 @@ def test_sets_of_architectures_fit_together() -> None:
     assert EMBEDDING < NOT_GENERATING
     assert not NOT_GENERATING & DRAFT_HEADS
     assert EMBEDDING | DRAFT_HEADS < KNOWN
-
-
-# --- sources ------------------------------------------------------------------------------------
-
-
-def test_a_file_is_read_at_any_place(path: Path) -> None:
-    path.write_bytes(bytes(range(100)))
-    with FileSource(path) as source:
-        assert (source.name, source.size_bytes) == ("weights.gguf", 100)
-        assert source.read_at(95, 10) == bytes(range(95, 100))
-        assert source.read_at(3, 2) == b"\3\4"
-        assert source.read_at(200, 5) == source.read_at(0, 0) == b""
-
-
-def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NotAFile):
-        FileSource(tmp_path / "pipe")
-    with pytest.raises(IsADirectoryError):
-        FileSource(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        FileSource(tmp_path / "none")

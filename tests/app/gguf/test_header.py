@@ -7,7 +7,6 @@ import random
 import struct
 import time
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from gguf_writer import Tensor, Typed, tiny_llama, write_gguf
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from app.gguf.header import Header, HeaderRefused, read_header, read_header_of
+from app.gguf.header import Header, HeaderRefused, read_header
 
 MAX_S = 2.0
 MAX_BYTES = 64 * 1024 * 1024
@@ -166,51 +165,6 @@ def test_entries_say_where_each_value_lies(path: Path) -> None:
     assert (entries["a.list"].count, entries["a.number"].kind_name) == (3, "uint32")
     starts = [entry.start for entry in entries.values()]
     assert starts == [layout.metadata_start, *(entry.end for entry in entries.values())][:-1]
-
-
-# --- any source ---------------------------------------------------------------------------------
-
-
-class CountedSource:
-    """A file as a hub would send it, with all requests noted."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = path.name
-        self.size_bytes = path.stat().st_size
-        self.asked: list[tuple[int, int]] = []
-        self._data = path.read_bytes()
-
-    def read_at(self, offset: int, count: int) -> bytes:
-        self.asked.append((offset, count))
-        return self._data[offset : offset + count]
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("which", ["starter_gguf", "gemma_gguf"])
-def test_a_header_from_afar_costs_few_requests(which: str, request: pytest.FixtureRequest) -> None:
-    path: Path = request.getfixturevalue(which)
-    source = CountedSource(path)
-    header = read_header_of(source)
-    assert replace(header, path=path) == read_header(path)
-    assert len(source.asked) <= 4
-    ends = [offset + count for offset, count in source.asked]
-    assert max(ends) < header.data_offset + (4 << 20)
-    assert all(begin >= end for end, (begin, _) in zip(ends, source.asked[1:], strict=False))
-
-
-def test_source_that_fails_is_a_sentence(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_gguf(path)
-    source = CountedSource(path)
-
-    def fail(offset: int, count: int) -> bytes:
-        raise ConnectionResetError("gone")
-
-    monkeypatch.setattr(source, "read_at", fail)
-    with pytest.raises(HeaderRefused) as caught:
-        read_header_of(source)
-    assert caught.value.kind == "not_readable"
 
 
 # --- cut files ----------------------------------------------------------------------------------
@@ -592,3 +546,12 @@ def test_parts_of_a_split_file(tmp_path: Path) -> None:
     error = refused(part(1))
     assert error.kind == "incomplete_file"
     assert part(2).name in error.sentence
+
+
+@pytest.mark.parametrize("name", ["big.gguf", "big-00001-of-00003.gguf", "big-1-of-2.gguf"])
+def test_a_part_under_another_name(tmp_path: Path, name: str) -> None:
+    """llama.cpp finds the other parts by the name of the first."""
+    path = tmp_path / name
+    write_gguf(path, metadata={"split.no": Typed("u16", 0), "split.count": Typed("u16", 2)})
+    assert "-00001-of-00002.gguf" in refused(path).sentence
+    assert read_header(path, for_chat=False).architecture == "llama"

@@ -130,12 +130,16 @@ class HubQuestions:
     def search(self, wish: SearchWish, then: Callable[[SearchPage], None], failed: Failed) -> None:
         """The first page of a search. `more` asks for the next ones."""
 
-        def ask() -> SearchPage:
-            self._search = search = self.hub().search(wish)
-            return search.next_page()
+        def ask() -> tuple[Search, SearchPage]:
+            search = self.hub().search(wish)
+            return search, search.next_page()
+
+        def found(answer: tuple[Search, SearchPage]) -> None:
+            self._search, page = answer
+            then(page)
 
         self._search = None
-        self._ask("search", ask, then, failed)
+        self._ask("search", ask, found, failed)
 
     def more(self, then: Callable[[SearchPage], None], failed: Failed) -> None:
         """The next page of the last search; asked twice, it is answered once."""

@@ -12,12 +12,13 @@ right type, and a listing with a damaged entry is a listing without it.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from urllib.parse import urlencode
 
 import httpx2
 
@@ -72,37 +73,38 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
 class Search:
-    """One search, page by page. One thread at a time."""
+    """One search, page by page. One thread at a time. A page that failed can be asked for again."""
 
     def __init__(self, hub: Hub, wish: SearchWish) -> None:
         self._hub = hub
         self._wish = wish
-        self._items: Iterator[Mapping[str, Any]] | None = None
+        self._next: str | None = hub.listing_url(wish)
+        self._items: deque[Mapping[str, Any]] = deque()
         self._since: datetime | None = None
         if wish.updated_within_days is not None:
             self._since = datetime.now(UTC) - timedelta(days=wish.updated_within_days)
 
     def next_page(self) -> SearchPage:
         """The next `PAGE` repositories. Raises HubFault."""
-        if self._items is None:
-            first, items = self._hub.with_token(self._begin)
-            self._items = itertools.chain(first, items)
         repos: list[HubRepo] = []
         n_seen = 0
-        with self._hub.asking():
-            for item in self._items:
-                n_seen += 1
-                repo = repo_of(item)
-                if repo is not None and self._passes(repo):
-                    repos.append(repo)
-                if len(repos) == PAGE or n_seen == MAX_LOOKED_AT:
-                    return SearchPage(tuple(repos), has_more=True)
-        return SearchPage(tuple(repos))
-
-    def _begin(self, token: str | Literal[False]) -> tuple[list[Any], Iterator[Any]]:
-        """The first entry is asked for at once: a token is refused there, or nowhere."""
-        items = self._hub.listing(self._wish, token)
-        return list(itertools.islice(items, 1)), items
+        while len(repos) < PAGE and n_seen < MAX_LOOKED_AT:
+            if not self._items:
+                if self._next is None:
+                    return SearchPage(tuple(repos))
+                try:
+                    items, self._next = self._hub.listing(self._next)
+                except HubFault:
+                    if repos:  # what is there is shown; the next call meets the fault again
+                        return SearchPage(tuple(repos), has_more=True)
+                    raise
+                self._items.extend(items)
+                continue
+            n_seen += 1
+            repo = repo_of(self._items.popleft())
+            if repo is not None and self._passes(repo):
+                repos.append(repo)
+        return SearchPage(tuple(repos), has_more=bool(self._items) or self._next is not None)
 
     def _passes(self, repo: HubRepo) -> bool:
         most = self._wish.max_parameters
@@ -168,7 +170,7 @@ class Hub:
     def check(self) -> None:
         """Raise HubFault if there is no hub at the endpoint."""
         with self.asking():
-            next(self.listing(SearchWish(gguf_only=False), False, limit=1), None)
+            self._listing(self.listing_url(SearchWish(gguf_only=False), limit=1), False)
 
     # --- addresses and tokens -------------------------------------------------------------------
 
@@ -220,26 +222,40 @@ class Hub:
         """Around everything that may fail: only HubFault and CalledOff come out of it."""
         return _Asking(self.asked(has_token=has_token))
 
-    def listing(
-        self, wish: SearchWish, token: str | Literal[False], limit: int = PAGE
-    ) -> Iterator[Mapping[str, Any]]:
-        """All entries of a search, asked for page by page as they are taken."""
-        library.api(self.gate, self.endpoint)
-        from huggingface_hub.utils import build_hf_headers, paginate  # type: ignore[attr-defined]
-
-        filters = ["gguf"] if wish.gguf_only else []
-        filters += [f"license:{wish.licence}"] if wish.licence else []
-        filters += [wish.language] if wish.language else []
-        params: dict[str, Any] = {
-            "limit": limit,
+    def listing_url(self, wish: SearchWish, limit: int = PAGE) -> str:
+        """Where the first page of a search is."""
+        given: dict[str, str | list[str]] = {
+            "search": wish.text.strip(),
+            "author": wish.author.strip(),
+            "filter": [
+                *(["gguf"] if wish.gguf_only else []),
+                *([f"license:{wish.licence}"] if wish.licence else []),
+                *([wish.language] if wish.language else []),
+            ],
             "sort": _SORTS[wish.sort],
+            "limit": str(limit),
             "expand": list(_EXPAND),
         }
-        given = {"search": wish.text.strip(), "author": wish.author.strip(), "filter": filters}
-        params |= {name: value for name, value in given.items() if value}
-        headers = build_hf_headers(token=token)
-        items = paginate(f"{self.endpoint}/api/models", params=params, headers=headers)
-        return _entries(items)
+        query = urlencode({name: value for name, value in given.items() if value}, doseq=True)
+        return f"{self.endpoint}/api/models?{query}"
+
+    def listing(self, url: str) -> tuple[list[Mapping[str, Any]], str | None]:
+        """One page of a listing, and where the next one is. Raises HubFault."""
+        return self.with_token(lambda token: self._listing(url, token))
+
+    def _listing(
+        self, url: str, token: str | Literal[False]
+    ) -> tuple[list[Mapping[str, Any]], str | None]:
+        library.api(self.gate, self.endpoint)
+        from huggingface_hub import get_session
+        from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+        answer = get_session().get(url, headers=build_hf_headers(token=token))
+        items = answer.json()
+        if not isinstance(items, list):
+            raise TypeError("no listing")
+        following = answer.links.get("next", {}).get("url")
+        return [item for item in items if isinstance(item, Mapping)], following
 
     def _info(self, repo_id: str, revision: str, token: str | Literal[False]) -> ModelInfo:
         if not is_repo_id(repo_id):
@@ -334,15 +350,6 @@ def repo_of(item: Mapping[str, Any]) -> HubRepo | None:
         n_ctx_train=_count(gguf.get("context_length")) or None,
         tags=tags,
     )
-
-
-def _entries(items: Iterable[object]) -> Iterator[Mapping[str, Any]]:
-    """What can be an entry. A text is none: then the answer was no list of them."""
-    for item in items:
-        if isinstance(item, str):
-            raise TypeError("no listing")
-        if isinstance(item, Mapping):
-            yield item
 
 
 def _of_info(info: ModelInfo) -> HubRepo:

@@ -23,6 +23,8 @@ from app.hub.transport import read_whole
 
 MAX_HEADER_BYTES: Final = 48 * 1024 * 1024
 """Of all ranges of one file together. A vocabulary of 262,144 tokens takes about 10 MiB."""
+PIECE_DEADLINE_S: Final = 180.0
+"""A piece of 4 MiB over a slow line."""
 MAX_PARTS: Final = 64
 _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
@@ -67,7 +69,7 @@ class HttpSource:
             if response.status_code != 206:
                 raise self._refused("the hub does not send parts of it. Try again later")
             self._check(response, offset, count)
-            data = read_whole(response, count)
+            data = read_whole(response, count, PIECE_DEADLINE_S)
         except FAILURES as error:
             raise fault_of(error, self._hub.asked(self._repo_id, self.name)) from None
         finally:

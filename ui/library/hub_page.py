@@ -464,10 +464,17 @@ class HubPage(QWidget):
             elif not self.search.text().strip():
                 self._show_begin()
 
+    def _on_token_changed(self) -> None:
+        """What was refused may be open now."""
+        if self._is_begun and self.body.currentWidget() is self.panel:
+            self.search_now()
+        else:
+            self.detail.look_again()
+
     def open_dialog(self) -> None:
         """The token and the address."""
         if self._dialog is None:
             self._dialog = HubDialog(self._desk, self._theme, self)
-            self._dialog.token_changed.connect(self.detail.look_again)
+            self._dialog.token_changed.connect(self._on_token_changed)
         self._dialog.open()
         self._dialog.token.setFocus()

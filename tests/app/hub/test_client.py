@@ -124,10 +124,36 @@ def test_a_search_goes_on_page_by_page(asker, fake):
     search = asker.hub.search(SearchWish(author="dora"))
     first, second, third = (search.next_page() for _ in range(3))
     assert (len(first.repos), first.has_more) == (PAGE, True)
-    assert (len(second.repos), second.has_more) == (PAGE, True)
+    assert (len(second.repos), second.has_more) == (PAGE, False)
     assert (third.repos, third.has_more) == ((), False)
     assert len({repo.id for repo in (*first.repos, *second.repos)}) == 2 * PAGE
     assert [each.one("limit") for each in fake.asked("/api/models")] == [str(PAGE)] * 2
+
+
+def test_a_page_that_fails_is_asked_for_again(asker, fake):
+    fake.add(*(FakeRepo(f"dora/n{n:02}", [FakeFile("x.gguf", b"x")]) for n in range(PAGE + 3)))
+    search = asker.hub.search(SearchWish(author="dora"))
+    search.next_page()
+    fake.script(Act(status=503))
+    assert fault(search.next_page).kind == "server"
+    assert len(search.next_page().repos) == 3
+    assert search.next_page() == SearchPage()
+    late = asker.hub.search(SearchWish(author="dora", max_parameters=10))
+    fake.repos["dora/n00"].n_parameters = 11
+    fake.script(Act(), Act(status=503))
+    page = late.next_page()  # 19 of the first page, then a fault: what is there is shown
+    assert (len(page.repos), page.has_more) == (PAGE - 1, True)
+    assert len(late.next_page().repos) == 3
+
+
+def test_a_token_that_runs_out_between_two_pages_is_left_out(asker, fake):
+    fake.add(*(FakeRepo(f"dora/n{n:02}", [FakeFile("x.gguf", b"x")]) for n in range(PAGE + 3)))
+    asker.token = "hf_good"
+    search = asker.hub.search(SearchWish(author="dora"))
+    search.next_page()
+    del fake.accounts["hf_good"]
+    assert len(search.next_page().repos) == 3
+    assert asker.refused == ["hf_good"]
 
 
 def test_a_mirror_is_asked_for_the_next_page_too(asker, fake):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPoint, Qt
+from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu
 
-from app.chat.formats import FORMATS
+from app.chat.formats import FORMATS, OWN, PLAIN
 from ui.notices import Act, Notice
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ SENTENCE = (
 
 
 class TemplateBanner(QObject):
+    """`own_requested`: a template shall be written for these weights."""
+
+    own_requested = Signal()
+
     def __init__(self, desk: Desk, bridge: Bridge, chat: ChatColumn) -> None:
         super().__init__(chat)
         self._desk = desk
@@ -53,12 +57,18 @@ class TemplateBanner(QObject):
         self.choose()
 
     def _take(self, name: str, _is_checked: bool = False) -> None:
+        if name == OWN and not self._desk.resolved_settings().settings.chat_template.strip():
+            self.own_requested.emit()
+            return
         self._desk.set_at_level("weights", "chat_format", name)
+
+    def _has_chosen(self) -> bool:
+        settings = self._desk.resolved_settings().settings
+        return settings.template is not None or settings.chat_format == PLAIN
 
     def _follow(self) -> None:
         loaded = self._desk.engine_state.loaded
-        lacks_one = loaded is not None and not loaded.has_template
-        if lacks_one and not self._desk.resolved_settings().settings.chat_format:
+        if loaded is not None and not loaded.has_template and not self._has_chosen():
             act = Act("Choose a format…", self._choose)
             self._chat.banners.show_notice(Notice(KEY, "warning", SENTENCE, acts=(act,)))
         else:

@@ -12,6 +12,7 @@ the desk has opened that chat waits for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,8 @@ class MainWindow(QMainWindow):
         bridge.settings_changed.connect(self._on_settings_changed)
         self.following.read_desk(self._peeked)
         self.token_view_acts.follow()
+        own_template = partial(self.lazy.show_defaults, "", "template")
+        self._template_banner.own_requested.connect(own_template)
         self._is_complete = True
         composer.send_requested.disconnect(self._on_sent_early)
         if self._peeked is None:

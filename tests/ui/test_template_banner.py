@@ -48,6 +48,34 @@ def test_it_stands_there_until_a_format_is_chosen(
     assert window.chat.banners.card(KEY) is None
 
 
+def test_a_template_of_ones_own_is_written_among_the_defaults(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("ui.library.view.PAGES", ())  # they ask a real desk
+    shown: list[tuple[str, str]] = []
+    monkeypatch.setattr(window.lazy._library_view(), "show_defaults", lambda *of: shown.append(of))
+    desk.weights_path = "/weights/base.gguf"
+    load(desk, bridge, has_template=False)
+    banner = window.findChild(TemplateBanner)
+    assert banner is not None
+
+    def choose_own() -> None:
+        menu = banner.choose()
+        next(a for a in menu.actions() if a.objectName() == "own").trigger()
+        menu.close()
+
+    choose_own()
+    assert shown == [("/weights/base.gguf", "template")]
+    desk.settings = Settings(chat_format="own")  # nothing is written yet
+    bridge.levels_changed.emit(LevelsChanged("weights"))
+    assert window.chat.banners.card(KEY) is not None
+    desk.settings = Settings(chat_format="own", chat_template="{{ 1 }}")
+    bridge.levels_changed.emit(LevelsChanged("weights"))
+    assert window.chat.banners.card(KEY) is None
+    choose_own()
+    assert desk.called("set_at_level") == [("weights", "chat_format", "own")]
+
+
 def test_weights_with_a_template_have_no_banner(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ):

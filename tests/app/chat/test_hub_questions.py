@@ -132,6 +132,9 @@ def test_nothing_is_asked_before_the_settings_are_known(fake):
     owner.questions.look(REPO, "", owner.take, owner.take)
     (trouble,) = owner.answers
     assert trouble.kind == "offline"
+    owner.set_setting("offline", True)
+    owner.set_setting("offline", False)  # somebody is faster than the database
+    assert owner.questions.state.why_offline != ""
     owner.questions.settings_failed()
     assert "stays offline" in owner.questions.state.why_offline
     owner.close()

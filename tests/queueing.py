@@ -128,6 +128,11 @@ class Owner:
             except queue.Empty:
                 continue
 
+    def pump(self, seconds: float) -> None:
+        """Run what is posted for so long."""
+        ends_at = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() > ends_at)
+
     def one(self, download_id: str) -> Progress:
         return next(each for each in self.downloads.snapshot() if each.id == download_id)
 

@@ -135,8 +135,9 @@ def test_as_many_run_at_once_as_are_allowed(
     hub.script(Act(stall_after=1000), server="cdn")
     first = one.add(the_file(hub), folder)
     second = one.add(the_file(hub, "tiny-Q8_0.gguf"), folder)
-    one.until_state(first, S.RUNNING)
-    hub.wait_for(2)
+    one.until(lambda: one.one(first).done_bytes == 1000)
+    one.until(lambda: len(one.stored()) == 2)
+    one.pump(0.1)
     assert one.one(second).state is S.QUEUED
     one.downloads.pause(first)
     assert one.until_state(second, S.DONE).state is S.DONE
@@ -196,8 +197,11 @@ def test_the_same_file_is_not_queued_twice(
 
 
 def test_pause_and_resume_fetch_only_the_rest(
-    owner: Callable[..., Owner], hub: FakeHub, folder: Path
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the disk lets the paused one go only a while later."""
+    close = Partial.close
+    monkeypatch.setattr(Partial, "close", lambda self: (time.sleep(0.2), close(self))[1])
     one = owner()
     hub.script(Act(stall_after=100_000), server="cdn")
     key = one.add(the_file(hub), folder)
@@ -205,8 +209,35 @@ def test_pause_and_resume_fetch_only_the_rest(
     one.downloads.pause(key)
     assert one.one(key).state is S.PAUSED
     one.downloads.resume(key)
-    one.until_state(key, S.DONE)
+    seen: set[S] = set()
+
+    def is_done() -> bool:
+        seen.add(one.one(key).state)
+        return one.one(key).state is S.DONE
+
+    one.until(is_done)
     assert ranges(hub) == [None, "bytes=100000-"]
+    assert seen <= {S.QUEUED, S.RUNNING, S.DONE}  # the old run never stood in the new one's way
+
+
+def test_nothing_is_fetched_before_the_database_knows_of_it(
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = owner()
+    asked: list[Any] = []
+    monkeypatch.setattr(one.downloads._book, "create", lambda *given: asked.append(given))
+    key = one.add(the_file(hub), folder)
+    one.downloads.wake()
+    one.pump(0.1)
+    assert (hub.requests, lying_in(folder)) == ([], [])
+    asked[0][1]()
+    one.until_state(key, S.DONE)
+    other: list[str] = []
+    one.downloads.add(the_file(hub, "tiny-Q8_0.gguf"), folder, refused=other.append)
+    one.until(lambda: len(asked) == 2)
+    asked[1][2]("The database is full.")
+    assert other == ["The database is full."]
+    assert [each.id for each in one.downloads.snapshot()] == [key]
 
 
 def test_a_restart_goes_on_where_it_was_and_leaves_paused_ones_alone(
@@ -407,6 +438,7 @@ def test_offline_it_waits_in_the_queue_and_goes_on(
     one.gate.close_it()
     offline = one.until_state(key, S.QUEUED)
     assert "offline" in offline.sentence
+    one.pump(0.6)  # nothing but the gate can wake it now
     hub.forget()
     one.gate.open_it()
     one.until_state(key, S.DONE)

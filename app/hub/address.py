@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -20,6 +20,11 @@ MAX_LENGTH: Final = 2_000
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9_])?"
 _REPO: Final = re.compile(rf"{_PART}/{_PART}")
 _QUANTISATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
+_COMMAND: Final = re.compile(
+    r"(?:\$ )?(?:ollama (?:run|pull)|(?:\./)?llama-(?:cli|server)(?: -[\w-]+){0,20}? -hf) "
+    r"(?P<address>[^\s]+)"
+)
+"""What hubs offer to be copied into a terminal."""
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
 _HOST_LIKE: Final = re.compile(r"[A-Za-z0-9\-]+(\.[A-Za-z0-9\-]+)+(:\d{1,5})?|localhost(:\d{1,5})?")
 _NOT_WEIGHTS: Final = {"datasets": "a data set", "spaces": "a space", "collections": "a collection"}
@@ -65,11 +70,15 @@ def read_address(text: str, endpoint: str = DEFAULT_ENDPOINT) -> HubAddress | No
     'a/b.gguf'
     """
     text = text.strip().strip("<>\"'“”")
+    command = _COMMAND.match(text[:MAX_LENGTH])
+    if command is not None:
+        found = read_address(command["address"], endpoint)
+        return replace(found, is_plain=False) if found is not None else None
     if not text or len(text) > MAX_LENGTH or any(c.isspace() for c in text):
         return None
-    found = _SCHEME.match(text)
-    if found is not None:
-        scheme, rest = found["scheme"].lower(), text[found.end() :]
+    scheme_of = _SCHEME.match(text)
+    if scheme_of is not None:
+        scheme, rest = scheme_of["scheme"].lower(), text[scheme_of.end() :]
         if scheme == "hf":
             return _in_path(rest.removeprefix("models/"), is_url=True)
         if scheme not in ("http", "https"):

@@ -6,14 +6,22 @@ from collections.abc import Callable
 from typing import Final
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ui.library.hub_words import wait_text
 from ui.notices import announce
 from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
-WIDTH_PX: Final = 400
+WIDTH_PX: Final = 440
 TICK_MS: Final = 250
 
 
@@ -49,18 +57,22 @@ class StatePanel(SteadyArea):
         label.setTextFormat(Qt.TextFormat.PlainText)
         label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         label.setWordWrap(True)
-        label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         return label
 
     def _build(self) -> None:
         body = QWidget(self)
-        self._column = QVBoxLayout(body)
+        self._column = QVBoxLayout()
         self._column.addStretch(2)
         self._column.addWidget(self.title)
         self._column.addWidget(self.words)
         self._column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignHCenter)
         self._column.addWidget(self.second, 0, Qt.AlignmentFlag.AlignHCenter)
         self._column.addStretch(3)
+        row = QHBoxLayout(body)
+        row.addStretch(1)
+        row.addLayout(self._column, 1000)
+        row.addStretch(1)
         self.setWidget(body)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -124,6 +136,8 @@ class StatePanel(SteadyArea):
         px, colors = self._theme.px, self._theme.colors
         self._column.setContentsMargins(px(16), px(16), px(16), px(16))
         self._column.setSpacing(px(8))
+        for label in (self.title, self.words):
+            label.setMaximumWidth(px(WIDTH_PX))
         size = self._theme.font_text().pixelSize()
         self.title.setStyleSheet(f"font-size: {round(size * 1.15)}px; font-weight: 600;")
         self.words.setStyleSheet(f"color: {colors.dim};")

@@ -54,6 +54,9 @@ FILE = "b/tiny-Q4_K_M.gguf"
         (f"{MIRROR}/api/models/ana/tiny", HubAddress("ana/tiny")),
         (f"hf://ana/tiny/{FILE}", HubAddress("ana/tiny", file_name=FILE)),
         ("hf://models/ana/tiny", HubAddress("ana/tiny")),
+        ("ollama run hf.co/ana/tiny:Q4_K_M", HubAddress("ana/tiny", quantisation="Q4_K_M")),
+        ("$ llama-server -hf ana/tiny:Q8_0", HubAddress("ana/tiny", quantisation="Q8_0")),
+        ("./llama-cli -cnv -hf ana/tiny", HubAddress("ana/tiny")),
         (f"ana/tiny/{FILE}", HubAddress("ana/tiny", file_name=FILE)),
     ],
 )
@@ -64,7 +67,7 @@ def test_addresses_are_read(text, address):
 @pytest.mark.parametrize(
     "text",
     ["", "   ", "smol", "smol lm 2", "ana / tiny", "ana/", "/ana", "a--b/c", "ana/ti..ny", "Q4_K_M",
-     "one/two/three", "x" * 3000, "datasets/ana/x", "и/я", ".ana/tiny"],
+     "one/two/three", "ollama run llama3", "llama-cli -m x.gguf", "x" * 3000, "datasets/ana/x", "и/я", ".ana/tiny"],
 )  # fmt: skip
 def test_words_are_words(text):
     assert read_address(text) is None

@@ -67,7 +67,8 @@ def test_addresses_are_read(text, address):
 @pytest.mark.parametrize(
     "text",
     ["", "   ", "smol", "smol lm 2", "ana / tiny", "ana/", "/ana", "a--b/c", "ana/ti..ny", "Q4_K_M",
-     "one/two/three", "ollama run llama3", "llama-cli -m x.gguf", "x" * 3000, "datasets/ana/x", "и/я", ".ana/tiny"],
+     "one/two/three", "ollama run llama3", "llama-cli -m x.gguf",
+     "x" * 3000, "datasets/ana/x", "и/я", ".ana/tiny"],
 )  # fmt: skip
 def test_words_are_words(text):
     assert read_address(text) is None

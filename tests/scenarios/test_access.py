@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 
 from app.chat.events import QueuedMessage
 from models.records import Attachment
+from ui.settings.rows import SettingRow
 
 Key = Qt.Key
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -296,3 +297,13 @@ def test_zoom_is_there_after_a_restart_and_the_layout_holds(open_window: Any) ->
         assert again.window.rect().contains(corner), name
         assert widget.width() > 0
         assert widget.height() > 0
+
+
+@pytest.mark.parametrize("name", ["levels_window", "defaults in library_view"])
+def test_tab_goes_through_settings_as_the_eye_does(person: Any, name: str) -> None:
+    """Whatever was built first: lists and switches are older than fields."""
+    window = opened(person, name)
+    rows = [w for w in walk(window, Key.Key_Tab) if isinstance(w.parentWidget(), SettingRow)]
+    tops = [row.mapTo(window, QPoint()).y() for row in rows]
+    assert len(rows) > 5
+    assert tops == sorted(tops)

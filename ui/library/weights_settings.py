@@ -39,6 +39,7 @@ from ui.settings.shaping import (
     sampling_cards,
     setting_words,
 )
+from ui.tab_order import put_in_order
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class WeightsSettings(QWidget):
         self._column.addWidget(self.load_words)
         self._column.addWidget(self.segments)
         self._column.addWidget(self.pages, 1)
+        self._order_stops()
         self.segments.currentChanged.connect(self._on_page_turned)
         for signal in (
             bridge.levels_changed,
@@ -170,6 +172,14 @@ class WeightsSettings(QWidget):
         for page in (loading, replies, self.template, self.drafts, noted):
             is_scrolling = isinstance(page, Page)
             self.pages.addWidget(page if is_scrolling else LowRoom(page, self.pages))
+
+    def _order_stops(self) -> None:
+        """Tab goes as the eye does, whatever was built first."""
+        rows = [stop for row in self._rows.values() for stop in row.stops()]
+        template, drafts = self.template, self.drafts
+        head = (self.back_button, self.load_button, self.reset_button, self.segments)
+        writing = (template.format_field, template.edit_button, template.source, template.preview)
+        put_in_order([*head, *rows, *writing, drafts.list, self.notes], self.segments)
 
     def _shaping_row(self, row: Row) -> SettingRow:
         name, label, field = row

@@ -31,6 +31,7 @@ from ui.icon_button import IconButton
 from ui.settings.fields import ChoiceField, Field, NumberField
 from ui.settings.rows import Page, SettingRow
 from ui.settings.shaping import loading_cards, setting_words, shaping_cards
+from ui.tab_order import put_in_order
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -77,6 +78,8 @@ class LevelsWindow(QWidget):
             bridge.presets_listed,
         ):
             signal.connect(self._follow)
+        stops = [stop for row in self._rows.values() for stop in row.stops()]
+        put_in_order(stops, stops[0])
         theme.changed.connect(self._fit)
         self._fit()
         ZoomedSize(self, theme, SIZE_PX)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from ui.settings.fields import ChoiceField, Field, TextField
 from ui.steady_area import SteadyArea
+from ui.tab_order import stops_in
 from ui.theme import Theme
 
 CONTROL_PX = 220
@@ -42,6 +43,7 @@ class SettingRow(QWidget):
         self.field = field
         self._apply = apply
         self._is_wide_field = isinstance(field, TextField)
+        self._beside: list[QWidget] = []
         self._label = QLabel(label, self)
         self._label.setBuddy(field)
         self._hint = _small(hint, self)
@@ -116,11 +118,18 @@ class SettingRow(QWidget):
 
     def add_beside(self, widget: QWidget) -> None:
         """One more control, right of the field, or of the words over a wide one."""
+        self._beside.append(widget)
         policy = widget.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         widget.setSizePolicy(policy)
         row = self._head if self._is_wide_field else self._pair
         row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    def stops(self) -> list[QWidget]:
+        """What Tab stops at in this row, from left to right."""
+        found = [each for widget in (self.field, *self._beside) for each in stops_in(widget)]
+        # The list of a combo box is a window of its own.
+        return [each for each in found if each.window() is self.window()]
 
     def refuse(self, sentence: str) -> None:
         """Say why a value does not fit; nothing takes it back."""

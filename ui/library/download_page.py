@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from models.records import DownloadState as State
 from ui.elided import ElidedLabel
+from ui.header import LOADED
 from ui.library.download_delegate import DownloadDelegate
 from ui.library.download_model import DownloadModel
 from ui.library.download_options import DownloadOptions
@@ -33,9 +34,12 @@ from ui.library.local_words import one_line, place_text
 from ui.theme import Theme
 
 if TYPE_CHECKING:
+    from app.bridge import Bridge
     from app.chat.desk import Desk
     from app.hub.progress import Progress
 
+UNLOAD_FIRST: Final = "Unload these weights first"
+TRASH_HINT: Final = "The files that were downloaded, and nothing else"
 NOTHING: Final = "No downloads"
 NOTHING_WORDS: Final = (
     "Find weights on the hub. What you download is listed here and goes on after a restart."
@@ -186,6 +190,11 @@ class DownloadPage(QWidget):
         self.show_button.clicked.connect(self._show_in_folder)
         self._theme.changed.connect(self._fit_sizes)
 
+    def follow(self, bridge: Bridge) -> None:
+        """Show what is loaded, as that changes."""
+        bridge.engine_state_changed.connect(lambda _: self._settle())
+        self._settle()
+
     def _fit_sizes(self) -> None:
         px = self._theme.px
         self._column.setSpacing(px(12))
@@ -257,12 +266,22 @@ class DownloadPage(QWidget):
             button.setVisible(is_on)
         if lost_focus:
             self.list.setFocus()
+        is_loaded = progress is not None and self._is_loaded(progress)
+        self.load_button.setText("Loaded" if is_loaded else "Load")
+        self.load_button.setEnabled(not is_loaded)
+        self.trash_button.setEnabled(not is_loaded)
         self.go_on_button.setText(GO_ON.get(state, "Resume") if state is not None else "Resume")
         words = whole_words(progress) if progress is not None else ""
         if self.words.text() != words:
             self.words.setText(words)
         self.words.setVisible(bool(words))
         self._name_buttons(one_line(progress.name) if progress is not None else "")
+        self.trash_button.setToolTip(UNLOAD_FIRST if is_loaded else TRASH_HINT)
+
+    def _is_loaded(self, progress: Progress) -> bool:
+        state = self._desk.engine_state
+        is_any = state.state in LOADED and state.loaded is not None
+        return is_any and state.loaded is not None and state.loaded.path == progress.path
 
     def _name_buttons(self, name: str) -> None:
         for button in self._buttons:
@@ -270,7 +289,6 @@ class DownloadPage(QWidget):
             if button.accessibleName() != spoken:
                 button.setAccessibleName(spoken)
         self.cancel_button.setToolTip("What has come so far is removed")
-        self.trash_button.setToolTip("The files that were downloaded, and nothing else")
         self.remove_button.setToolTip("A whole file stays where it is; a part of one is removed")
 
     # --- what the user does ---------------------------------------------------------------------
@@ -282,7 +300,7 @@ class DownloadPage(QWidget):
 
     def _load(self) -> None:
         progress = self.chosen()
-        if progress is not None and progress.state is State.DONE:
+        if progress is not None and self.load_button.isEnabled() and progress.state is State.DONE:
             self._desk.load_weights(progress.path)
 
     def _trash(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from models.records import DownloadState as State
 from ui.figures import size_text
-from ui.library.local_words import one_line
+from ui.library.local_words import one_line, place_text
 
 if TYPE_CHECKING:
     from app.hub.progress import Progress
@@ -116,7 +117,7 @@ def whole_words(progress: Progress) -> str:
     """All that is to be said, for who chose it."""
     size = f"{size_text(progress.size_bytes)} from {progress.repo_id}"
     lines = [progress.sentence] if progress.sentence else []
-    lines += [size, progress.folder]
+    lines += [size, place_text(Path(progress.folder), Path.home())]
     return "\n".join(one_line(line) for line in lines)
 
 

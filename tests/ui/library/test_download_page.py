@@ -16,8 +16,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeDesk
+from recording_desk import FakeBridge, FakeDesk, loaded
 
+from app.chat.events import EngineStateChanged
 from app.hub.progress import Progress
 from models.records import DownloadState as S
 from ui.library.download_delegate import ICONS
@@ -185,6 +186,22 @@ def test_only_what_does_something_is_offered(
             assert button.accessibleName() == f"{button.text()}: {of.name}"
 
 
+def test_what_is_loaded_is_not_loaded_again_nor_thrown_away(
+    page: DownloadPage, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    page.follow(bridge)  # type: ignore[arg-type]
+    desk.show_downloads(DONE)
+    assert page.load_button.isEnabled()
+    desk.engine_state = EngineStateChanged("ready", loaded=loaded(path=DONE.path))
+    bridge.engine_state_changed.emit(desk.engine_state)
+    assert page.load_button.text() == "Loaded"
+    assert not page.load_button.isEnabled()
+    assert not page.trash_button.isEnabled()
+    assert page.trash_button.toolTip() == "Unload these weights first"
+    page._on_return()
+    assert desk.called("load_weights") == []
+
+
 def test_each_button_does_what_it_says(page: DownloadPage, desk: FakeDesk) -> None:
     desk.show_downloads(RUNNING)
     page.pause_button.click()
@@ -240,6 +257,8 @@ def test_the_keyboard_stays_in_the_page_when_a_button_goes(
 def test_the_whole_sentence_stands_below(page: DownloadPage, desk: FakeDesk) -> None:
     desk.show_downloads(FAILED)
     assert page.words.text().splitlines()[0] == FAILED.sentence
+    desk.show_downloads(replace(DONE, folder=str(Path.home() / "weights")))
+    assert page.words.text().splitlines() == ["98 MB from ana/tiny-GGUF", "~/weights"]
 
 
 def test_a_window_that_only_reads_says_so_and_offers_nothing(

@@ -257,13 +257,19 @@ def _of_error(error: BaseException, asked: Asked) -> HubFault:
             "network that asks for a login first, or a wrong clock, does this. Check both"
         )
     elif any(isinstance(each, ConnectionRefusedError) for each in causes):
-        words = f"{host} takes no connection. Check the hub's address, or try again later"
+        words = (
+            f"{host}, or the system's proxy on the way there, takes no connection. Check the hub's "
+            "address, or try again later"
+        )
     elif isinstance(error, AnswerTooSlow | httpx2.TimeoutException):
         words = f"{host} does not answer in time. Check the network, or try again later"
     elif isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
         return not_a_hub(asked)
     elif isinstance(error, httpx2.ProxyError):
-        words = f"The proxy on the way to {host} refuses. Check the system's proxy settings"
+        words = (
+            f"The proxy on the way to {host} refuses, or is of a kind that Cutaway does not speak "
+            "(it speaks http and https). Check the system's proxy settings"
+        )
     elif isinstance(error, httpx2.RemoteProtocolError):
         words = f"{host} broke off its answer. Try again"
     else:

@@ -220,7 +220,11 @@ class GateTransport(httpx2.BaseTransport):
             context = self._context if needs_tls else None
             way = (proxy, needs_tls)
             if way not in self._pools:
-                self._pools[way] = _PoolTransport(self._gate, context, proxy)
+                try:
+                    self._pools[way] = _PoolTransport(self._gate, context, proxy)
+                except (ValueError, RuntimeError, httpx2.InvalidURL) as error:
+                    # Of a kind that httpx2 does not speak: SOCKS needs one more package.
+                    raise httpx2.ProxyError(str(error)) from None
             return self._pools[way]
 
     def close(self) -> None:

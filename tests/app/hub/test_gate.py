@@ -277,6 +277,17 @@ def test_a_proxy_is_used_but_not_for_this_machine(gate, fake_hub, monkeypatch):
         gate.client().get("http://hub.example.org/api/models")
 
 
+@pytest.mark.parametrize("proxy", ["socks5://me:pa55@127.0.0.1:1", "ftp://me:pa55@x:1"])
+def test_a_proxy_that_cannot_be_used_is_said(gate, monkeypatch, proxy):
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(httpx2.ProxyError) as caught:
+        gate.client().get("http://hub.example.org/api/models")
+    sentence = fault_of(caught.value, Asked("hub.example.org")).sentence
+    assert "The proxy on the way to “hub.example.org”" in sentence
+    assert "pa55" not in sentence
+
+
 def test_addresses_and_tokens_are_in_no_log(gate, fake_hub, caplog):
     caplog.set_level(logging.DEBUG)
     own = {"Authorization": "Bearer hf_secret"}

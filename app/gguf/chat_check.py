@@ -89,12 +89,23 @@ def _impossible_numbers(header: Header) -> Iterator[str]:
     by_layer = f"{header.architecture}.expert_used_count" in header.array_counts
     if not by_layer and not (0 < used <= experts or experts == used == 0):
         yield f"says that it uses {used:,} of {experts:,} experts"
+    rotated, head = header.number("rope.dimension_count"), _head_size(header)
+    if rotated is not None and head is not None and (rotated > head or rotated % 2):
+        yield f"turns {rotated:,} of the {head:,} values of a head (RoPE)"
     start = f"{header.architecture}."
     for key, value in header.metadata.items():
         if not key.startswith(start) or not isinstance(value, float):
             continue
         if not math.isfinite(value) or (key.endswith("epsilon") and value < 0):
             yield f"has an impossible value for “{key[:80]}” ({value})"
+
+
+def _head_size(header: Header) -> int | None:
+    """Values per head of K, as llama.cpp has it; None where the header does not say it for all
+    layers."""
+    own = header.number("attention.key_length")
+    heads, width = header.number("attention.head_count"), header.n_embd
+    return own or (width // heads if heads and heads > 0 and width else None)
 
 
 def _impossible_vocabulary(header: Header) -> Iterator[str]:

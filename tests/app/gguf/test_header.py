@@ -471,6 +471,8 @@ def test_key_without_a_name_is_refused(path: Path) -> None:
         ({"llama.expert_count": 4}, "0 of 4 experts"),
         ({"llama.attention.layer_norm_rms_epsilon": float("nan")}, "impossible value"),
         ({"llama.attention.layer_norm_rms_epsilon": -1.0}, "impossible value"),
+        ({"llama.rope.dimension_count": 18}, "18 of the 16 values of a head"),
+        ({"llama.rope.dimension_count": 15}, "15 of the 16 values"),
         ({"tokenizer.ggml.tokens": Typed("array:i32", [1, 2])}, "tokens that are no texts"),
         ({"tokenizer.ggml.scores": Typed("array:f32", [1.0])}, "“scores” for 1 of them"),
         ({"tokenizer.ggml.scores": Typed("array:u8", [1] * 400)}, "is array of uint8"),

@@ -9,8 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -350,28 +348,6 @@ def test_ollamas_names() -> None:
 def test_jans_folders_name_what_is_called_model(tmp_path: Path) -> None:
     put(tmp_path / "menlo" / "lucy-Q4_K_M" / "model.gguf")
     assert names_in(tmp_path) == ["lucy-Q4_K_M"]
-
-
-def test_the_walk_does_not_hold_the_interpreter(tmp_path: Path) -> None:
-    """Another thread gets its turns while two hundred headers are read."""
-    for number in range(200):
-        put(tmp_path / f"{number}.gguf")
-    waits: list[float] = []
-    has_ended = threading.Event()
-
-    def tick() -> None:
-        while not has_ended.is_set():
-            before = time.perf_counter()
-            time.sleep(0.001)
-            waits.append(time.perf_counter() - before)
-
-    other = threading.Thread(target=tick)
-    other.start()
-    looked = looked_into(tmp_path)
-    has_ended.set()
-    other.join()
-    assert len(looked) == 200
-    assert sorted(waits)[len(waits) * 9 // 10] < 0.05
 
 
 def test_a_link_to_what_is_no_disk_is_not_followed(

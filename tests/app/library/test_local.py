@@ -386,16 +386,20 @@ def test_d12_looking_into_thousands_of_files_leaves_the_window_its_turns(
         call()
         asked.append(time.perf_counter() - before)
 
+    def tick() -> float:
+        before = time.perf_counter()
+        time.sleep(0.002)
+        return time.perf_counter() - before - 0.002
+
+    usual = sorted(tick() for _ in range(100))[95]  # the machine may be busy
     timed(lambda: room.library.start(chosen(tmp_path / "all")))
     ends_at = time.monotonic() + TIMEOUT_S
     while not (room.told and not room.told[-1].is_looking) and time.monotonic() < ends_at:
-        before = time.perf_counter()
-        time.sleep(0.002)
-        late.append(time.perf_counter() - before - 0.002)
+        late.append(tick())
     assert len(room.told[-1].entries) == 2000
     timed(room.library.look_again)
     timed(lambda: room.library.set_places([]))
-    assert sorted(late)[len(late) * 95 // 100] < 0.02, sorted(late)[-20:]
+    assert sorted(late)[len(late) * 95 // 100] < usual + 0.02, sorted(late)[-20:]
     assert max(asked) < 0.1
 
 

@@ -225,6 +225,10 @@ class DownloadRun:
             mtime_ns = transfer.run()
         except NameTaken as taken:
             raise NameTaken(wanted.target.name) from taken
+        if mtime_ns is None and self._live.files[index].etag:
+            # We had begun it: the program ended between the file's name and the database.
+            with contextlib.suppress(OSError):
+                mtime_ns = wanted.target.stat().st_mtime_ns
         done = replace(file, etag="", mtime_ns=mtime_ns, done_bytes=file.size_bytes)
         self._live.done_bytes[index] = file.size_bytes
         self._live.files[index] = done

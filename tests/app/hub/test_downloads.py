@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -789,6 +790,24 @@ def test_names_that_are_not_safe_are_refused_or_made_safe(
     hub.repos[REPO].files.append(FakeFile("NUL.gguf", b"GGUF", is_lfs=True))
     done = one.until_state(one.add(the_file(hub, "NUL.gguf"), folder), S.DONE)
     assert Path(done.path).name == "_NUL.gguf"
+
+
+def test_a_program_that_ends_between_the_name_and_the_database_owns_its_file(
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path
+) -> None:
+    one = owner()
+    key = one.add(the_file(hub), folder)
+    path = Path(one.until_state(key, S.DONE).path)
+    one.until(lambda: one.stored()[0].state is S.DONE)
+    (download,) = one.stored()
+    before = tuple(replace(f, mtime_ns=None, etag='"e"', done_bytes=9) for f in download.files)
+    one.store.update_download(key, state=S.RUNNING, files=before).result(20)
+    one.close()
+    os.link(path, path.with_name(f".{path.name}.part"))
+    hub.forget()
+    assert owner().until_state(key, S.DONE).is_ours
+    assert hub.requests == []
+    assert lying_in(folder) == [path.name]
 
 
 def test_a_row_that_cannot_be_read_says_so(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gguf_writer import CHATML, bpe_vocabulary, tiny_llama
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
 from squeezed import squeezed
 
 from ui.library.view import LibraryView
@@ -67,7 +68,8 @@ def test_what_is_typed_is_kept_and_loading_again_is_offered(person: Any) -> None
     person.qtbot.keyClick(batch, Key.Key_Return)
     assert "Prefill batch" in defaults._rows["load.n_ubatch"].refusal.text()
     assert desk.weights_values(path) == {"n_ctx": 2048}
-    defaults.load_button.click()
+    person.qtbot.mouseClick(defaults.load_button, Qt.MouseButton.LeftButton)
+    assert QApplication.focusWidget() is defaults.segments  # not what would reset them
     person.wait(lambda: desk.awaiting_load(path) == ())
     person.wait(lambda: not defaults.load_button.isVisible())
     defaults._resets["n_ctx"].click()

@@ -309,6 +309,8 @@ class WeightsSettings(QWidget):
 
     def _on_load(self) -> None:
         self._leave_fields()
+        # The button goes when they are loaded, and Qt's next choice takes everything away.
+        self.segments.setFocus(Qt.FocusReason.OtherFocusReason)
         self._desk.load_weights(self._path)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

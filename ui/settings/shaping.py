@@ -109,7 +109,7 @@ def setting_words(name: str, value: Any) -> str:
         value = ", ".join(value)
     if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:
         return "no limit" if name == "max_tokens" else "automatic"
-    if name == "n_gpu_layers" and value == -1:
+    if (name, value) in (("n_gpu_layers", -1), ("flash_attention", "auto")):
         return "automatic"
     if name == "chat_format":
         return next((each.title for each in FORMATS if each.name == value), "the file's own")

@@ -222,7 +222,9 @@ class HubDetail(QStackedWidget):
         self._repo_id, self._revision, self._wanted = repo_id, revision, wanted
         self._repo = self._file = None
         self._show_act()
-        self.panel.show_state("", LOOKING.format(name=one_line(repo_id)))
+        self.panel.show_state(
+            "", LOOKING.format(name=one_line(repo_id)), button="Stop", act=self.show_nothing
+        )
         self.setCurrentWidget(self.panel)
         self._desk.look_into_repo(repo_id, revision, self._on_looked, self._on_trouble)
 
@@ -346,8 +348,9 @@ class HubDetail(QStackedWidget):
         """Its download, if it is in the queue."""
         title = file.name.rpartition("/")[2]
         for each in reversed(self._downloads):
-            is_gone = each.state is DownloadState.CANCELLED
-            if each.repo_id == file.repo_id and each.name == title and not is_gone:
+            is_it = each.repo_id == file.repo_id and each.name == title
+            is_it = is_it and each.size_bytes == file.size_bytes
+            if is_it and each.state is not DownloadState.CANCELLED:
                 return each
         return None
 

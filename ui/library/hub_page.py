@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 SEARCH_AFTER_MS: Final = 400
+SEARCHING_AFTER_MS: Final = 200
 CHOOSE_AFTER_MS: Final = 150
 NARROW_PX: Final = 560
 LEAST_PX: Final = 340
@@ -53,6 +54,7 @@ BEGIN_WORDS: Final = (
     "owner/name:Q4_K_M. Nothing is asked before."
 )
 SEARCHING: Final = "Searching…"
+STOPPED: Final = "Stopped"
 NOTHING: Final = "Nothing found"
 NOTHING_WORDS: Final = "Try fewer or other words."
 NOTHING_FILTERED: Final = "Try fewer or other words, or leave fewer out."
@@ -87,6 +89,11 @@ class HubPage(QWidget):
         self._typing.setSingleShot(True)
         self._typing.setInterval(SEARCH_AFTER_MS)
         self._typing.timeout.connect(self.search_now)
+        # What was found before stays in view until it is clear that this takes a while.
+        self._waiting = QTimer(self)
+        self._waiting.setSingleShot(True)
+        self._waiting.setInterval(SEARCHING_AFTER_MS)
+        self._waiting.timeout.connect(self._show_searching)
         self._choosing = QTimer(self)
         self._choosing.setSingleShot(True)
         self._choosing.setInterval(CHOOSE_AFTER_MS)
@@ -290,7 +297,7 @@ class HubPage(QWidget):
 
     def _search(self) -> None:
         self._stop()
-        self._show_panel(SEARCHING, "")
+        self._waiting.start()
         free = sum(device.free_bytes for device in self._desk.machine().devices)
         wish = self.filters.wish(self.search.text(), free)
         self._desk.search_hub(wish, self._on_found, self._on_trouble)
@@ -303,8 +310,16 @@ class HubPage(QWidget):
         self.body.setCurrentWidget(self.split)
         self.detail.show_repo(address.repo_id, address.revision, address)
 
+    def _show_searching(self) -> None:
+        self._show_panel(SEARCHING, "", "Stop", self._show_stopped)
+
+    def _show_stopped(self) -> None:
+        self._stop()
+        self._show_panel(STOPPED, "", "Search", self.search_now)
+
     def _stop(self) -> None:
         self.panel.stop()
+        self._waiting.stop()
         self._choosing.stop()
         self._is_asking_more = self._has_more = False
         self.more.setText("")
@@ -313,6 +328,7 @@ class HubPage(QWidget):
         self.detail.show_nothing()
 
     def _on_found(self, page: SearchPage) -> None:
+        self._waiting.stop()
         text = self.search.text().strip()
         self._n_pages = 1
         self._has_more = page.has_more
@@ -352,6 +368,7 @@ class HubPage(QWidget):
             self._show_panel(NOTHING, NOTHING_FILTERED, "Leave nothing out", self.filters.reset)
 
     def _on_trouble(self, trouble: HubTrouble) -> None:
+        self._waiting.stop()
         button, act = "Try again", self.search_now
         second, second_act = "", None
         if trouble.kind == "offline":
@@ -381,7 +398,7 @@ class HubPage(QWidget):
             self.more.setText("Listing more…")
             self._settle_more()
             if not self.results.results.repos:
-                self._show_panel(SEARCHING, "")
+                self._show_searching()
             self._desk.more_of_hub(self._on_more, self._on_no_more)
 
     def _on_more(self, page: SearchPage) -> None:

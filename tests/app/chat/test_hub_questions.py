@@ -12,6 +12,7 @@ from fake_hub.acts import Act
 from fake_hub.hub import FakeAccount
 from fake_hub.repos import FakeFile, FakeRepo
 from gguf_writer import tiny_llama
+from keyring.backend import KeyringBackend
 from keyring.backends import fail
 
 from app.chat.alarms import Alarms
@@ -19,6 +20,7 @@ from app.chat.events import HubTrouble, Noticed
 from app.chat.hub_questions import HubQuestions
 from app.chat.settings import Settings, changed
 from app.chat.surroundings import Surroundings
+from app.hub.address import origin_of
 from app.hub.gate import Call, CalledOff
 from app.hub.records import SearchWish
 
@@ -204,6 +206,42 @@ def test_a_token_is_tried_then_kept_for_this_run(owner, fake):
     questions.look("cleo/private", "", owner.take, owner.take)
     assert owner.wait()[0].kind == "private_or_missing"
     assert "hf_good" not in repr(owner.around.settings)
+
+
+def test_the_keyring_is_opened_only_for_a_hub_that_has_a_token(owner, fake):
+    class Ring(KeyringBackend):
+        priority = 1.0
+        n_reads = 0
+
+        def get_password(self, service, username):
+            self.n_reads += 1
+            return "hf_good"
+
+        def set_password(self, service, username, password): ...
+
+        def delete_password(self, service, username): ...
+
+    ring, questions = Ring(), owner.questions
+    keyring.set_keyring(ring)
+    questions.prepare()
+    questions.card(REPO, "", owner.take, owner.take)
+    owner.wait()
+    assert (ring.n_reads, questions.state.token_where) == (0, "none")
+    owner.close()
+    later = Owner()
+    later.around.settings = changed(Settings(), "hub_tokens_kept", (origin_of(fake.endpoint),))
+    later.questions.take_stored_settings()
+    told = []
+    later.questions.follow(lambda state: told.append(state.token_where))
+    later.questions.prepare()
+    later.questions.look("cleo/private", "", later.take, later.take)
+    assert later.wait()[0].repo.is_private
+    later.settle()
+    assert told[-1] == "keyring"
+    later.questions.forget_token(later.take)
+    assert later.wait() == [True]
+    assert later.around.settings.hub_tokens_kept == ()
+    later.close()
 
 
 def test_a_token_that_has_run_out_is_said_and_left_out(owner, fake):

@@ -21,7 +21,7 @@ from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
 from models.records import DownloadState
 from ui.library.card_view import CardView
 from ui.library.hub_files import COLUMNS, FILE, FIT
-from ui.library.hub_page import SEARCH_AFTER_MS, HubPage
+from ui.library.hub_page import SEARCH_AFTER_MS, SEARCHING_AFTER_MS, HubPage
 from ui.library.hub_state import StatePanel
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
@@ -131,7 +131,28 @@ def test_nothing_is_asked_before_somebody_does(page, desk, qtbot):
     assert desk.called("search_hub") == []
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
     assert desk.called("search_hub")[0][0] == SearchWish()
-    assert state(page.panel)[0] == "Searching…"
+    qtbot.waitUntil(lambda: state(page.panel) == ("Searching…", "", "Stop"))
+    page.panel.button.click()
+    assert desk.called("stop_hub")[-1] != ()
+    assert state(page.panel) == ("Stopped", "", "Search")
+    page.panel.button.click()
+    assert len(desk.called("search_hub")) == 2
+
+
+def test_what_was_found_stays_in_view_while_the_next_search_is_quick(page, desk, qtbot):
+    search(qtbot, page, desk, "gguf", TINY)
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    assert page.results.isVisible()
+    desk.answer("search_hub", SearchPage((GATED,)))
+    qtbot.wait(SEARCHING_AFTER_MS + 50)
+    assert page.results.isVisible()
+    assert page.results.results.repos == [GATED]
+    page.results.choose(0)
+    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
+    assert state(page.detail.panel) == ("", f"Looking into {GATED.id}…", "Stop")
+    page.detail.panel.button.click()
+    assert desk.called("stop_hub")[-1] == ("look", "card", "headers")
+    assert state(page.detail.panel)[1].startswith("Choose a repository")
 
 
 def test_typing_searches_a_moment_later_and_once(page, desk, qtbot):
@@ -470,7 +491,16 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert desk.called("download") == [(SMALL,)]
     there = Progress(
-        "d1", TINY.id, SMALL.name, "/w", "/w/x.gguf", 1, 100, 45, DownloadState.RUNNING, NOW
+        "d1",
+        TINY.id,
+        SMALL.name,
+        "/w",
+        "/w/x.gguf",
+        1,
+        98_000_000,
+        44_100_000,
+        DownloadState.RUNNING,
+        NOW,
     )
     page.detail._on_downloads((there,))
     assert button.text() == "45 % of it here…"

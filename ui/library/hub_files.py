@@ -59,11 +59,13 @@ class FilesModel(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.files: list[HubFile] = []
+        self._rows: dict[str, int] = {}
         self._fits: dict[str, Fit] = {}
 
     def show(self, files: tuple[HubFile, ...]) -> None:
         self.beginResetModel()
         self.files = list(files)
+        self._rows = {file.name: row for row, file in enumerate(self.files)}
         self._fits.clear()
         self.endResetModel()
 
@@ -71,9 +73,10 @@ class FilesModel(QAbstractTableModel):
         return self._fits.get(file.name)
 
     def tell_fit(self, file: HubFile, fit: Fit) -> None:
-        if file in self.files:
+        row = self._rows.get(file.name)
+        if row is not None:
             self._fits[file.name] = fit
-            at = self.index(self.files.index(file), FIT)
+            at = self.index(row, FIT)
             self.dataChanged.emit(at, at)
 
     def rowCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008

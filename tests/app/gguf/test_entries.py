@@ -100,10 +100,12 @@ def test_d09_nfc_and_nfd_are_not_listed_twice(tmp_path: Path) -> None:
         put(tmp_path / f"{unicodedata.normalize(form, name)}.gguf", "same")
         for form in ("NFC", "NFD")
     ]
+    there = set(tmp_path.iterdir())  # one file where the system does not tell the names apart
     looked = looked_into(tmp_path)
-    assert len(looked) == len({os.fspath(path) for path in paths})
     (found,) = entries(looked)
-    assert {found.path, *found.also_at} == set(paths)
+    assert {found.path, *found.also_at} == there
+    # Each by its own spelling, as where a folder was chosen in the other one:
+    assert len(entries(looked_into(*paths))) == 1
     half_known = [hashed(looked[:1])[0], *looked[1:]]
     assert len(entries(half_known)) == 1
     assert len(entries(hashed(looked))) == 1
@@ -112,7 +114,7 @@ def test_d09_nfc_and_nfd_are_not_listed_twice(tmp_path: Path) -> None:
 def test_d09_nfc_and_nfd_of_different_content_are_two(tmp_path: Path) -> None:
     for form, title in (("NFC", "aaaa"), ("NFD", "bbbb")):
         put(tmp_path / f"{unicodedata.normalize(form, 'é')}.gguf", title)
-    assert len(entries(hashed(looked_into(tmp_path)))) == 2
+    assert len(entries(hashed(looked_into(tmp_path)))) == len(list(tmp_path.iterdir()))
 
 
 def test_what_cannot_be_loaded_is_not_shown_before_what_can(tmp_path: Path) -> None:

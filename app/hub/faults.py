@@ -41,6 +41,9 @@ LOCAL_WORKS: Final = "Weights on this machine work as ever."
 BAD_CREDENTIALS: Final = "Invalid credentials in Authorization header"
 """The hub's X-Error-Message for a token that it does not know."""
 
+DISABLED: Final = "Access to this resource is disabled."
+"""The hub's X-Error-Message for a repository that it took down."""
+
 _RATELIMIT: Final = re.compile(
     r'"(?P<what>\w+)"\s*;\s*r\s*=\s*(?P<left>\d+)\s*;\s*t\s*=\s*(?P<s>\d+)'
 )
@@ -152,6 +155,9 @@ def _refused(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
     status = answer.status_code
     message = answer.headers.get("X-Error-Message", "")
     page = f" ({asked.page})" if asked.page else ""
+    if message == DISABLED:
+        words = f"“{asked.host}” has closed {asked.thing}; no token opens it. Choose another one."
+        return HubFault("not_found", words, status=status)
     if code == "GatedRepo" and not asked.has_token:
         return HubFault(
             "gated",

@@ -309,6 +309,15 @@ def test_without_a_token_a_missing_one_may_be_private(asker):
     assert "owner's token" in found.sentence
 
 
+def test_what_the_hub_took_down_is_no_matter_of_tokens(asker, fake):
+    message = {"X-Error-Message": "Access to this resource is disabled."}
+    fake.script(Act(status=403, headers=message), for_ever=True)
+    for asker.token in (None, "hf_good"):
+        found = fault(lambda: asker.hub.look(PUBLIC))
+        assert (found.kind, found.status) == ("not_found", 403)
+        assert "no token opens it" in found.sentence
+
+
 def test_a_bad_token_is_left_out_for_what_is_public(asker, fake):
     for ask in (
         lambda: asker.hub.look(PUBLIC).repo.id == PUBLIC,

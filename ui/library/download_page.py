@@ -192,7 +192,10 @@ class DownloadPage(QWidget):
 
     def follow(self, bridge: Bridge) -> None:
         """Show what is loaded, as that changes."""
-        bridge.engine_state_changed.connect(lambda _: self._settle())
+        bridge.engine_state_changed.connect(self._on_engine_state)
+        self._settle()
+
+    def _on_engine_state(self, _event: object) -> None:
         self._settle()
 
     def _fit_sizes(self) -> None:

@@ -11,6 +11,7 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 from app.chat.events import EngineStateChanged, LevelsChanged, Noticed
 from app.chat.resolved import Resolved
 from app.chat.settings import Settings
+from ui.library.view import LibraryView
 from ui.template_banner import KEY, SENTENCE, TemplateBanner
 from ui.window import MainWindow
 
@@ -51,7 +52,7 @@ def test_it_stands_there_until_a_format_is_chosen(
 def test_a_template_of_ones_own_is_written_among_the_defaults(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("ui.library.view.PAGES", ())  # they ask a real desk
+    monkeypatch.setattr(LibraryView, "_add_pages", lambda _: None)  # they ask a real desk
     shown: list[tuple[str, str]] = []
     monkeypatch.setattr(window.lazy._library_view(), "show_defaults", lambda *of: shown.append(of))
     desk.weights_path = "/weights/base.gguf"

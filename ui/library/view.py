@@ -9,11 +9,9 @@ lie behind it. At its foot stands what is loaded, with the way back to the chat.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
@@ -40,6 +38,9 @@ from ui.header import (
     LOADING,
     PROGRESS_STEPS,
 )
+from ui.library.download_page import DownloadPage
+from ui.library.hub_page import HubPage
+from ui.library.local_page import LocalPage
 from ui.notices import Act, Notice, ToastArea
 from ui.section.low_room import LowRoom
 from ui.theme import Theme
@@ -54,12 +55,6 @@ if TYPE_CHECKING:
 
 SIZE_PX = (900, 640)
 FOOT_FROM_PX = 320
-PAGES: Final = (
-    ("local", "On this machine", "ui.library.local_page", "LocalPage"),
-    ("hub", "Hub", "ui.library.hub_page", "HubPage"),
-    ("downloads", "Downloads", "ui.library.download_page", "DownloadPage"),
-)
-"""Name, title, and where the page lives, in the order of the tabs."""
 
 
 class LibraryView(QWidget):
@@ -136,10 +131,9 @@ class LibraryView(QWidget):
         self._foot_row.addWidget(self.chat_button)
 
     def _add_pages(self) -> None:
-        for name, title, module, page in PAGES:
-            if importlib.util.find_spec(module) is not None:
-                made = getattr(importlib.import_module(module), page)
-                self.add_page(name, title, made(self._desk, self._theme))
+        self.add_page("local", "On this machine", LocalPage(self._desk, self._theme))
+        self.add_page("hub", "Hub", HubPage(self._desk, self._theme))
+        self.add_page("downloads", "Downloads", DownloadPage(self._desk, self._theme))
 
     def add_page(self, name: str, title: str, page: QWidget) -> None:
         """What a page asks for by its signals is done here: another page, the defaults of a

@@ -28,7 +28,7 @@ from ui.library.local_delegate import LocalDelegate
 from ui.library.local_model import CONTEXT, FIT, FROM, NAME, PARAMETERS, QUANTISATION, SIZE
 from ui.library.local_page import LocalPage
 from ui.library.local_words import matches, second_line, status_text
-from ui.library.view import PAGES, LibraryView
+from ui.library.view import LibraryView
 from ui.theme import Theme
 
 Key = Qt.Key
@@ -575,7 +575,10 @@ def test_the_library_follows_with_its_first_page(
     theme: Theme,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ui.library.view.PAGES", PAGES[:1])
+    def add_local(view: LibraryView) -> None:
+        view.add_page("local", "On this machine", LocalPage(desk, theme))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LibraryView, "_add_pages", add_local)
     view = LibraryView(desk, bridge, theme)  # type: ignore[arg-type]
     qtbot.addWidget(view)
     page = view.findChild(LocalPage)

@@ -128,7 +128,7 @@ def test_its_own_parts_have_room_at_any_zoom(view: Bare, theme: Theme, percent: 
 @pytest.fixture
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """They ask a real desk."""
-    monkeypatch.setattr("ui.library.view.PAGES", ())
+    monkeypatch.setattr(LibraryView, "_add_pages", lambda _: None)
 
 
 @pytest.mark.usefixtures("no_pages")

@@ -58,6 +58,7 @@ class Fetching:
     folder: Path
     gate: Gate
     file: FakeFile
+    has_hash: bool = True
     tokens: Callable[[str], Mapping[str, str]] = lambda _url: {}
 
     @property
@@ -66,7 +67,8 @@ class Fetching:
 
     @property
     def part(self) -> Path:
-        return self.folder / f".{self.target.name}.part"
+        mark = f".{self.file.sha256[:8]}" if self.has_hash else ""
+        return self.folder / f".{self.target.name}{mark}.part"
 
     @property
     def url(self) -> str:
@@ -80,7 +82,7 @@ class Fetching:
                 "url": self.url,
                 "size_bytes": self.file.size_bytes,
                 "target": self.target,
-                "sha256": self.file.sha256,
+                "sha256": self.file.sha256 if self.has_hash else "",
                 "repo_id": REPO,
             }
             | changes

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.hub.download_run import DownloadRun
 from app.hub.progress import Progress, Speed
 from app.hub.space import Claim
-from models.records import Download, DownloadState
+from models.records import Download, DownloadFile, DownloadState
 
 
 @dataclass(slots=True)
@@ -49,6 +49,19 @@ class Entry:
         if self.run is not None and self.is_running:
             return self.run.done_bytes
         return sum(file.done_bytes for file in self.download.files)
+
+    def cleaned_files(self) -> tuple[DownloadFile, ...]:
+        """As they are with nothing of them on the disk; what was whole once may still be there."""
+        was_whole = self.download.finished_at is not None
+        return tuple(
+            replace(file, done_bytes=0, etag="", mtime_ns=file.mtime_ns if was_whole else None)
+            for file in self.download.files
+        )
+
+    @property
+    def is_unclean(self) -> bool:
+        """Whether something of it may be left on the disk."""
+        return self.download.files != self.cleaned_files()
 
     @property
     def claim(self) -> Claim:

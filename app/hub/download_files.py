@@ -66,7 +66,7 @@ def remove_leftovers(download: Download) -> str:
     """Partials and locks that a killed program left beside whole or unwanted files."""
     for file in download.files:
         with contextlib.suppress(OSError):
-            remove_partial(Path(download.folder) / file.saved_as)
+            remove_partial(_path(download, file), file.sha256)
     return ""
 
 
@@ -84,10 +84,10 @@ def what_is_missing(download: Download) -> str:
 
 
 def remove_unfinished(download: Download) -> str:
-    """Everything of a download that is no longer wanted: partials, and of a set that is not whole
-    the parts that we fetched and nobody has touched since."""
+    """Everything of a download that is no longer wanted: partials, and of a set that never was
+    whole the parts that we fetched and nobody has touched since."""
     remove_leftovers(download)
-    for file in download.files:
+    for file in download.files if download.finished_at is None else ():
         if is_as_fetched(download, file):
             with contextlib.suppress(OSError):
                 _path(download, file).unlink()

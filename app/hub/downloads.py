@@ -131,7 +131,8 @@ class Downloads:
         elif download.state in ACTIVE:
             self._change(entry, state=DownloadState.QUEUED, error="", retry_at=None)
         elif download.state is DownloadState.CANCELLED:
-            self._clean(entry)
+            if entry.is_unclean:
+                self._clean(entry)
         elif download.state is DownloadState.DONE:
             self._look_for(entry)
 
@@ -357,7 +358,6 @@ class Downloads:
             error="",
             attempts=0,
             retry_at=None,
-            finished_at=None,
         )
         self._fill_slots()
         self._tell()
@@ -456,13 +456,7 @@ class Downloads:
         def settle(_: str) -> None:
             entry.is_cleaned_up = True
             entry.best_bytes = 0
-            self._keep_files(
-                entry,
-                tuple(
-                    replace(file, done_bytes=0, etag="", mtime_ns=None)
-                    for file in entry.download.files
-                ),
-            )
+            self._keep_files(entry, entry.cleaned_files())
             then()
             self._fill_slots()
             self._tell()

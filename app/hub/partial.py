@@ -1,6 +1,7 @@
 """The disk's side of a download: a partial file that becomes the whole one, or stays a partial.
 
-`name.gguf` grows as `.name.gguf.part` beside it. What must hold:
+`name.gguf` grows as `.name.gguf.1a2b3c4d.part` beside it (the mark is of its SHA-256). What must
+hold:
 
 * The final name is given by linking, which fails where something is: nothing that is there is
   ever overwritten. On a disk without links the name is asked for first, under the lock.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER_LOCK: Final = ".cutaway.lock"
 FOLDER_LOCK_TIMEOUT_S: Final = 10.0
+MARK_LENGTH: Final = 8
 READ_BYTES: Final = 1 << 20
 SYNC_EVERY_BYTES: Final = 256 << 20
 _BINARY: Final = getattr(os, "O_BINARY", 0)
@@ -52,8 +54,10 @@ class NameTaken(Exception):  # noqa: N818
     """Something is there under the final name."""
 
 
-def part_path(target: Path) -> Path:
-    return target.with_name(f".{target.name}.part")
+def part_path(target: Path, sha256: str = "") -> Path:
+    """Files of one name and of different content have partials of their own."""
+    mark = f".{sha256[:MARK_LENGTH].lower()}" if sha256 else ""
+    return target.with_name(f".{target.name}{mark}.part")
 
 
 def lock_path(target: Path) -> Path:
@@ -61,11 +65,11 @@ def lock_path(target: Path) -> Path:
 
 
 class Partial:
-    """The partial file of `target`, locked from `open` to `close`."""
+    """The partial file of `target` with that content, locked from `open` to `close`."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, sha256: str = "") -> None:
         self.target = target
-        self.path = part_path(target)
+        self.path = part_path(target, sha256)
         self._lock: FileLock | None = None
         self._fd = -1
         self._hash = hashlib.sha256()
@@ -228,11 +232,11 @@ def sha256_of(path: Path, go_on: Callable[[int], None]) -> str:
     return digest.hexdigest()
 
 
-def remove_leftovers(target: Path) -> bool:
+def remove_leftovers(target: Path, sha256: str = "") -> bool:
     """Remove the partial of a file that nobody fetches any more; False where somebody does."""
-    if not os.path.lexists(part_path(target)) and not os.path.lexists(lock_path(target)):
+    partial = Partial(target, sha256)
+    if not os.path.lexists(partial.path) and not os.path.lexists(lock_path(target)):
         return True
-    partial = Partial(target)
     try:
         partial._take_lock()
     except Occupied:

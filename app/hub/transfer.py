@@ -99,10 +99,10 @@ class Transfer:
         nothing.
         """
         with self.call.running():
-            partial = Partial(self.wanted.target)
+            partial = Partial(self.wanted.target, self.wanted.sha256)
             try:
                 if self._is_there():
-                    remove_leftovers(self.wanted.target)
+                    remove_leftovers(self.wanted.target, self.wanted.sha256)
                     return None
                 partial.open()
                 try:

@@ -88,6 +88,10 @@ def lying_in(folder: Path) -> list[str]:
     return sorted(path.name for path in found if path.name != ".cutaway.lock")
 
 
+def part_name(file: FakeFile) -> str:
+    return f".{Path(file.path).name}.{file.sha256[:8]}.part"
+
+
 def ranges(hub: FakeHub) -> list[str | None]:
     return [each.range for each in hub.asked(server="cdn")]
 
@@ -278,7 +282,7 @@ def test_e07_an_update_keeps_the_queue(
         )
         raw.commit()
     folder.mkdir()
-    (folder / f".{file.path}.part").write_bytes(file.read(0, 100_000))
+    (folder / part_name(file)).write_bytes(file.read(0, 100_000))
     one = owner()
     assert one.until_state("download", S.DONE).done_bytes == SIZE
     assert (folder / file.path).read_bytes() == file.content
@@ -307,7 +311,7 @@ def test_e02_a_killed_program_goes_on_and_leaves_nothing_behind(
         options = []
         try:
             _wait_for_part(folder, SIZE * share // 100, child)
-            assert lying_in(folder) == [f".{file.path}.lock", f".{file.path}.part"]
+            assert lying_in(folder) == sorted([f".{file.path}.lock", part_name(file)])
         finally:
             child.send_signal(signal.SIGKILL)
             child.wait(10)
@@ -482,7 +486,7 @@ def test_e09_space_is_looked_at_again_while_it_runs(
     free[0] = RESERVE_BYTES + 1000
     failed = one.until_state(key, S.FAILED)
     assert "still to come" in failed.sentence
-    assert lying_in(folder) == [".tiny-Q4_K_M.gguf.part"]
+    assert lying_in(folder) == [part_name(hub.repos[REPO].files[0])]
     free[0] = 10 * RESERVE_BYTES
     one.downloads.retry(key)
     one.until_state(key, S.DONE)
@@ -576,7 +580,7 @@ def test_a_disk_that_is_really_full_at_60_percent(hub: FakeHub, tmp_path: Path) 
         pytest.skip("this system gives no name space with a disk of its own")
     sentence, names, size = done.stdout.splitlines()
     assert "is full" in sentence, done.stderr
-    assert names == ".cutaway.lock,.large.gguf.part"
+    assert names == f".cutaway.lock,{part_name(file)}"
     assert room - 16 * 4096 < int(size) <= room
 
 
@@ -612,7 +616,7 @@ def test_a_file_larger_than_the_disk_takes_is_told(
     sentence, done_bytes = done.stdout.splitlines()
     assert "larger than a file may be" in sentence, done.stderr
     assert int(done_bytes) == 4_800_000
-    assert lying_in(folder) == [".large.gguf.part"]
+    assert lying_in(folder) == [part_name(file)]
 
 
 def test_another_file_of_that_name_stays_and_this_one_goes_beside_it(
@@ -742,6 +746,48 @@ def test_a_finished_file_that_is_gone_is_told_and_can_be_fetched_again(
     assert path.exists()
 
 
+def test_what_was_whole_once_is_not_deleted_with_its_entry(
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path
+) -> None:
+    """A disk that was away makes it fail; it is back when the entry is taken off the list."""
+    one = owner()
+    key = one.add(the_set(hub), folder)
+    path = Path(one.until_state(key, S.DONE).path)
+    away = path.parent.rename(folder / "away")
+    one.downloads.look()
+    one.until_state(key, S.FAILED)
+    away.rename(path.parent)
+    one.downloads.remove(key)
+    one.until(lambda: one.downloads.snapshot() == ())
+    assert lying_in(folder) == ["b-00001-of-00002.gguf", "b-00002-of-00002.gguf"]
+
+
+def test_two_revisions_of_a_name_have_partials_of_their_own(
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path
+) -> None:
+    """Also where one of them is cancelled, and after a restart."""
+    repo = hub.repos[REPO]
+    one = owner()
+    hub.script(Act(stall_after=100_000), server="cdn")
+    old = one.add(the_file(hub), folder)
+    one.until(lambda: one.one(old).done_bytes == 100_000)
+    one.downloads.pause(old)
+    newer = FakeFile("tiny-Q4_K_M.gguf", some_bytes(SIZE, seed=9))
+    first, repo.files[0], was = repo.files[0], newer, repo.commit
+    repo.commit = "f" * 40
+    hub.script(Act(stall_after=50_000), server="cdn")
+    new = one.add(wish(repo, newer.path), folder)
+    one.until(lambda: one.one(new).done_bytes == 50_000)
+    one.downloads.cancel(new)
+    one.until(lambda: lying_in(folder) == [part_name(first)])
+    again = owner()
+    repo.files[0], repo.commit = first, was
+    again.pump(0.1)
+    again.downloads.resume(old)
+    again.until_state(old, S.DONE)
+    assert ranges(hub) == [None, None, "bytes=100000-"]
+
+
 def test_a_finished_one_that_is_taken_off_the_list_stays_on_the_disk(
     owner: Callable[..., Owner], hub: FakeHub, folder: Path
 ) -> None:
@@ -774,7 +820,7 @@ def test_an_orphan_beside_a_finished_file_is_cleaned_at_the_start(
     path = Path(one.until_state(one.add(the_file(hub), folder), S.DONE).path)
     one.until(lambda: one.stored()[0].state is S.DONE)
     one.close()
-    (path.parent / f".{path.name}.part").write_bytes(b"left by a killed program")
+    (path.parent / part_name(hub.repos[REPO].files[0])).write_bytes(b"left by a killed program")
     again = owner()
     again.until(lambda: lying_in(folder) == [path.name])
 
@@ -803,7 +849,7 @@ def test_a_program_that_ends_between_the_name_and_the_database_owns_its_file(
     before = tuple(replace(f, mtime_ns=None, etag='"e"', done_bytes=9) for f in download.files)
     one.store.update_download(key, state=S.RUNNING, files=before).result(20)
     one.close()
-    os.link(path, path.with_name(f".{path.name}.part"))
+    os.link(path, path.with_name(part_name(hub.repos[REPO].files[0])))
     hub.forget()
     assert owner().until_state(key, S.DONE).is_ours
     assert hub.requests == []

@@ -236,6 +236,7 @@ class Desk(
             self._around, self._loader, data_dir, self.set_setting, find_others
         )
         self._loader.name_of_file = self._local.name_of
+        self._loader.other_paths = self._local.other_paths
         self._hub = HubQuestions(self._around, self.set_setting, offline=offline)
         self._fetching = Fetching(self._around, self._hub, data_dir, self.set_setting)
         self._folders = Folders(self._around, self._shelf, self._end_replies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,8 @@ class Loader:
         self.devices: tuple[Device, ...] = ()
         self.name_of_file: Callable[[str], str] = lambda _path: ""
         """What weights are called that are known by another name than that of their file."""
+        self.other_paths: Callable[[str], Sequence[str]] = lambda _path: ()
+        """Where else the content of a file was found."""
 
     # --- what is there --------------------------------------------------------------------------
 
@@ -160,8 +162,12 @@ class Loader:
         )
 
     def settings_of_weights(self, path: str = "") -> dict[str, Any]:
-        """What is set otherwise for these weights (those that are loaded, or come next)."""
+        """What is set otherwise for these weights (those that are loaded, or come next). For a file
+        that is not known yet, what is set for the same content elsewhere."""
         known = self._known.get(path or self._path)
+        if known is None and path:
+            twins = (self._known.get(other) for other in self.other_paths(path))
+            known = next((twin for twin in twins if twin is not None), None)
         return dict(known.settings) if known is not None else {}
 
     def change_settings(self, values: Mapping[str, Any], path: str = "") -> bool:

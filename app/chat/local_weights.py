@@ -172,6 +172,14 @@ class LocalWeights:
                 return weights.name
         return ""
 
+    def other_paths(self, path: str) -> list[str]:
+        """Where else the content of this file was found."""
+        for weights in self.found():
+            paths = [os.fspath(each) for each in weights.all_paths]
+            if path in paths:
+                return [each for each in paths if each != path]
+        return []
+
     def for_menu(self) -> list[Weights]:
         """Those used before, then what else can be chatted with, up to a number that a menu can
         show."""

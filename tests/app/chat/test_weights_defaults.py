@@ -12,6 +12,7 @@ from gguf_writer import bpe_vocabulary, tiny_llama
 from app.chat import events
 from app.chat.draft_partners import NONE_SMALLER, Partners
 from app.engine.protocol import LoadOptions
+from app.gguf.entries import FoundWeights
 from models.records import Weights
 
 OTHER = "/weights/other-Q4_K_M.gguf"
@@ -154,6 +155,25 @@ def test_rubbish_that_is_stored_is_as_if_it_were_not_there(make_room: Any) -> No
     assert again.desk.weights_value(OTHER, "load.n_ubatch") is None
     assert again.desk.weights_value(OTHER, "draft") == ""
     assert again.desk._loader.options_of(OTHER) == again.desk.settings.load_options()
+
+
+def test_the_same_content_elsewhere_has_the_same_defaults_until_it_has_its_own(
+    make_room: Any, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.gguf", tmp_path / "second.gguf"
+    first.touch()
+    room = make_room().start_ready()
+    desk = room.desk
+    same = FoundWeights(first, (first,), (), 1, "Folder", "First", also_at=(second,))
+    desk._local.found = lambda: (same,)
+    desk.set_for_weights(str(first), "top_k", 5)
+    assert desk.weights_values(str(second)) == {"top_k": 5}
+    assert desk._loader.options_of(str(second)) == desk._loader.options_of(str(first))
+    desk.set_for_weights(str(second), "seed", 3)
+    assert desk.weights_values(str(second)) == {"top_k": 5, "seed": 3}
+    assert desk.weights_values(str(first)) == {"top_k": 5}
+    desk.reset_weights(str(second))
+    assert desk.weights_values(str(second)) == {}
 
 
 # --- draft partners -------------------------------------------------------------------------------

@@ -62,8 +62,7 @@ class FoundWeights:
 
 def entries(looked: Iterable[LookedFile]) -> tuple[FoundWeights, ...]:
     """One entry for each network, by name."""
-    files = _by_identity(looked)
-    found = [_entry(group) for group in _sets(files)]
+    found = [_entry(group) for group in _sets(looked)]
     merged = [_merged(same) for same in _by_content(found)]
     return tuple(sorted(merged, key=lambda e: (e.name.casefold(), os.fspath(e.path))))
 
@@ -93,20 +92,17 @@ def _rank(looked: LookedFile) -> _Rank:
     )
 
 
-def _by_identity(looked: Iterable[LookedFile]) -> list[_File]:
-    groups: dict[object, list[LookedFile]] = defaultdict(list)
-    for each in looked:
-        stamp = each.seen.stamp
-        key: object = (stamp.device, stamp.inode) if stamp.inode else plain(each.seen.real)
-        groups[key].append(each)
-    return [_file(group) for group in groups.values()]
+def _identity(looked: LookedFile) -> object:
+    """What all paths to one file have in common."""
+    stamp = looked.seen.stamp
+    return (stamp.device, stamp.inode) if stamp.inode else plain(looked.seen.real)
 
 
 def _file(group: list[LookedFile]) -> _File:
-    if len(group) == 1:
-        return _File(group[0], (), ())
-    group.sort(key=_rank)
+    """One file by all its paths, the one that is shown first."""
     first = group[0]
+    if len(group) == 1:
+        return _File(first, (), ())
     names = dict.fromkeys(name for each in group for name in each.seen.names)
     named = next((each.seen.named_sha256 for each in group if each.seen.named_sha256), "")
     sha256 = next((each.sha256 for each in group if each.sha256), "")
@@ -130,18 +126,48 @@ def plain(path: Path) -> str:
     return text.casefold() if sys.platform == "win32" else text
 
 
-def _sets(files: list[_File]) -> Iterator[list[_File]]:
+def _sets(looked: Iterable[LookedFile]) -> Iterator[list[_File]]:
     """Files alone, and the parts of split sets together, in order."""
-    sets: dict[object, dict[int, _File]] = defaultdict(dict)
-    for file in files:
-        path = file.looked.seen.path
+    alone: dict[object, list[LookedFile]] = defaultdict(list)
+    sets: dict[object, dict[int, list[LookedFile]]] = defaultdict(lambda: defaultdict(list))
+    for each in looked:
+        path = each.seen.path
         split = split_name(path.name)
-        if split is None:
-            yield [file]
+        if split is None or split.of == 1:
+            alone[_identity(each)].append(each)
         else:
-            sets[plain(path.parent), split.stem, split.of].setdefault(split.part, file)
-    for parts in sets.values():
-        yield [parts[number] for number in sorted(parts)]
+            sets[plain(path.parent), plain(Path(split.stem)), split.of][split.part].append(each)
+    for group in alone.values():
+        yield [_file(sorted(group, key=_rank))]
+    for parts in _joined_sets(list(sets.values())):
+        yield [_file(parts[number]) for number in sorted(parts)]
+
+
+def _joined_sets(sets: list[dict[int, list[LookedFile]]]) -> list[dict[int, list[LookedFile]]]:
+    """Sets that lie in one folder each; one all of whose files are in another one as well, by
+    links, is no entry of its own. So every revision in a cache stands for itself."""
+    for parts in sets:
+        for group in parts.values():
+            group.sort(key=_rank)
+    sets.sort(key=lambda parts: (-len(parts), _rank(parts[min(parts)][0])))
+    joined: list[dict[int, list[LookedFile]]] = []
+    having: dict[object, list[dict[int, list[LookedFile]]]] = defaultdict(list)
+    for parts in sets:
+        files = _files_of(parts)
+        same = (kept for kept in having[next(iter(files))] if files <= _files_of(kept))
+        whole = next(same, None)
+        if whole is None:
+            joined.append(parts)
+            for file in files:
+                having[file].append(parts)
+            continue
+        for number, group in parts.items():
+            whole[number] += group
+    return joined
+
+
+def _files_of(parts: dict[int, list[LookedFile]]) -> set[object]:
+    return {(number, _identity(group[0])) for number, group in parts.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,24 @@ def test_a_part_that_is_cut_is_the_trouble_of_the_set(tmp_path: Path) -> None:
     assert "incomplete" in found.trouble
 
 
+def test_a_set_is_whole_beside_a_revision_of_which_little_was_fetched(tmp_path: Path) -> None:
+    """As in Hugging Face's cache: links of each revision into one folder of blobs."""
+    blobs = [put(tmp_path / "blobs" / name, name) for name in ("first", "second", "newer")]
+    for revision, parts in (("a", (0,)), ("b", (0, 1)), ("c", (0, 2)), ("d", (0, 1))):
+        (tmp_path / revision).mkdir()
+        for number, blob in enumerate(parts, start=1):
+            (tmp_path / revision / part(number, 2)).symlink_to(blobs[blob])
+    looked = looked_into(tmp_path)
+    for found in (looked, looked[::-1]):
+        some = entries(found)
+        assert [(weights.path.parent.name, weights.trouble) for weights in some] == [
+            ("b", ""),
+            ("c", ""),
+        ]
+    assert [path.parent.name for path in some[0].parts] == ["b", "b"]
+    assert set(some[0].links) >= {tmp_path / name / part(1, 2) for name in "ad"}
+
+
 # --- one content, one entry -------------------------------------------------------------------
 
 

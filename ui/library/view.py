@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import LoadProgressed, Noticed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
+from app.hub.progress import ACTIVE, Progress
 from ui.elided import ElidedLabel
 from ui.figures import loaded_details, loaded_text, plain_name
 from ui.header import (
@@ -41,7 +42,7 @@ from ui.header import (
 from ui.library.download_page import DownloadPage
 from ui.library.hub_page import HubPage
 from ui.library.local_page import LocalPage
-from ui.notices import Act, Notice, ToastArea
+from ui.notices import Act, Notice, ToastArea, announce
 from ui.section.low_room import LowRoom
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
@@ -70,6 +71,7 @@ class LibraryView(QWidget):
         self._bridge = bridge
         self._theme = theme
         self._fraction = 0.0
+        self._was_loading = False
         self.setObjectName("library_view")
         self.setAccessibleName("Library of weights")
         self.setWindowTitle("Library")
@@ -171,6 +173,7 @@ class LibraryView(QWidget):
             if hasattr(page, "follow"):
                 page.follow(bridge)
         self.toasts.focus_released.connect(self._focus_page)
+        self.destroyed.connect(self._desk.follow_downloads(self._on_downloads))
         self._theme.changed.connect(self._fit)
 
     # --- opening ------------------------------------------------------------------------
@@ -278,6 +281,16 @@ class LibraryView(QWidget):
         acts = (Act("Undo", lambda: self._undo(event.undo)),) if event.undo else ()
         self.toasts.show_notice(Notice(key, event.level, event.sentence, acts=acts))
 
+    def _on_downloads(self, downloads: Sequence[Progress]) -> None:
+        """How many are on their way is seen from every page."""
+        if "downloads" not in self._page_names:
+            return
+        n_active = sum(each.state in ACTIVE for each in downloads)
+        title = f"Downloads ({n_active})" if n_active else "Downloads"
+        place = self._page_names.index("downloads")
+        if self.tabs.tabText(place) != title:
+            self.tabs.setTabText(place, title)
+
     def _undo(self, key: str) -> None:
         self.toasts.dismiss(key)
         self._desk.undo(key)
@@ -297,6 +310,9 @@ class LibraryView(QWidget):
         else:
             words = f"{name} is not loaded." if name else "No weights are loaded."
         self.loaded_label.set_text(words)
+        if self._was_loading and not is_loading and self.isVisible():
+            announce(self, words)
+        self._was_loading = is_loading
         details = loaded_details(state.loaded) if is_loaded and state.loaded is not None else ""
         self._foot.setToolTip(details)
         self._arrange()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtCore import Qt
@@ -14,6 +15,8 @@ from squeezed import squeezed
 
 from app.chat.events import EngineStateChanged, LoadProgressed, Noticed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
+from app.hub.progress import Progress
+from models.records import DownloadState
 from ui.library.view import LibraryView
 from ui.theme import Theme
 from ui.window import MainWindow
@@ -32,6 +35,7 @@ class Bare(LibraryView):
         first.setFocusProxy(self.field)
         self.add_page("local", "On this machine", first)
         self.add_page("hub", "Hub", second)
+        self.add_page("downloads", "Downloads", QWidget(self))
 
 
 @pytest.fixture
@@ -47,6 +51,7 @@ def test_pages_are_turned_by_keys_and_the_field_to_write_in_has_the_focus(view: 
     assert QApplication.focusWidget() is view.field
     QTest.keyClick(view, Key.Key_Tab, Held.ControlModifier)
     assert view.pages.currentIndex() == view.tabs.currentIndex() == 1
+    QTest.keyClick(view, Key.Key_Tab, Held.ControlModifier)
     QTest.keyClick(view, Key.Key_Tab, Held.ControlModifier)
     assert view.pages.currentIndex() == 0
     assert QApplication.focusWidget() is view.field
@@ -107,6 +112,23 @@ def test_what_is_noticed_is_said_where_it_is_seen(
     view.close()
     bridge.noticed.emit(Noticed("error", "The disk is full."))
     assert view.toasts.cards() == []
+
+
+def test_how_many_downloads_are_on_their_way_is_seen_from_every_page(view: Bare) -> None:
+    def titles(*states: DownloadState) -> str:
+        made = (progress(each) for each in states)
+        view._on_downloads(tuple(made))
+        return view.tabs.tabText(2)
+
+    state = DownloadState
+    assert titles() == "Downloads"
+    assert titles(state.DONE, state.RUNNING, state.WAITING, state.PAUSED) == "Downloads (2)"
+    assert titles(state.DONE, state.PAUSED) == "Downloads"
+
+
+def progress(state: DownloadState) -> Progress:
+    when = datetime(2026, 11, 28, tzinfo=UTC)
+    return Progress("d", "ana/x", "x.gguf", "/w", "/w/x.gguf", 1, 10, 5, state, when)
 
 
 def test_chat_goes_back_to_the_chat(view: Bare, qtbot: QtBot) -> None:

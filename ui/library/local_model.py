@@ -10,7 +10,14 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
 from ui.any_index import AnyIndex
 from ui.figures import size_text, window_text
-from ui.library.local_words import matches, one_line, parameters_text, second_line, whole_words
+from ui.library.local_words import (
+    folded,
+    matches,
+    one_line,
+    parameters_text,
+    second_line,
+    whole_words,
+)
 
 if TYPE_CHECKING:
     from app.engine.fit import Fit
@@ -54,7 +61,7 @@ class LocalModel(QAbstractTableModel):
 
     def filter(self, text: str) -> None:
         """Only those in which each word of the text is found."""
-        self._words = text.casefold().split()
+        self._words = folded(text).split()
         self._show()
 
     def set_loaded(self, path: str) -> None:
@@ -94,9 +101,22 @@ class LocalModel(QAbstractTableModel):
             self.shown = shown
             self._tell_changed(0, len(COLUMNS) - 1)
             return
+        if {each.path for each in shown} == {each.path for each in self.shown}:
+            self._reorder(shown)
+            return
         self.beginResetModel()
         self.shown = shown
         self.endResetModel()
+
+    def _reorder(self, shown: list[FoundWeights]) -> None:
+        """What is chosen stays chosen, wherever its row goes."""
+        self.layoutAboutToBeChanged.emit()
+        rows = {each.path: row for row, each in enumerate(shown)}
+        before = self.persistentIndexList()
+        after = [self.index(rows[self.shown[at.row()].path], at.column()) for at in before]
+        self.shown = shown
+        self.changePersistentIndexList(before, after)
+        self.layoutChanged.emit()
 
     def _key(self, weights: FoundWeights) -> Any:
         facts, fit = weights.facts, self._fit_of(weights) if self._column == FIT else None

@@ -102,7 +102,7 @@ class LocalPage(QWidget):
         self._snapshot: LocalSnapshot | None = None
         self._fits: dict[str, tuple[int, Fit]] = {}
         self._rough: dict[int, Fit | None] = {}
-        self._asked: set[str] = set()
+        self._asked: set[tuple[str, int]] = set()
         self._header_window: Any = None
         self._folders: FoldersDialog | None = None
         self.setObjectName("local_page")
@@ -264,6 +264,7 @@ class LocalPage(QWidget):
         self.table.customContextMenuRequested.connect(self._open_menu)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._settle())
         self.table.verticalScrollBar().valueChanged.connect(lambda _: self._judging.start())
+        self.model.layoutChanged.connect(lambda: self._judging.start())
         self.folders_button.clicked.connect(self.show_folders)
         self.add_button.clicked.connect(self.show_folders)
         self.hub_button.clicked.connect(lambda: self.page_requested.emit("hub"))
@@ -312,6 +313,7 @@ class LocalPage(QWidget):
         """Names need the room more than what else is in the row."""
         super().resizeEvent(event)
         self._hide_columns()
+        self._judging.start()
 
     def _hide_columns(self) -> None:
         for column, from_px in _FROM_PX.items():
@@ -394,11 +396,11 @@ class LocalPage(QWidget):
         first = max(0, self.table.rowAt(0))
         last = self.table.rowAt(self.table.viewport().height() - 1)
         rows = self.model.shown[first : (last if last >= 0 else len(self.model.shown)) + 1]
-        wanted = [str(each.path) for each in rows if each.can_load]
-        wanted = [path for path in wanted if path not in self._asked]
+        wanted = [(str(each.path), each.size_bytes) for each in rows if each.can_load]
+        wanted = [each for each in wanted if each not in self._asked]
         if wanted:
             self._asked.update(wanted)
-            self._desk.judge_files(wanted, self._take_fit)
+            self._desk.judge_files([path for path, _ in wanted], self._take_fit)
 
     def _take_fit(self, path: str, fit: Fit) -> None:
         row = self.model.row_of(Path(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -88,13 +89,18 @@ def status_text(snapshot: LocalSnapshot, n_shown: int) -> str:
     return words
 
 
+def folded(text: str) -> str:
+    """As names are compared: letters great or small, accents on their own or not."""
+    return unicodedata.normalize("NFC", text.casefold())
+
+
 def matches(weights: FoundWeights, words: list[str]) -> bool:
     """Whether each word (folded) stands in something that is known of the weights."""
     facts = weights.facts
-    known = [weights.name, weights.origin, str(weights.path)]
+    known = [weights.name, weights.origin, *map(str, weights.all_paths)]
     if facts is not None:
         known += [facts.architecture, facts.quantisation, facts.name, facts.licence]
         known.append(parameters_text(facts.n_parameters))
         known.append(KINDS.get(facts.kind, ""))
-    text = "\n".join(known).casefold()
+    text = folded("\n".join(known))
     return all(word in text for word in words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from ui.library import local_page
 from ui.library.local_delegate import LocalDelegate
 from ui.library.local_model import CONTEXT, FIT, FROM, NAME, PARAMETERS, QUANTISATION, SIZE
 from ui.library.local_page import LocalPage
-from ui.library.local_words import matches, second_line, status_text
+from ui.library.local_words import folded, matches, second_line, status_text
 from ui.library.view import LibraryView
 from ui.theme import Theme
 
@@ -159,7 +160,18 @@ def test_the_second_line_says_where_it_lies_and_where_else() -> None:
 )
 def test_each_word_of_the_filter_must_be_found(text: str, is_found: bool) -> None:
     weights = found("Llama-3.1", origin="LM Studio", path=Path("/models/l.gguf"))
-    assert matches(weights, text.casefold().split()) is is_found
+    assert matches(weights, folded(text).split()) is is_found
+
+
+@pytest.mark.parametrize(("stored", "typed"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_d09_the_filter_finds_accents_in_either_form(stored: Any, typed: Any) -> None:
+    weights = found(unicodedata.normalize(stored, "Modèle"))
+    assert matches(weights, folded(unicodedata.normalize(typed, "MODÈ")).split())
+
+
+def test_the_filter_finds_weights_by_where_else_they_are() -> None:
+    weights = found("a", also_at=(Path("/home/x/.lmstudio/models/b.gguf"),))
+    assert matches(weights, ["lmstudio"])
 
 
 def test_the_filter_leaves_what_matches_and_the_way_back(page: LocalPage, qtbot: QtBot) -> None:
@@ -306,11 +318,48 @@ def test_rows_in_view_are_judged_and_others_by_their_size(
     assert cells(page, 0)[FIT] == "does not fit"
 
 
+def test_rows_that_come_into_view_are_judged(page: LocalPage, desk: FakeDesk, qtbot: QtBot) -> None:
+    def asked() -> str:
+        qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
+        first = desk.called("judge_files")[0][0][0]
+        desk.calls.clear()
+        return Path(first).stem
+
+    page.show_snapshot(snapshot(*(found(f"w{n:02}", size_bytes=10 + n) for n in range(60))))
+    assert asked() == "w00"
+    page.table.sortByColumn(SIZE, Qt.SortOrder.DescendingOrder)
+    assert asked() == "w59"
+    n_before = len(page._asked)
+    page.resize(page.width(), page.height() + 200)
+    assert asked() not in ("w00", "w59")
+    assert len(page._asked) > n_before
+    # Another file under a path that was judged:
+    page.show_snapshot(snapshot(found("w59", size_bytes=5)))
+    assert asked() == "w59"
+
+
 def test_sorting_by_memory_puts_first_what_fits(page: LocalPage, desk: FakeDesk) -> None:
     desk.rough_fit = lambda size: FITS if size < 5 else FITS_NOT  # type: ignore[attr-defined]
     page.show_snapshot(snapshot(found("a", size_bytes=9), found("b", size_bytes=1)))
     page.table.sortByColumn(FIT, Qt.SortOrder.AscendingOrder)
     assert names(page) == ["b", "a"]
+
+
+def test_what_is_chosen_stays_chosen_where_rows_change_places(
+    page: LocalPage, desk: FakeDesk
+) -> None:
+    page.show_snapshot(snapshot(*(found(name, size_bytes=ord(name)) for name in "abcd")))
+    choose(page, 1)
+    page.table.sortByColumn(SIZE, Qt.SortOrder.DescendingOrder)
+    assert names(page) == ["d", "c", "b", "a"]
+    assert page.chosen() == found("b", size_bytes=ord("b"))
+    assert page.load_button.isEnabled()
+    page.table.sortByColumn(FIT, Qt.SortOrder.AscendingOrder)
+    page._take_fit("/models/a.gguf", FITS_NOT)
+    page._take_fit("/models/c.gguf", FITS)
+    assert names(page) == ["c", "a", "b", "d"]
+    assert page.chosen() == found("b", size_bytes=ord("b"))
+    assert page.table.currentIndex().row() == 2
 
 
 # --- acts -------------------------------------------------------------------------------------

@@ -135,31 +135,31 @@ def press_everything(visitor: Visitor) -> None:
     visitor.person.qtbot.wait(50)
 
 
-@pytest.mark.parametrize("how", ["argument", "setting"])
-def test_offline_opens_no_socket(open_window, hub, connects, how):
+def test_offline_opens_no_socket(open_window, hub, connects):
     """E12: no request in offline mode. That the same presses connect otherwise is the next test."""
-    person = open_window(SCRIPT, is_offline=how == "argument")
+    person = open_window(SCRIPT)
     person.wait_ready()
-    if how == "setting":
-        person.app.desk.set_setting("offline", True)
     visitor = Visitor(person)
     press_everything(visitor)
     visitor.wait(lambda: visitor.title() == "Offline")
-    has_way_on = visitor.find(QPushButton, "hub_state_button").isVisible()
-    assert has_way_on == (how == "setting")
+    assert not visitor.find(QPushButton, "hub_state_button").isVisible()
     person.send("Hi")
     assert person.wait_ended().content == "Hello"
     assert connects == []
     assert (hub.n_connections, hub.requests) == (0, [])
 
 
-def test_online_the_same_presses_connect(open_window, hub, connects):
+def test_the_switch_opens_no_socket_and_online_the_same_presses_do(open_window, hub, connects):
     person = open_window(SCRIPT, is_offline=False)
     person.wait(lambda: not person.app.desk.hub_state.why_offline)
-    person.window.show()
-    assert connects == []  # nothing by itself
-    press_everything(Visitor(person))
-    assert len(connects) > 3
+    person.app.desk.set_setting("offline", True)
+    visitor = Visitor(person)
+    press_everything(visitor)
+    visitor.wait(lambda: visitor.title() == "Offline")
+    assert (connects, hub.n_connections) == ([], 0)
+    person.app.desk.set_setting("offline", False)
+    press_everything(visitor)
+    visitor.wait(lambda: len(connects) > 3)
 
 
 def test_a_download_under_way_ends_when_it_goes_offline(open_window, hub, connects):
@@ -193,7 +193,7 @@ def test_a_download_under_way_ends_when_it_goes_offline(open_window, hub, connec
     assert connects == []
 
 
-def test_search_choose_look_and_go_online_again(open_window, hub):
+def test_search_choose_look_go_online_again_and_meet_a_login_page(open_window, hub):
     person = open_window(SCRIPT, is_offline=False)
     visitor = Visitor(person)
     page = visitor.page
@@ -217,15 +217,8 @@ def test_search_choose_look_and_go_online_again(open_window, hub):
     visitor.press("hub_state_button")
     visitor.wait(lambda: [r.id for r in page.results.results.repos] == [REPO])
     assert not visitor.desk.settings.offline
-
-
-def test_a_login_page_is_said_and_the_chat_goes_on(open_window, hub):
-    """E12: a captive portal answers everything with a page."""
+    # E12: a captive portal answers everything with a page; the chat goes on.
     hub.script(captive_portal(), for_ever=True)
-    person = open_window(SCRIPT, is_offline=False)
-    person.wait_ready()
-    visitor = Visitor(person)
-    visitor.wait(lambda: not visitor.desk.hub_state.why_offline)
     visitor.type("tiny")
     visitor.wait(lambda: visitor.title() == "No hub there")
     assert "log in there with a browser" in visitor.page.panel.words.text()

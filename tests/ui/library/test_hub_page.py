@@ -595,8 +595,7 @@ def test_everything_has_a_name(page, desk, qtbot):
     assert [table.headerData(n, Qt.Orientation.Horizontal) for n in range(5)] == list(COLUMNS)
 
 
-@pytest.mark.parametrize("percent", [100, 200])
-@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize(("mode", "percent"), [("light", 100), ("dark", 200)])
 def test_it_is_painted_in_each_look(page, desk, theme, qtbot, mode, percent):
     choose(qtbot, page, desk, SMALL, PARTS, EYES)
     desk.answer("read_model_card", "# Tiny\n\nSee [this](https://example.org).\n\n```sh\nls\n```")

@@ -14,6 +14,7 @@ All of it is for a thread: disks sleep, and networks hang.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -25,7 +26,17 @@ from app.gguf.facts import facts_of
 from app.gguf.header import HeaderRefused, read_header
 from app.gguf.ollama_store import scan_ollama
 from app.gguf.places import Layout, Origin, Place, absolute, small_text
-from app.gguf.seen import SHA256, LookedFile, Pace, Scan, SeenFile, is_folder, is_there, stamp_of
+from app.gguf.seen import (
+    SHA256,
+    LookedFile,
+    Pace,
+    Scan,
+    SeenFile,
+    is_folder,
+    is_readable,
+    is_there,
+    stamp_of,
+)
 from app.gguf.split_names import part_names, split_name
 
 ENDING: Final = ".gguf"
@@ -106,6 +117,10 @@ def has_changed(found: Scan, pace: Pace = lambda: None) -> bool:
                 return True
         except OSError:
             return True
+    for path in found.lost:
+        pace()
+        if is_readable(path):
+            return True
     return False
 
 
@@ -157,7 +172,8 @@ def _take_imported(found: Scan, file: Path) -> None:
         try:
             info = path.stat()
         except OSError:
-            continue  # moved or deleted since: Jan cannot use it either
+            found.lost.append(path)  # moved or deleted since: Jan cannot use it either
+            continue
         if stat.S_ISREG(info.st_mode):
             real = Path(os.path.realpath(path))
             found.files.append(SeenFile(path, real, stamp_of(info), Origin.JAN))
@@ -166,6 +182,8 @@ def _take_imported(found: Scan, file: Path) -> None:
 def _take_one(found: Scan) -> None:
     """A place that is a file: that file, or the split set that it is a part of."""
     path = found.place.path
+    with contextlib.suppress(OSError):  # parts come and go beside it
+        found.folders[path.parent] = path.parent.stat().st_mtime_ns
     split = split_name(path.name)
     names = part_names(split) if split is not None and split.of <= MAX_PARTS else [path.name]
     for name in names:
@@ -216,9 +234,10 @@ def _take_file(
             real = Path(os.path.realpath(path))
     except OSError as error:
         if _is_link(entry) and isinstance(error, FileNotFoundError):
-            found.troubles.append(
+            found.lacks(
+                path,
                 f"“{path}” leads to a file that is not there any more. Download it again, or "
-                "delete the link."
+                "delete the link.",
             )
         else:
             found.add_trouble(path, error)
@@ -253,5 +272,6 @@ def look_at(seen: SeenFile) -> LookedFile:
     try:
         facts = facts_of(read_header(seen.path, for_chat=False))
     except HeaderRefused as refused:
-        return LookedFile(seen, trouble=refused.sentence)
+        is_unread = isinstance(refused.__cause__, OSError)
+        return LookedFile(seen, trouble=refused.sentence, is_unread=is_unread)
     return LookedFile(seen, facts)

@@ -30,8 +30,9 @@ def scan_ollama(found: Scan, pace: Pace) -> None:
             label = name + kind
             path = next(filter(is_there, _blob_paths(blobs, digest)), None)
             if path is None:
-                found.troubles.append(
-                    f"“{label}” of Ollama is incomplete: its weights are not there. Pull it again."
+                found.lacks(
+                    _blob_paths(blobs, digest)[0],
+                    f"“{label}” of Ollama is incomplete: its weights are not there. Pull it again.",
                 )
                 continue
             if path in named:

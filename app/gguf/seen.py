@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,27 +50,35 @@ class SeenFile:
 @dataclass(slots=True)
 class Scan:
     """What lies in one place. `troubles` are sentences; `folders` has the time of the last
-    change in each folder that was walked, by which a change is found again."""
+    change in each folder that was walked, by which a change is found again; `lost` are paths
+    that could not be read, which no such time tells of."""
 
     place: Place
     files: list[SeenFile] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     folders: dict[Path, int] = field(default_factory=dict)
+    lost: list[Path] = field(default_factory=list)
 
     def add_trouble(self, path: Path, error: OSError) -> None:
         others = "leave out weights of other programs under “Folders…”"
         instead = "remove the folder here" if self.place.is_chosen else others
-        self.troubles.append(sentence_of(path, error, instead))
+        self.lacks(path, sentence_of(path, error, instead))
+
+    def lacks(self, path: Path, sentence: str) -> None:
+        self.troubles.append(sentence)
+        self.lost.append(path)
 
 
 @dataclass(frozen=True, slots=True)
 class LookedFile:
-    """A file with what its header says, or why it cannot be used. `sha256` was computed."""
+    """A file with what its header says, or why it cannot be used. `sha256` was computed.
+    `is_unread`: the disk did not give it, which may be otherwise without a change of the file."""
 
     seen: SeenFile
     facts: Facts | None = None
     trouble: str = ""
     sha256: str = ""
+    is_unread: bool = False
 
 
 def sentence_of(path: Path, error: OSError, instead: str = "remove the folder here") -> str:
@@ -93,6 +102,22 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a folder can be listed, or a file be read."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            with os.scandir(path) as opened:
+                return all(True for _ in opened)
+        if stat.S_ISREG(mode):  # a pipe would never end
+            with path.open("rb", buffering=0) as file:
+                file.read(1)
+                return True
+    except OSError:
+        pass
+    return False
 
 
 def is_there(path: Path) -> bool:

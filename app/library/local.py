@@ -458,13 +458,17 @@ class LocalLibrary:
         result = scan(look.place, pace)
         for seen in result.files:
             pace()
-            look.files.append(self._looked_at(seen))
+            looked = self._looked_at(seen)
+            look.files.append(looked)
+            if looked.is_unread:
+                result.lost.append(seen.path)
         look.result = result
 
     def _looked_at(self, seen: SeenFile) -> LookedFile:
         known = self._looked.get(seen.path)
         now = (seen.stamp, seen.is_begun)
-        if known is not None and (known.seen.stamp, known.seen.is_begun) == now:
+        is_known = known is not None and (known.seen.stamp, known.seen.is_begun) == now
+        if known is not None and is_known and not known.is_unread:
             return known
         facts = None if seen.is_begun else self._memory.facts_of(seen)
         looked = LookedFile(seen, facts) if facts is not None else look_at(seen)

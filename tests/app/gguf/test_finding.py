@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
-from placed_weights import chosen, hashed, looked_into, names_in, put
+from placed_weights import chosen, hashed, looked_into, names_in, part, put
 
 from app.gguf.entries import entries
 from app.gguf.finding import has_changed, is_weights_name, look_at, scan
@@ -198,6 +199,47 @@ def test_a_change_is_seen_by_times_and_sizes(tmp_path: Path) -> None:
     found = scan(chosen(tmp_path))
     first.unlink()
     assert has_changed(found)
+
+
+def test_what_could_not_be_read_and_can_be_now_is_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No time of a folder tells of permissions, of a disk behind a link, or of a pulled blob."""
+    is_closed, list_folder = True, os.scandir
+    put(tmp_path / "folder" / "closed" / "a.gguf")
+
+    def closed(path: Any) -> Any:
+        if is_closed and Path(path).name == "closed":
+            raise PermissionError(13, "no")
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    folder = scan(chosen(tmp_path / "folder"))
+    away = tmp_path / "disk" / "b.gguf"
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "b.gguf").symlink_to(away)
+    links = scan(chosen(tmp_path / "links"))
+    parts = [put(tmp_path / "parts" / part(number, 2)) for number in (1, 2)]
+    parts[1].unlink()
+    single = scan(Place(Origin.OPENED, parts[0]))
+    jan = tmp_path / "jan"
+    jan.mkdir()
+    (jan / "model.yml").write_text(f"model_path: {away}\n")
+    imported = scan(Place(Origin.JAN, jan))
+    digest = "0" * 64
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
+    ollama = tmp_path / "ollama"
+    manifest = ollama / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "latest"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"layers": [layer]}))
+    pulled = scan(Place(Origin.OLLAMA, ollama, Layout.OLLAMA))
+    scans = (folder, links, single, imported, pulled)
+    assert [has_changed(each) for each in scans] == [False] * 5
+    is_closed = False
+    put(away)
+    put(parts[1])
+    put(ollama / "blobs" / f"sha256-{digest}")
+    assert [has_changed(each) for each in scans] == [True] * 5
 
 
 # --- what is not whole ------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from placed_weights import put
 
-from app.gguf import finding, seen
+from app.gguf import finding, seen, source
 from app.gguf.places import Origin, Place
 from app.library import local
 from app.library.local import LocalLibrary, LocalSnapshot, Verified
@@ -88,6 +88,30 @@ def test_what_comes_and_goes_is_told(room: Room, tmp_path: Path) -> None:
     assert found.path == tmp_path / "below" / "b.gguf"
     assert found.facts is not None
     assert found.facts.kind == "chat"
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_file_that_may_be_read_again_is_read_again(
+    is_asked: bool, room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time and size stay the same when permissions are changed or a disk comes back."""
+    put(tmp_path / "a.gguf")
+    opened = source.FileSource.__init__
+    is_closed = True
+
+    def closed(made: source.FileSource, path: Path) -> None:
+        if is_closed:
+            raise PermissionError(13, "no")
+        opened(made, path)
+
+    monkeypatch.setattr(source.FileSource, "__init__", closed)
+    monkeypatch.setattr(finding, "is_readable", lambda _path: not is_closed and not is_asked)
+    room.library.start(chosen(tmp_path))
+    assert "cannot be read" in room.until_names("a").entries[0].trouble
+    is_closed = False
+    if is_asked:
+        room.library.look_again()
+    room.until(lambda told: told.entries[0].can_load)
 
 
 def test_a_download_of_another_program_becomes_whole(room: Room, tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from app.engine.protocol import CacheShape, Loaded, LoadOptions, RopeScaling
 from app.engine.sizes import cache_layers
 from app.engine.vocabulary import Vocabulary
 from app.gguf.fingerprint import fast_hash
-from app.gguf.header import Header, HeaderRefused, read_header
+from app.gguf.header import Header, HeaderRefused
+from app.gguf.token_check import read_for_load
 
 MAX_OUTPUTS: Final = 16
 """Batch rows that may ask for scores at once; the compute buffer holds room for them."""
@@ -158,7 +159,7 @@ def load(
 
 def _read(path: str) -> Header:
     try:
-        return read_header(path)
+        return read_for_load(path)
     except HeaderRefused as refused:
         raise LoadRefused(refused.kind, refused.sentence, refused.evidence) from refused
 

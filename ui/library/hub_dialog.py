@@ -50,6 +50,8 @@ class HubDialog(QDialog):
         self._make_address()
         self.close_button = QPushButton("Done", self)
         self.close_button.setObjectName("hub_done_button")
+        # Return in a field is for what is typed there; what comes of it is to be read.
+        self.close_button.setAutoDefault(False)
         self.close_button.clicked.connect(self.accept)
         self._build()
         self._unfollow = desk.follow_hub(self._on_state)

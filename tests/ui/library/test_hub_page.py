@@ -241,6 +241,7 @@ def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
     assert dialog.token_sentence.text() == "Asking the hub…"
     assert not dialog.use_button.isEnabled()
     desk.fail("set_hub_token", "token_bad", "It is not known. Make a new one.")
+    assert dialog.isVisible()
     assert dialog.token_sentence.text() == "It is not known. Make a new one."
     assert dialog.token_sentence.property("kind") == "error"
     dialog.use_button.click()
@@ -261,6 +262,7 @@ def test_another_address_is_tried_first(page, desk, qtbot):
     qtbot.keyClicks(dialog.address, "mirror.example.org")
     qtbot.keyClick(dialog.address, Qt.Key.Key_Return)
     desk.fail("set_hub_endpoint", "not_hub", "There is no hub.")
+    assert dialog.isVisible()
     words = "There is no hub. The address stays as it was: hub.example.org."
     assert dialog.address_sentence.text() == words
     dialog.set_button.click()

@@ -51,17 +51,20 @@ class Throttle:
         self._bytes_s = bytes_s
         self._lock = threading.Lock()
         self._free_at = 0.0
+        self._limit = 0.0
 
     def pay(self, n_bytes: int, call: Call) -> None:
-        """Wait until so many bytes may have come. Raises CalledOff."""
+        """Wait until so many bytes may have come. Another limit ends the wait. Raises CalledOff."""
         limit = self._bytes_s()
         if limit <= 0 or not n_bytes:
             return
         with self._lock:
             now = time.monotonic()
+            if limit != self._limit:
+                self._limit, self._free_at = limit, now
             self._free_at = max(self._free_at, now) + n_bytes / limit
             until = self._free_at
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0 and self._bytes_s() == limit:
             call.check()
             time.sleep(min(left, NAP_S))
 

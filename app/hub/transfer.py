@@ -199,7 +199,9 @@ class Transfer:
                 if len(block) > room and not self.wanted.sha256:
                     raise faults.wrong_length(self.wanted.target.name, None, size)
                 partial.append(block[:room])
+                came_at = time.monotonic()
                 self.watcher.moved(partial.size_bytes, min(len(block), room))
+                pace.leave_out(time.monotonic() - came_at)
                 self.call.check()
                 if partial.size_bytes == size and ends_by_itself:
                     return
@@ -331,6 +333,10 @@ class _Pace:
         self._limits = limits
         self._since = time.monotonic()
         self._bytes = 0
+
+    def leave_out(self, seconds: float) -> None:
+        """So long we kept the server waiting ourselves: a limit of speed."""
+        self._since += seconds
 
     def is_too_slow(self, n_bytes: int) -> bool:
         self._bytes += n_bytes

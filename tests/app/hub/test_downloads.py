@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -25,6 +26,8 @@ from transferring import some_bytes
 
 from app.gguf.finding import scan
 from app.gguf.places import Origin, Place
+from app.hub.download_run import Throttle
+from app.hub.gate import Call
 from app.hub.partial import Partial
 from app.hub.patience import Limits
 from app.hub.space import RESERVE_BYTES, folder_trouble
@@ -173,6 +176,26 @@ def test_two_at_once_share_a_limit_of_speed(
     for key in keys:
         one.until_state(key, S.DONE)
     assert time.monotonic() - began > 0.7
+
+
+def test_another_limit_of_speed_holds_at_once() -> None:
+    """Also for what waits under the old one: an hour, here."""
+    limits = [1.0]
+    throttle = Throttle(lambda: limits[0])
+    threads = [
+        threading.Thread(target=throttle.pay, args=(3_600, Call()), daemon=True) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    threads[0].join(0.1)
+    assert all(thread.is_alive() for thread in threads)
+    limits[0] = 1_000_000.0
+    for thread in threads:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in threads)
+    began = time.monotonic()
+    throttle.pay(1_000, Call())
+    assert time.monotonic() - began < 5
 
 
 def test_progress_is_told_a_few_times_a_second(

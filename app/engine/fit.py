@@ -316,15 +316,16 @@ class _Judging:
     def what_fits(self, wished: _Try) -> tuple[Suggestion, ...]:
         """Where the wish does not fit: what of it would, the least change first."""
         dealt: dict[str, Any] = {"n_gpu_layers": None, "tensor_split": None}
+        below = min(wished.n_ctx, _reach(wished) + 1)
         found = []
         if self.devices and not self.can_deal:
             found.append(self.suggest_layers(self.try_with(**dealt)))
         for changed in ({}, dealt):
             small = {**changed, **self.smaller_cache()}
             found.append(self.suggest_cache(wished, self.try_with(**small)))
-            found.append(self.suggest_context(self.longest(wished.n_ctx, changed)))
+            found.append(self.suggest_context(self.longest(below, changed)))
             if not any(found):
-                found.append(self.suggest_context(self.longest(wished.n_ctx, small)))
+                found.append(self.suggest_context(self.longest(below, small)))
             if any(found) or self.can_deal or not self.devices:
                 break
         return tuple(suggestion for suggestion in found if suggestion is not None)
@@ -388,7 +389,7 @@ class _Judging:
         saved = _sum_of(wished.parts, "kv") - _sum_of(tried.parts, "kv")
         why = (
             f"Keys and values in {SMALLER_CACHE} take {in_words(saved)} less for the same "
-            f"{tried.n_ctx:,} tokens; replies change little."
+            f"{tried.n_ctx:,} tokens; replies change little.{_beyond(tried)}"
         )
         return Suggestion(f"{CACHE_WORDS}{self.and_layers(tried)}", why, tried.options)
 
@@ -477,7 +478,7 @@ class _Judging:
             sentences.append(f"{others} layers run on the processor, which is slower.")
         elif less:
             sentences.append("A longer context would leave too little to other programs.")
-        return " ".join(sentences)
+        return " ".join(sentences) + _beyond(tried)
 
     def free_words(self, tried: _Try) -> str:
         host, *others = tried.needs
@@ -498,6 +499,21 @@ class _Judging:
         """On all devices together; what a device shares with the host counts once."""
         own = (device.free_bytes for device in self.devices if device.kind != "igpu")
         return self.machine.host.free_bytes + sum(own)
+
+
+def _reach(tried: _Try) -> int:
+    """Tokens of the longest context with which replies keep their sense."""
+    return round_up_context(tried.planned.sizes.n_ctx_train)
+
+
+def _beyond(tried: _Try) -> str:
+    if tried.n_ctx <= _reach(tried):
+        return ""
+    trained = tried.planned.sizes.n_ctx_train
+    return (
+        f" The weights were trained for {trained:,} tokens: beyond them replies may lose their "
+        "sense."
+    )
 
 
 def _given_back(tried: _Try, giver: str) -> str:

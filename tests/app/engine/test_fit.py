@@ -162,6 +162,17 @@ def test_a_long_context_is_shortened_or_kept_in_fewer_bits() -> None:
     assert longer.verdict is Verdict.FITS_LESS
 
 
+@pytest.mark.parametrize("n_ctx", [8192, 100_000, 1 << 24])
+def test_no_context_is_suggested_beyond_what_the_weights_were_trained_for(n_ctx: int) -> None:
+    devices = [host(24)]
+    found = judge(devices, outline(trained=8192), n_ctx=n_ctx)
+    words = "The weights were trained for 8,192 tokens: beyond them replies may lose their sense."
+    assert (words in found.why) is (n_ctx > 8192)
+    is_held = n_ctx <= 100_000
+    assert found.words == ("fits" if is_held else "fits with 8,192 tokens of context")
+    assert [s.options.n_ctx for s in found.suggestions] == ([] if is_held else [8192])
+
+
 def test_layers_that_were_asked_for_and_do_not_fit() -> None:
     found = judge([host(16), gpu(4)], n_gpu_layers=33)
     assert found.verdict is Verdict.FITS_LESS

@@ -92,6 +92,9 @@ class Entry:
             sentence=self._sentence(why_closed),
             finished_at=download.finished_at,
             is_ours=any(file.mtime_ns is not None for file in download.files),
+            names=tuple(file.name for file in download.files),
+            revision=download.revision,
+            sha256s=tuple(file.sha256 for file in download.files),
         )
 
     def _sentence(self, why_closed: str) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from models.records import DownloadState
+
+if TYPE_CHECKING:
+    from app.hub.download_ports import Wish
 
 Phase = Literal["", "checking", "fetching"]
 SPEED_WINDOW_S: Final = 6.0
@@ -24,6 +27,8 @@ class Progress:
     `path` is the file to load once it is done. `speed_bytes_s` and `left_s` are None while nothing
     moves; `retry_in_s` counts down while it waits. `sentence` says why it failed or waits, or what
     else is to be known. `is_ours`: its files were fetched by us, so they may go to the trash.
+    `names` are those on the hub, with `revision` and `sha256s` as `HubFile` has them; `name` is the
+    one on the disk.
     """
 
     id: str
@@ -43,6 +48,18 @@ class Progress:
     sentence: str = ""
     finished_at: datetime | None = None
     is_ours: bool = False
+    names: tuple[str, ...] = ()
+    revision: str = ""
+    sha256s: tuple[str, ...] = ()
+
+    def is_of(self, file: Wish) -> bool:
+        """Whether it is of these weights on the hub: by their hashes, in whatever revision, and by
+        the revision where the hub has no hash."""
+        if (self.repo_id, self.names) != (file.repo_id, file.names):
+            return False
+        if all(self.sha256s) and all(file.sha256s):
+            return self.sha256s == file.sha256s
+        return self.revision == file.revision
 
     @property
     def fraction(self) -> float:

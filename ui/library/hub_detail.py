@@ -346,11 +346,8 @@ class HubDetail(QStackedWidget):
 
     def _download_of(self, file: HubFile) -> Progress | None:
         """Its download, if it is in the queue."""
-        title = file.name.rpartition("/")[2]
         for each in reversed(self._downloads):
-            is_it = each.repo_id == file.repo_id and each.name == title
-            is_it = is_it and each.size_bytes == file.size_bytes
-            if is_it and each.state is not DownloadState.CANCELLED:
+            if each.is_of(file) and each.state is not DownloadState.CANCELLED:
                 return each
         return None
 

@@ -125,6 +125,7 @@ def test_a_split_set_is_one_download(
     key = one.add(the_set(hub), folder)
     done = one.until_state(key, S.DONE)
     assert (done.n_files, done.size_bytes) == (2, 300_000)
+    assert done.is_of(the_set(hub))
     assert done.path.endswith("b-00001-of-00002.gguf")
     assert lying_in(folder) == ["b-00001-of-00002.gguf", "b-00002-of-00002.gguf"]
 

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from app.hub.progress import SPEED_WINDOW_S, Speed
+from app.hub.progress import SPEED_WINDOW_S, Progress, Speed
+from app.hub.records import HubFile
 from app.hub.retrying import wait_s
 from app.hub.space import RESERVE_BYTES, Claim, shortage
+from models.records import DownloadState
+
+
+def test_it_is_known_by_what_is_in_it() -> None:
+    """Under whatever name it is saved, and after a commit that leaves it as it is."""
+    file = HubFile("ana/x", "0" * 40, ("q4/CON.gguf",), (9,), ("a" * 64,))
+    at = datetime(2026, 11, 28, tzinfo=UTC)
+    saved = Progress(
+        "d", "ana/x", "_CON.gguf", "/w", "/w/_CON.gguf", 1, 9, 9, DownloadState.DONE, at
+    )
+    of = replace(saved, names=file.names, revision=file.revision, sha256s=file.sha256s)
+    assert of.is_of(file)
+    assert of.is_of(replace(file, revision="1" * 40))
+    assert not of.is_of(replace(file, sha256s=("b" * 64,)))
+    assert not of.is_of(replace(file, names=("q8/CON.gguf",)))
+    assert not of.is_of(replace(file, repo_id="ben/x"))
+    unhashed = replace(file, sha256s=("",))
+    assert of.is_of(unhashed)
+    assert not of.is_of(replace(unhashed, revision="1" * 40))
 
 
 def test_speed_is_that_of_the_last_seconds() -> None:

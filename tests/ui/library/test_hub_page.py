@@ -495,7 +495,7 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     there = Progress(
         "d1",
         TINY.id,
-        SMALL.name,
+        "_tiny-Q4_K_M.gguf",
         "/w",
         "/w/x.gguf",
         1,
@@ -503,6 +503,9 @@ def test_the_button_follows_the_download(page, desk, qtbot):
         44_100_000,
         DownloadState.RUNNING,
         NOW,
+        names=SMALL.names,
+        revision=SMALL.revision,
+        sha256s=SMALL.sha256s,
     )
     page.detail._on_downloads((there,))
     assert button.text() == "45 % of it here…"
@@ -513,7 +516,8 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     assert button.text() == "Load"
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert desk.called("load_weights") == [("/w/x.gguf",)]
-    page.detail._on_downloads(())
+    elsewhere = replace(there, state=DownloadState.DONE, names=(f"other/{SMALL.name}",))
+    page.detail._on_downloads((elsewhere,))
     assert button.text() == "Download"
 
 

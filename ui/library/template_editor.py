@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.formats import FORMATS, OWN, PLAIN, template_of
-from app.chat.template_preview import Preview
+from app.chat.template_preview import NO_TEMPLATE, Preview
 from ui.section.card import small_label
 from ui.settings.fields import ListField, TextField
 from ui.theme import Theme
@@ -82,6 +82,7 @@ class TemplateEditor(QWidget):
         self._path = ""
         self._format = ""
         self._own_source = ""
+        self._asked: tuple[str, str | None, str] | None = None
         self.setObjectName("template_editor")
         self.format_label = QLabel("Chat format", self)
         formats = [("", "The file's own"), *((each.name, each.title) for each in FORMATS)]
@@ -158,6 +159,7 @@ class TemplateEditor(QWidget):
         if not self._path or not self.isVisible():
             return
         if self._format == PLAIN:
+            self._asked = None
             self.source.show_value("")
             self.source.mark_line(0)
             self.preview.setPlainText("")
@@ -168,10 +170,17 @@ class TemplateEditor(QWidget):
         is_file = self._format == "" or (self._format == OWN and not typed.strip())
         template = None if is_file else template_of(self._format) or typed
         system = self._desk.weights_resolved(self._path).settings.system_prompt
-        path = self._path
-        self._desk.preview_template(
-            path, template, system, lambda found: self._take(path, template, found)
-        )
+        path, asked = self._path, (self._path, template, system)
+        if asked == self._asked:
+            return  # asked again, an answer that takes long would never be shown
+
+        def take(found: Preview) -> None:
+            if asked == self._asked:
+                self._asked = None
+                self._take(path, template, found)
+
+        self._asked = asked
+        self._desk.preview_template(path, template, system, take)
 
     def _take(self, path: str, template: str | None, found: Preview) -> None:
         if path != self._path:
@@ -187,7 +196,8 @@ class TemplateEditor(QWidget):
         said = [f"{line}{found.sentence}" if found.sentence else "", *found.notes]
         if found.sentence and found.line and self._format == "":
             said.append(FAULT)
-        self._tell(" ".join(each for each in said if each), bool(found.sentence and found.line))
+        is_fault = found.sentence not in ("", NO_TEMPLATE)
+        self._tell(" ".join(each for each in said if each), is_fault)
         self._show_text(found)
 
     def _tell(self, words: str, is_fault: bool = False) -> None:

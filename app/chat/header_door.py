@@ -52,6 +52,10 @@ class HeaderDoor:
         """A text of a file's header that is too long to have been read with it."""
         self._local.headers.read_text(path, entry, then, failed)
 
+    def folder_for_copy(self, original: Path) -> Path:
+        """Where a copy of this file is found again by itself."""
+        return self._local.folder_for_copy(original)
+
     def write_corrected_copy(
         self,
         original: Path,

@@ -147,6 +147,20 @@ class LocalWeights:
         places += [Place(Origin.OPENED, Path(path)) for path in opened if Path(path).is_absolute()]
         return places
 
+    def folder_for_copy(self, original: Path) -> Path:
+        """Beside the original, if copies there are found; else where downloads go. The included
+        file lies among the program's own, and a file that was opened alone in no folder of ours."""
+        settings = self._around.settings
+        downloads = Path(settings.download_folder or self._data_dir.absolute() / OWN_FOLDER)
+        watched = [downloads, *map(Path, settings.weights_folders)]
+        if any(original.is_relative_to(folder) for folder in watched):
+            return original.parent
+        try:
+            downloads.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return original.parent  # whoever writes there is told what is wrong with it
+        return downloads
+
     # --- what is known --------------------------------------------------------------------------
 
     def follow(self, follower: Follower) -> Callable[[], None]:

@@ -103,6 +103,11 @@ class CopyBar(QWidget):
     def is_writing(self) -> bool:
         return self._job is not None
 
+    def forget(self) -> None:
+        """Another file is shown: what was said of the one before is over."""
+        self._copy = Path()
+        self.say("")
+
     def show_changes(self, n_changes: int) -> None:
         if n_changes != self._n_changes:
             self._n_changes = n_changes
@@ -128,7 +133,8 @@ class CopyBar(QWidget):
 
     def ask(self, original: Path, changes: Mapping[str, NewValue | None]) -> None:
         """Ask where the copy shall lie; then write it."""
-        dialog = QFileDialog(self, "Write a corrected copy", str(original.parent))
+        folder = self._desk.folder_for_copy(original)
+        dialog = QFileDialog(self, "Write a corrected copy", str(folder))
         dialog.setObjectName("copy_dialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)  # none is overwritten

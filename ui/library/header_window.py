@@ -264,7 +264,7 @@ class HeaderWindow(QWidget):
         """Read this file. What was changed of another is given up."""
         if path != self.path:
             self._changes.clear()
-            self.copy_bar.say("")
+            self.copy_bar.forget()
         self.path = path
         name = one_line(path.name, 300)
         self.setWindowTitle(name)

@@ -14,6 +14,7 @@ from placed_weights import put
 
 from app.chat import events, local_weights
 from app.gguf.places import Origin, Place
+from app.gguf.values import value_typed
 from app.library import local
 from app.library.local import LocalSnapshot
 from models.records import Download, DownloadFile, DownloadState, LocalFile
@@ -170,6 +171,32 @@ def test_what_was_opened_from_anywhere_is_listed_from_then_on(make_room, tmp_pat
     room.desk.load_weights(str(path))
     told = following.until(lambda told: any(each.name == "a" for each in told.entries))
     assert [each.origin for each in told.entries if each.path == path] == [Origin.OPENED]
+
+
+def test_a_corrected_copy_goes_where_it_is_found(make_room, tmp_path: Path) -> None:
+    room = make_room(remember_weights=False).start_ready()
+    without_included(room)
+    following = Following(room)
+    watched = put(tmp_path / "mine" / "below" / "a.gguf", "a")
+    assert ask_folder(room, tmp_path / "mine") == ""
+    following.until_names("a")
+    assert room.desk.folder_for_copy(watched) == watched.parent
+    alone = put(tmp_path / "elsewhere" / "b.gguf", "b")
+    folder = room.desk.folder_for_copy(alone)
+    assert folder == room.desk.download_folder
+    written: list[Path] = []
+    room.desk.write_corrected_copy(
+        alone,
+        folder / "c.gguf",
+        {"general.name": value_typed("string", "C")},
+        on_progress=lambda done, total: None,
+        then=written.append,
+        failed=pytest.fail,
+    )
+    following.until(lambda told: {each.name for each in told.entries} == {"a", "c"})
+    in_downloads = folder / "c.gguf"
+    assert written == [in_downloads]
+    assert room.desk.folder_for_copy(in_downloads) == folder
 
 
 def test_a_blob_is_called_as_the_other_program_calls_it(make_room, tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ class HeaderDesk(HeaderDoor):
         self.headers = HeaderFiles(self.around)
         self._local: Any = self
 
+    def folder_for_copy(self, original: Path) -> Path:
+        return original.parent
+
 
 @pytest.fixture
 def header_desk(qapp: object) -> Iterator[HeaderDesk]:
@@ -506,6 +509,21 @@ def test_each_file_has_a_window_and_a_closed_one_is_used_again(
     parent.close()
     assert first.isHidden()
     assert second.isHidden()
+
+
+def test_a_copy_is_offered_beside_the_file_that_it_was_made_of(
+    opened: HeaderWindow, path: Path, qtbot: QtBot
+) -> None:
+    opened.set_value("general.name", value_typed("string", "x"))
+    opened.copy_bar.write(path, path.with_name("copy.gguf"), opened._changes)
+    qtbot.waitUntil(opened.copy_bar.show_button.isVisible)
+    other = path.with_name("other.gguf")
+    tiny_llama(other)
+    opened.close()
+    opened.open(other)
+    opened.show()
+    qtbot.waitUntil(lambda: opened._shown is not None)
+    assert not opened.copy_bar.show_button.isVisible()
 
 
 def test_everything_that_takes_keys_has_a_name(opened: HeaderWindow) -> None:

@@ -24,7 +24,7 @@ from typing import Final
 
 from app.gguf.facts import facts_of
 from app.gguf.header import HeaderRefused, read_header
-from app.gguf.ollama_store import scan_ollama
+from app.gguf.ollama_store import STORE, scan_ollama
 from app.gguf.places import Layout, Origin, Place, absolute, small_text
 from app.gguf.seen import (
     SHA256,
@@ -93,7 +93,7 @@ def scan(place: Place, pace: Pace = lambda: None) -> Scan:
     if stat.S_ISREG(info.st_mode):
         _take_one(found)
     elif place.layout is Layout.OLLAMA:
-        scan_ollama(found, pace)
+        scan_ollama(found, place.path, pace)
     else:
         _walk(found, place.path, pace)
     return found
@@ -147,6 +147,8 @@ def _walk(found: Scan, top: Path, pace: Pace) -> None:
             continue
         found.folders[folder] = info.st_mtime_ns
         names = {entry.name.casefold() for entry in listed}
+        if names >= STORE:  # of a service, whose settings nobody else knows
+            scan_ollama(found, folder, pace)
         for entry in listed:
             pace()
             path, below = folder / entry.name, real / entry.name

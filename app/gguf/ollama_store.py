@@ -20,11 +20,15 @@ _OLLAMA_KINDS: Final = {
 }
 
 
-def scan_ollama(found: Scan, pace: Pace) -> None:
-    """What lies in a place that Ollama keeps."""
-    blobs = found.place.path / "blobs"
+STORE: Final = frozenset({"manifests", "blobs"})
+"""The folders in each folder that Ollama keeps, wherever its settings put it."""
+
+
+def scan_ollama(found: Scan, store: Path, pace: Pace) -> None:
+    """What lies in a folder that Ollama keeps."""
+    blobs = store / "blobs"
     named: dict[Path, SeenFile] = {}
-    for manifest, name in _manifests(found, pace):
+    for manifest, name in _manifests(found, store / "manifests", pace):
         for digest, kind in _layers(manifest):
             pace()
             label = name + kind
@@ -56,9 +60,8 @@ def _blob_paths(blobs: Path, digest: str) -> tuple[Path, Path]:
     return blobs / f"sha256-{digest}", blobs / f"sha256:{digest}"
 
 
-def _manifests(found: Scan, pace: Pace) -> Iterator[tuple[Path, str]]:
+def _manifests(found: Scan, top: Path, pace: Pace) -> Iterator[tuple[Path, str]]:
     """Each manifest with the name that Ollama shows for it."""
-    top = found.place.path / "manifests"
     entered: set[tuple[int, int]] = set()
     waiting = [top]
     while waiting:

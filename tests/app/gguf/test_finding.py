@@ -227,11 +227,8 @@ def test_what_could_not_be_read_and_can_be_now_is_a_change(
     (jan / "model.yml").write_text(f"model_path: {away}\n")
     imported = scan(Place(Origin.JAN, jan))
     digest = "0" * 64
-    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
     ollama = tmp_path / "ollama"
-    manifest = ollama / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "latest"
-    manifest.parent.mkdir(parents=True)
-    manifest.write_text(json.dumps({"layers": [layer]}))
+    ollama_model(ollama, digest, "registry.ollama.ai", "library", "tiny", "latest")
     pulled = scan(Place(Origin.OLLAMA, ollama, Layout.OLLAMA))
     scans = (folder, links, single, imported, pulled)
     assert [has_changed(each) for each in scans] == [False] * 5
@@ -361,6 +358,25 @@ def test_ollamas_blobs_are_used_in_place_under_the_names_of_the_manifests(tmp_pa
     ]
     assert not has_changed(found)
     ollama_model(tmp_path, digest, "hf.co", "x", "y", "z")
+    assert has_changed(found)
+
+
+def test_a_store_of_ollama_is_known_as_such_in_any_folder(tmp_path: Path) -> None:
+    """The service may have been told to keep it anywhere, where nobody else is told."""
+    store = tmp_path / "disk" / "ollama"
+    digest = ollama_blob(store, "llama").name.removeprefix("sha256-")
+    ollama_model(store, digest, "registry.ollama.ai", "library", "tiny", "latest")
+    put(tmp_path / "disk" / "a.gguf")
+    found = scan(chosen(tmp_path))
+    looked = [look_at(seen) for seen in found.files]
+    assert [(e.name, e.origin) for e in entries(looked)] == [
+        ("a", "Folder"),
+        ("tiny:latest", "Ollama"),
+    ]
+    known = looked_into(Place(Origin.OLLAMA, store, Layout.OLLAMA))
+    assert len(entries([*looked, *known])) == 2
+    assert not has_changed(found)
+    ollama_model(store, digest, "registry.ollama.ai", "library", "tiny", "3b")
     assert has_changed(found)
 
 

@@ -608,6 +608,19 @@ def test_folders_are_added_and_removed_and_a_refusal_is_said(
     assert dialog.sentence.text() == desk.refusal
     assert dialog.sentence.isVisible()
     assert desk.settings.weights_folders == ("/models",)
+    dialog.accept()
+    QTest.mouseClick(page.folders_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(dialog.isActiveWindow)
+    assert not dialog.sentence.isVisible()  # it was about something else
+    dialog.close_button.setFocus()
+    QTest.keyClick(dialog.close_button, Key.Key_Delete)
+    assert desk.settings.weights_folders == ("/models",)
+    dialog.list.setFocus()
+    QTest.keyClick(dialog.list, Key.Key_Delete)
+    assert desk.settings.weights_folders == ()
+    dialog.add("/models")
+    desk.refusal = ""
+    desk.waiting.pop()()
     QTest.mouseClick(dialog.remove_button, Qt.MouseButton.LeftButton)
     assert desk.settings.weights_folders == ()
     assert dialog.none.isVisible()

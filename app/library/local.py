@@ -376,7 +376,8 @@ class LocalLibrary:
         files = self._all_files()
         if looking is not None:
             known = {each.seen.path for each in files}
-            files += [each for each in list(looking.files) if each.seen.path not in known]
+            new = [each for each in list(looking.files) if each.seen.path not in known]
+            files += map(self._with_hash, new)
         troubles = [sentence for result in self._scans.values() for sentence in result.troubles]
         troubles += [
             f"“{place.path}” does not answer. It is looked into as soon as it does."

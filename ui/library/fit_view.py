@@ -195,6 +195,8 @@ class FitView(QWidget):
         self.title.set_text(name)
         self.badge.show_fit(None)
         self.why.setText(JUDGING)
+        for widget in (self._devices, self.suggestions):  # they tell of other weights
+            _card_of(widget).hide()
         self.status.setText("")
         self._show_measured()
         self._show_acts()

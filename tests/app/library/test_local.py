@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placed_weights import put
+from placed_weights import hashed, looked_into, put
 
 from app.gguf import finding, seen, source
 from app.gguf.places import Origin, Place
@@ -139,6 +139,20 @@ def test_the_same_content_in_two_places_becomes_one_entry(room: Room, tmp_path: 
     assert found.is_computed
     assert found.sha256 == hashlib.sha256(mine.read_bytes()).hexdigest()
     assert {file.sha256 for file in room.learned.values()} == {found.sha256}
+
+
+def test_a_copy_known_from_before_is_not_listed_while_it_is_looked(
+    room: Room, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        put(tmp_path / f"{name}.gguf", "same")
+    looked = looked_into(tmp_path)
+    look = local._Look(Place(Origin.FOLDER, tmp_path), None, False, files=looked)
+    for each in hashed(looked):
+        room.library._sha256s[each.seen.path, each.seen.stamp] = each.sha256
+    room.library._tell(is_looking=True, looking=look)
+    assert [found.name for found in room.told[-1].entries] == ["a"]
+    assert room.told[-1].n_unhashed == 0
 
 
 def test_nothing_is_hashed_while_a_reply_is_written(room: Room, tmp_path: Path) -> None:

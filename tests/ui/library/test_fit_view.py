@@ -180,6 +180,23 @@ def test_an_answer_about_other_weights_is_not_shown(view: FitView, judging: Judg
     assert view.fit is None
 
 
+def test_nothing_of_other_weights_stays_while_these_are_judged(
+    view: FitView, judging: JudgingDesk
+) -> None:
+    judging.devices_now = [DeviceMemory("CPU", "a processor", "cpu", 8 * GIB, 32 * GIB)]
+    judging.kept = LoadOptions(n_ctx=131_072)
+    view.show_file(PATH)
+    judging.answer()
+    assert view.suggestions.isVisible()
+    assert view.findChild(MemoryBar).isVisible()
+    view.show_file("/weights/on-a-disk-that-sleeps.gguf")
+    assert not view.suggestions.isVisible()
+    assert not view.findChild(MemoryBar).isVisible()
+    judging.answer()
+    assert view.suggestions.isVisible()
+    assert view.findChild(MemoryBar).isVisible()
+
+
 def test_weights_elsewhere_have_no_settings_to_keep(view: FitView, judging: JudgingDesk) -> None:
     judging.devices_now = [DeviceMemory("CPU", "", "cpu", 8 * GIB, 8 * GIB)]
     view.show_headers([object()], "owner/name Q4_K_M")  # type: ignore[list-item]

@@ -145,8 +145,9 @@ class _Copy:
         free = shutil.disk_usage(target.parent).free
         if free < self._total + SPACE_LEFT_BYTES:
             raise CopyRefused(
-                f"The copy needs {_mebibytes(self._total)} and there are {_mebibytes(free)} free "
-                f"in “{target.parent}”. Make room, or choose another disk."
+                f"The copy needs {_mebibytes(self._total)}, with {_mebibytes(SPACE_LEFT_BYTES)} to "
+                f"spare, and there are {_mebibytes(free)} free in “{target.parent}”. Make room, or "
+                "choose another disk."
             )
         number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, target.parent)
         unfinished = Path(name)
@@ -282,6 +283,8 @@ def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
         sentence = (
             f"There is no space left in “{target.parent}”. Make room, or choose another disk."
         )
+    elif error.errno == errno.EFBIG:
+        sentence = f"The disk of “{target.parent}” takes no file of this size. Choose another disk."
     elif error.errno == errno.ENAMETOOLONG:
         sentence = "That name is too long. Choose a shorter one."
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

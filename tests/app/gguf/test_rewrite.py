@@ -220,15 +220,20 @@ def test_space_is_asked_for_before(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(rewrite.shutil, "disk_usage", lambda _: usage(1 << 40, 1 << 40, 1 << 20))
+    monkeypatch.setattr(rewrite.shutil, "disk_usage", lambda _: usage(1 << 40, 1 << 40, 63 << 20))
     sentence = refused(original, tmp_path / "copy.gguf").sentence
-    assert "1 MiB free" in sentence
+    assert "needs 1 MiB, with 64 MiB to spare, and there are 63 MiB free" in sentence
     assert "Make room" in sentence
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(errno.ENOSPC, "no space left"), (errno.EROFS, "cannot be written"), (errno.EIO, "could not")],
+    [
+        (errno.ENOSPC, "no space left"),
+        (errno.EROFS, "cannot be written"),
+        (errno.EFBIG, "no file of this size"),
+        (errno.EIO, "could not"),
+    ],
 )
 def test_a_disk_that_fails_on_the_way(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str

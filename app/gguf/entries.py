@@ -19,7 +19,7 @@ from typing import Final
 from app.gguf.facts import Facts, TypeShare
 from app.gguf.places import Origin
 from app.gguf.seen import LookedFile, SeenFile
-from app.gguf.split_names import part_names, split_name
+from app.gguf.split_names import part_names, set_name
 
 _PLAIN_STEMS: Final = frozenset({"model", "ggml-model", "mmproj", "mmproj-model", "adapter"})
 """File names that say nothing: there the folder tells the weights' name."""
@@ -132,7 +132,7 @@ def _sets(looked: Iterable[LookedFile]) -> Iterator[list[_File]]:
     sets: dict[object, dict[int, list[LookedFile]]] = defaultdict(lambda: defaultdict(list))
     for each in looked:
         path = each.seen.path
-        split = split_name(path.name)
+        split = set_name(path.name)
         if split is None or split.of == 1:
             alone[_identity(each)].append(each)
         else:
@@ -184,7 +184,7 @@ class _Entry:
 def _entry(files: list[_File]) -> _Entry:
     first = files[0].looked
     seen = first.seen
-    split = split_name(seen.path.name)
+    split = set_name(seen.path.name)
     missing: tuple[str, ...] = ()
     if split is not None:
         there = {file.looked.seen.path.name for file in files}

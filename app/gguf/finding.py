@@ -37,7 +37,7 @@ from app.gguf.seen import (
     is_there,
     stamp_of,
 )
-from app.gguf.split_names import part_names, split_name
+from app.gguf.split_names import part_names, set_name
 
 ENDING: Final = ".gguf"
 PARTIAL_ENDINGS: Final = (
@@ -70,7 +70,6 @@ NOT_ENTERED: Final = frozenset(
     }
 )
 """Trash and what belongs to the file system: nobody keeps weights there to use them."""
-MAX_PARTS: Final = 1000
 JANS_FILE: Final = "model.yml"
 _IMPORTED: Final = re.compile(
     r"^(?:model|mmproj)_path:[ \t]*(?P<path>\S.*?)[ \t\r]*$", re.MULTILINE
@@ -186,8 +185,8 @@ def _take_one(found: Scan) -> None:
     path = found.place.path
     with contextlib.suppress(OSError):  # parts come and go beside it
         found.folders[path.parent] = path.parent.stat().st_mtime_ns
-    split = split_name(path.name)
-    names = part_names(split) if split is not None and split.of <= MAX_PARTS else [path.name]
+    split = set_name(path.name)
+    names = part_names(split) if split is not None else [path.name]
     for name in names:
         other = path.with_name(name)
         try:

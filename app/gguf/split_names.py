@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+MAX_PARTS: Final = 1000
 _SPLIT: Final = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<of>\d{5})\.gguf", re.DOTALL)
 _PIECE: Final = re.compile(
     r"(?P<whole>.+?)(?:\.gguf)?[.\-_]"
@@ -42,6 +43,13 @@ def split_name(name: str) -> SplitName | None:
         return None
     part, of = int(match["part"]), int(match["of"])
     return SplitName(match["stem"], part, of) if 1 <= part <= of else None
+
+
+def set_name(name: str) -> SplitName | None:
+    """The same where there can be a set: of more than `MAX_PARTS` nobody has the others, and
+    counting them would take long."""
+    split = split_name(name)
+    return split if split is not None and split.of <= MAX_PARTS else None
 
 
 def part_names(split: SplitName) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from app.engine.sizes import Outline, outline_of
 from app.gguf.header import Header, read_header
-from app.gguf.split_names import part_names, split_name
+from app.gguf.split_names import part_names, set_name
 
 MAX_KEPT: Final = 2000
 """Some kilobytes each."""
@@ -50,7 +50,7 @@ class Outlines:
 
 
 def _parts(path: Path) -> list[Path]:
-    split = split_name(path.name)
+    split = set_name(path.name)
     return [path] if split is None else [path.with_name(name) for name in part_names(split)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import time
 import unicodedata
 from pathlib import Path
 
@@ -38,6 +39,17 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
     assert found.trouble == (
         f"“{part(1)}”, “{part(3)}” are missing. Download them into the same folder."
     )
+
+
+def test_a_number_of_parts_that_cannot_be_is_no_set(tmp_path: Path) -> None:
+    for number in range(20):
+        put(tmp_path / str(number) / part(1, 99_999), "same")
+    looked = looked_into(tmp_path)
+    began = time.thread_time()
+    found = entries(looked)
+    assert time.thread_time() - began < 0.5
+    assert {(weights.missing, weights.trouble) for weights in found} == {((), "")}
+    assert len(entries(hashed(looked))) == 1
 
 
 def test_a_part_that_is_cut_is_the_trouble_of_the_set(tmp_path: Path) -> None:

@@ -163,11 +163,15 @@ def test_a_template_of_ones_own_is_rendered_as_it_is_written(person: Any, file: 
 
 def test_draft_partners_are_found_and_chosen(person: Any, file: Path) -> None:
     desk, path = person.app.desk, str(file)
-    for name in ("draft", "other"):
-        desk.set_for_weights(str(file.with_name(f"{name}.gguf")), "notes", "known")
+    desk.set_for_weights(str(file.with_name("other.gguf")), "notes", "known")
     defaults = shown_for(person, file)
     defaults.segments.setCurrentIndex(NAMES.index("draft"))
     partners = defaults.drafts.list
+    person.wait(lambda: "other: " in defaults.drafts.others.text())
+    assert partners.count() == 1
+    defaults.segments.setCurrentIndex(NAMES.index("notes"))
+    desk.set_for_weights(str(file.with_name("draft.gguf")), "notes", "known by now")
+    defaults.segments.setCurrentIndex(NAMES.index("draft"))
     person.wait(lambda: partners.count() == 2)
     assert "not used yet" in defaults.drafts.words.text()
     assert "other: " in defaults.drafts.others.text()

@@ -57,15 +57,16 @@ class DraftList(QWidget):
         if path != self._path:
             self._path, self._partners = path, None
         self._show()
-        self._find()
+        if self._partners is None:
+            self._find()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._find()
+        self._find()  # there may be others by now
 
     def _find(self) -> None:
-        """Vocabularies are compared once somebody looks."""
-        if self._path and self._partners is None and self.isVisible():
+        """Vocabularies are compared once somebody looks; those seen before are remembered."""
+        if self._path and self.isVisible():
             path = self._path
             self._desk.find_draft_partners(path, lambda found: self._take(path, found))
 

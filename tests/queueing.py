@@ -1,12 +1,15 @@
 """The download queue over a real store and the fake hub, with the test as its owner's thread.
 
-`python tests/queueing.py DATA_DIR ENDPOINT [--add FOLDER]` runs it in a process of its own, which
-a test may kill; its first file of the repository is added where that is asked for.
+`python tests/queueing.py` runs it in processes of their own, which a test may kill: one for each
+line of JSON that it reads, a list of `DATA_DIR ENDPOINT [--add FOLDER …]`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
+import os
 import queue
 import sys
 import time
@@ -162,7 +165,7 @@ class Owner:
         return refused[0]
 
 
-def _child() -> None:
+def _child(line: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data_dir", type=Path)
     parser.add_argument("endpoint")
@@ -172,7 +175,7 @@ def _child() -> None:
     parser.add_argument("--sha256", default="")
     parser.add_argument("--repo", default="")
     parser.add_argument("--revision", default="")
-    given = parser.parse_args()
+    given = parser.parse_args(line)
     owner = Owner(given.data_dir, given.endpoint)
     if given.add is not None:
         file = HubFile(given.repo, given.revision, (given.file,), (given.size,), (given.sha256,))
@@ -180,5 +183,19 @@ def _child() -> None:
     owner.until(lambda: False, timeout_s=20)
 
 
+def _start_children() -> None:
+    """For each line of JSON that comes, a process with these arguments; its id is printed. They
+    are forked from this one, which has no thread: what takes its time is imported once."""
+    for name in ("app.hub.transfer", "models.opening", "sqlalchemy.dialects.sqlite"):
+        importlib.import_module(name)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            _child(json.loads(line))
+            os._exit(1)
+        print(pid, flush=True)
+        os.waitpid(pid, 0)
+
+
 if __name__ == "__main__":
-    _child()
+    _start_children()

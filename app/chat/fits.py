@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 UNREADABLE: Final = "cannot be loaded"
 FAULT: Final = "This file could not be judged; the log says more."
 LOOK_AFTER_S: Final = 0.5
+STUCK_AFTER_S: Final = 5.0
+"""A disk that wakes up takes seconds; a network that is gone may take for ever."""
 
 _TOLD_BYTES: Final = 64 * 2**20
 _GRAPHICS: Final = ("gpu", "igpu")
@@ -53,6 +56,10 @@ class _Question:
     machine: Machine
     returning: Returning
     headers: tuple[Header, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        return "" if self.headers else str(Path(self.key).parent)
 
 
 class Fits:
@@ -236,7 +243,8 @@ class Fits:
 
 
 class _Judge:
-    """Reads and judges on a thread that lives as long as there are questions."""
+    """Reads and judges on a thread that lives as long as there are questions. One whose disk does
+    not answer is left to it, with what else lies in that folder; the others go on."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
@@ -244,7 +252,10 @@ class _Judge:
         self._first: deque[_Question] = deque()
         self._later: deque[_Question] = deque()
         self._open: set[_Question] = set()
-        self._is_running = False
+        self._held: dict[str, list[_Question]] = {}
+        self._thread: threading.Thread | None = None
+        self._reads: _Question | None = None
+        self._read_at = 0.0
         self._is_closed = False
         self._outlines: Outlines | None = None
 
@@ -254,10 +265,25 @@ class _Judge:
                 return
             self._open.update(questions)
             (self._first if is_first else self._later).extend(questions)
-            if self._is_running:
+            self._begin()
+        self._around.alarms.set_once("fit", STUCK_AFTER_S, self._look_after)
+
+    def _begin(self) -> None:
+        if self._thread is None and not self._is_closed:
+            self._thread = threading.Thread(target=self._run, name="fit", daemon=True)
+            self._thread.start()
+
+    def _look_after(self) -> None:
+        with self._lock:
+            if self._thread is None or self._is_closed:
                 return
-            self._is_running = True
-        threading.Thread(target=self._run, name="fit", daemon=True).start()
+            reads = self._reads
+            if reads is not None and time.monotonic() - self._read_at >= STUCK_AFTER_S:
+                _log.warning("%s does not answer", reads.key)
+                self._held.setdefault(reads.folder, [])
+                self._thread = self._reads = self._outlines = None
+                self._begin()
+        self._around.alarms.set_once("fit", STUCK_AFTER_S, self._look_after)
 
     def stop(self, then: Then) -> None:
         """Also what is judged already, and on its way."""
@@ -273,14 +299,25 @@ class _Judge:
     def _run(self) -> None:
         while (question := self._next()) is not None:
             self._answer(question)
+            with self._lock:
+                if self._thread is not threading.current_thread():  # its disk answers again
+                    self._later.extend(self._held.pop(question.folder, ()))
+                    self._begin()
+                    return
+                self._reads = None
 
     def _next(self) -> _Question | None:
         with self._lock:
             while waiting := self._first or self._later:
                 question = waiting.popleft()
-                if question in self._open:
+                if question not in self._open:
+                    continue
+                held = self._held.get(question.folder)
+                if held is None or question.headers:
+                    self._read_at, self._reads = time.monotonic(), question
                     return question
-            self._is_running = False
+                held[:] = [*(each for each in held if each in self._open), question]
+            self._thread = None
             return None
 
     def _answer(self, question: _Question) -> None:
@@ -305,13 +342,12 @@ class _Judge:
         from app.gguf.header import HeaderRefused
         from app.library.outlines import Outlines, joined
 
-        if self._outlines is None:
-            self._outlines = Outlines()
+        outlines = self._outlines = self._outlines or Outlines()
         try:
             if question.headers:
                 outline = outline_of(joined(question.headers))
             else:
-                outline = self._outlines.read(question.key)
+                outline = outlines.read(question.key)
         except HeaderRefused as refused:
             return _without_verdict(refused.sentence)
         return fit(

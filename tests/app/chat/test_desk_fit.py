@@ -87,6 +87,36 @@ def test_one_file_comes_before_a_list_and_the_last_wish_counts(make_room, tmp_pa
     assert (fit.n_ctx, fit.verdict) == (100_096, Verdict.FITS_LESS)
 
 
+def test_a_disk_that_does_not_answer_holds_only_what_lies_on_it(make_room, tmp_path, monkeypatch):
+    free(monkeypatch, 8 * GIB)
+    monkeypatch.setattr(fits, "STUCK_AFTER_S", 0.2)
+    asleep, here = tmp_path / "asleep", tmp_path / "here"
+    for folder in (asleep, here):
+        folder.mkdir()
+        for name in "abc":
+            tiny_llama(folder / f"{name}.gguf")
+    answers_again, read, asked = threading.Event(), outlines.read_header, []
+
+    def slow(each: Path, **more: Any) -> Any:
+        asked.append(each)
+        if each.parent == asleep:
+            assert answers_again.wait(20)
+        return read(each, **more)
+
+    monkeypatch.setattr(outlines, "read_header", slow)
+    room, answers = make_room(SCRIPT), Answers()
+    paths = [folder / f"{name}.gguf" for name in "abc" for folder in (asleep, here)]
+    room.desk.judge_files([str(path) for path in paths], answers.take)
+    room.until(lambda: len(answers.found) == 3, "the disk that answers")
+    assert [Path(key).parent for key, _ in answers.found] == [here] * 3
+    assert asked.count(asleep / "a.gguf") == 1
+    assert asleep / "b.gguf" not in asked
+    answers_again.set()
+    room.until(lambda: len(answers.found) == 6, "the other disk")
+    assert sorted(key for key, _ in answers.found) == sorted(map(str, paths))
+    assert {fit.words for _, fit in answers.found} == {"fits"}
+
+
 def test_nobody_is_called_after_a_stop(make_room, tmp_path, monkeypatch):
     free(monkeypatch, 2 * GIB)
     path = tmp_path / "a.gguf"

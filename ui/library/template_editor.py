@@ -165,7 +165,7 @@ class TemplateEditor(QWidget):
             self.preview.setPlainText("")
             self._tell(PLAIN_WORDS)
             return
-        typed = self.source.toPlainText()
+        typed = self.source.text()
         # An empty one of one's own is as if it were not there.
         is_file = self._format == "" or (self._format == OWN and not typed.strip())
         template = None if is_file else template_of(self._format) or typed
@@ -239,7 +239,7 @@ class TemplateEditor(QWidget):
     def _on_edit(self) -> None:
         """A copy of what is used now becomes one's own, unless there is one already."""
         settings = self._desk.weights_resolved(self._path).settings
-        used = self.source.toPlainText() or self._own_source
+        used = template_of(self._format) or self._own_source
         refusal = "" if settings.chat_template else self._apply("chat_template", used)
         self._say(refusal or self._apply("chat_format", OWN))
         self.source.setFocus(Qt.FocusReason.OtherFocusReason)

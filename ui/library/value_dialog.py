@@ -21,6 +21,7 @@ from app.gguf.values import KIND_CHOICES, NewValue, ValueRefused, value_typed
 from app.library.header_shown import one_line
 from ui.combo import Combo
 from ui.dialogs import space_buttons
+from ui.message_edit import clean_text
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -47,6 +48,7 @@ class ValueDialog(QDialog):
         self._theme = theme
         self._taken = taken
         self._key = key
+        self._text = text
         self._known = known
         self.setObjectName("value_dialog")
         self.setWindowTitle("Change a value" if key else "Add a key")
@@ -115,7 +117,12 @@ class ValueDialog(QDialog):
 
     def value(self) -> NewValue:
         """What was typed, or ValueRefused."""
-        return value_typed(self.kind_field.currentText(), self.value_field.toPlainText())
+        typed = clean_text(self.value_field.document().toRawText())
+        if typed == clean_text(self._text):
+            typed = self._text
+        elif "\r\n" in self._text:  # a field holds line feeds only
+            typed = typed.replace("\n", "\r\n")
+        return value_typed(self.kind_field.currentText(), typed)
 
     def refusal(self) -> str:
         """Why this cannot be written; "" if it can."""

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 
 from ui import icons
 from ui.combo import Combo
+from ui.message_edit import clean_text
 from ui.theme import Theme
 
 APPLY_AFTER_MS = 600
@@ -262,13 +263,17 @@ class TextField(QPlainTextEdit):
         self.textChanged.connect(self._on_text_changed)
 
     def show_value(self, value: object) -> None:
-        text = self.as_text(value)
-        if self.toPlainText() != text and not self._timer.isActive() and not self.hasFocus():
+        text = clean_text(self.as_text(value))
+        if self.text() != text and not self._timer.isActive() and not self.hasFocus():
             self._shown = text
             self.setPlainText(text)
 
+    def text(self) -> str:
+        """What stands here. (toPlainText would turn no-break spaces into spaces.)"""
+        return clean_text(self.document().toRawText())
+
     def value(self) -> object:
-        return self.from_text(self.toPlainText())
+        return self.from_text(self.text())
 
     def tell_now(self) -> None:
         """What is being typed counts, and nothing of it comes later."""
@@ -282,13 +287,13 @@ class TextField(QPlainTextEdit):
         return text
 
     def _on_text_changed(self) -> None:
-        if self.toPlainText() != self._shown:
+        if self.text() != self._shown:
             self._timer.start()
 
     def _tell(self) -> None:
         self._timer.stop()
-        if self.toPlainText() != self._shown:
-            self._shown = self.toPlainText()
+        if self.text() != self._shown:
+            self._shown = self.text()
             self.changed_by_user.emit(self.value())
 
     def focusOutEvent(self, event: QFocusEvent) -> None:

@@ -427,6 +427,21 @@ def test_a_value_that_cannot_be_is_not_kept(opened: HeaderWindow) -> None:
     assert opened._changes["llama.context_length"] == value_typed("uint32", "1024")
 
 
+@pytest.mark.parametrize("text", ["no\u00a0break {}", "one\r\ntwo {}\r\n", "a\u2028b {}"])
+def test_what_is_not_changed_of_a_text_stays(opened: HeaderWindow, text: str) -> None:
+    opened.set_value("a.text", value_typed("string", text))
+    choose(opened, "a.text")
+    opened.change_value()
+    dialog = dialog_of(opened)
+    assert dialog.value().value == text
+    end = dialog.value_field.textCursor()
+    end.setPosition(text.replace("\r\n", "\n").index("{") + 1)
+    end.insertText("x")
+    if "\u2028" not in text:
+        assert dialog.value().value == text.replace("{", "{x")
+    dialog.reject()
+
+
 def test_a_new_key_has_a_name_that_is_not_there(opened: HeaderWindow) -> None:
     opened.add_button.click()
     dialog = dialog_of(opened)

@@ -172,6 +172,24 @@ def test_showing_a_text_tells_nothing(shown: Shown, qtbot: QtBot) -> None:
     assert field.toPlainText() == "from the desk"
 
 
+@pytest.mark.parametrize("text", ["no\u00a0break", "one\r\ntwo", "a\u2028b", "a\u2029b"])
+def test_a_text_that_a_field_holds_otherwise_is_not_told_unasked(
+    shown: Shown, qtbot: QtBot, text: str
+) -> None:
+    field = TextField()
+    told = shown(field)
+    field.clearFocus()
+    field.show_value(text)
+    field.tell_now()
+    assert told == []
+    with qtbot.assertNotEmitted(field.textChanged):
+        field.show_value(text)
+    field.setFocus()
+    QTest.keyClicks(field, "!")
+    field.clearFocus()
+    assert told == ["!" + "\n".join(text.splitlines())]
+
+
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t\\n")))
 )

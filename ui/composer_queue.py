@@ -25,6 +25,7 @@ from app.chat.events import QueuedMessage
 from ui.elided import ElidedLabel
 from ui.flow import ShortArea
 from ui.icon_button import IconButton
+from ui.message_edit import whole_text
 from ui.theme import Theme
 
 ROW_PX = 34
@@ -133,7 +134,7 @@ class QueuedRow(QFrame):
         self.begin_edit()
 
     def _keep(self) -> None:
-        self._end(self._edit.toPlainText())
+        self._end(whole_text(self._edit))
 
     def _leave(self) -> None:
         self._end(self.message.text)

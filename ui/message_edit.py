@@ -25,6 +25,11 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _BREAKS = ("\r\n", "\r", "\u2029", "\u2028", "\ufdd0", "\ufdd1")
 
 
+def whole_text(edit: QPlainTextEdit) -> str:
+    """What stands there, cleaned. (toPlainText would turn no-break spaces into spaces.)"""
+    return clean_text(edit.document().toRawText())
+
+
 def clean_text(text: str) -> str:
     """Text as it may be stored and sent: line feeds only, no lone surrogates.
 
@@ -91,8 +96,8 @@ class MessageEdit(QPlainTextEdit):
         self.textChanged.connect(self._on_size_changed)
 
     def text(self) -> str:
-        """The whole text, cleaned. (toPlainText would turn no-break spaces into spaces.)"""
-        return clean_text(self.document().toRawText())
+        """The whole text, cleaned."""
+        return whole_text(self)
 
     def show_recalled(self, text: str) -> None:
         """A message of before, as a text to go on with; an empty one ends recalling."""

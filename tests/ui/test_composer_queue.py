@@ -65,16 +65,16 @@ def test_it_is_changed_in_place(composer: Composer) -> None:
     begun, changed = [], []
     composer.queued_edit_begun.connect(begun.append)
     composer.queued_changed.connect(lambda *said: changed.append(said))
-    composer.set_queue([queued(1, "one\ntwo")], is_held=False)
+    composer.set_queue([queued(1, "one\ntwo\u00a0")], is_held=False)
     (row,) = rows_of(composer)
     QTest.mouseClick(row.edit_button, Qt.MouseButton.LeftButton)
     edit = row.findChild(QPlainTextEdit, "queued_edit")
-    assert (begun, edit.toPlainText(), edit.hasFocus()) == (["q1"], "one\ntwo", True)
-    composer.set_queue([queued(1, "one\ntwo")], is_held=False)
+    assert (begun, edit.toPlainText(), edit.hasFocus()) == (["q1"], "one\ntwo ", True)
+    composer.set_queue([queued(1, "one\ntwo\u00a0")], is_held=False)
     assert row.is_edited, "news of the queue do not take the text away"
     QTest.keyClicks(edit, "!")
     QTest.keyClick(edit, Qt.Key.Key_Return)
-    assert changed == [("q1", "one\ntwo!")]
+    assert changed == [("q1", "one\ntwo\u00a0!")]
     assert not row.is_edited
     assert row.hasFocus()
 

@@ -21,7 +21,7 @@ from app.gguf.values import KIND_CHOICES, NewValue, ValueRefused, value_typed
 from app.library.header_shown import one_line
 from ui.combo import Combo
 from ui.dialogs import space_buttons
-from ui.message_edit import clean_text
+from ui.message_edit import clean_text, whole_text
 from ui.theme import Theme
 from ui.zoomed_size import ZoomedSize
 
@@ -117,7 +117,7 @@ class ValueDialog(QDialog):
 
     def value(self) -> NewValue:
         """What was typed, or ValueRefused."""
-        typed = clean_text(self.value_field.document().toRawText())
+        typed = whole_text(self.value_field)
         if typed == clean_text(self._text):
             typed = self._text
         elif "\r\n" in self._text:  # a field holds line feeds only

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from app.chat.resolved import Resolved
 from app.engine.grammar_messages import MAX_GRAMMAR_BYTES
 from app.engine.protocol import GrammarChecked
+from ui.message_edit import clean_text, whole_text
 from ui.section.stage_words import LEVELS
 from ui.settings.fields import ChoiceField
 from ui.theme import Theme
@@ -219,7 +220,7 @@ class GrammarEditor(QFrame):
         return self._texts.get(str(self.kind.value()), "")
 
     def _put_text(self) -> None:
-        if self.text.toPlainText() != self._texts_shown():
+        if whole_text(self.text) != clean_text(self._texts_shown()):
             self._is_showing = True
             self.text.setPlainText(self._texts_shown())
             self._is_showing = False
@@ -263,7 +264,7 @@ class GrammarEditor(QFrame):
         kind = str(self.kind.value())
         if self._is_showing or kind == NONE:
             return
-        self._texts[kind] = self.text.toPlainText()
+        self._texts[kind] = whole_text(self.text)
         self._is_dirty = True
         self._timer.start()
         self._fit_text()

@@ -19,6 +19,7 @@ from app.insight.merges import Replay
 from app.insight.tokens_shown import hexadecimal, visible
 from ui.check_box import CheckBox
 from ui.icon_button import IconButton
+from ui.message_edit import whole_text
 from ui.section.card import Card, set_alone, small_label
 from ui.section.chips import Chip, ChipView
 from ui.section.merge_steps import MergeSteps
@@ -138,7 +139,7 @@ class TryText(Panel):
     def _ask(self) -> None:
         self._timer.stop()
         self._asked += 1
-        number, text, special = self._asked, self.text.toPlainText(), self.special.isChecked()
+        number, text, special = self._asked, whole_text(self.text), self.special.isChecked()
         if not text:
             self._take(Tokens([], []), text, special)
             return

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from ui import icons
 from ui.combo import Combo
-from ui.message_edit import clean_text
+from ui.message_edit import clean_text, whole_text
 from ui.theme import Theme
 
 APPLY_AFTER_MS = 600
@@ -269,8 +269,7 @@ class TextField(QPlainTextEdit):
             self.setPlainText(text)
 
     def text(self) -> str:
-        """What stands here. (toPlainText would turn no-break spaces into spaces.)"""
-        return clean_text(self.document().toRawText())
+        return whole_text(self)
 
     def value(self) -> object:
         return self.from_text(self.text())

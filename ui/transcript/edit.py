@@ -28,6 +28,7 @@ from models.records import Role
 from ui.check_box import CheckBox
 from ui.combo import Combo
 from ui.keys import shown_key
+from ui.message_edit import clean_text, whole_text
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -105,11 +106,13 @@ class MessageEditor(QFrame):
 
     @property
     def text(self) -> str:
-        return self.edit.toPlainText()
+        return _text_in(self.edit, self.task.text)
 
     @property
     def reasoning(self) -> str:
-        return self.thoughts.toPlainText() if self.thoughts is not None else ""
+        if self.thoughts is None:
+            return ""
+        return _text_in(self.thoughts, self.task.reasoning)
 
     @property
     def is_changed(self) -> bool:
@@ -301,6 +304,12 @@ class MessageEditor(QFrame):
         if event.key() == Qt.Key.Key_Escape:
             self.decided.emit("")
         event.accept()
+
+
+def _text_in(edit: QPlainTextEdit, before: str) -> str:
+    """What stands there; what was there before, if only the field holds it otherwise."""
+    text = whole_text(edit)
+    return before if text == clean_text(before) else text
 
 
 class KeepsEdits(Protocol):

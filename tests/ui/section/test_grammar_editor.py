@@ -214,6 +214,14 @@ def test_another_chat_has_its_own_text(editor: GrammarEditor, chat: Chat) -> Non
     assert editor.text.toPlainText() == BAD
 
 
+def test_a_no_break_space_is_kept(editor: GrammarEditor, chat: Chat) -> None:
+    choose(editor, "grammar")
+    text = 'root ::= "a\u00a0b"'
+    write(editor, text)
+    editor.check_now()
+    assert chat.asked == [text]
+
+
 def test_leaving_the_field_checks_at_once(editor: GrammarEditor, chat: Chat) -> None:
     choose(editor, "grammar")
     write(editor, GOOD)

@@ -87,10 +87,10 @@ def test_it_is_asked_once_after_the_last_key(room: TryText, engine: Engine, qtbo
     engine.asked.clear()
     room.text.clear()
     begun = time.monotonic()
-    for letter in "Zürich 🦊":
+    for letter in "Zürich\u00a0🦊":
         room.text.insertPlainText(letter)
     qtbot.waitUntil(lambda: bool(engine.asked))
-    assert [question.text for question in engine.asked] == ["Zürich 🦊"]
+    assert [question.text for question in engine.asked] == ["Zürich\u00a0🦊"]
     assert engine.asked[0].at - begun >= REST_MS / 1000 * 0.95
     engine.asked[0].then(ANSWER)
     assert room.tokens_card.figure.text() == "3 tokens · 8 characters · 12 bytes"

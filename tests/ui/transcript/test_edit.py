@@ -110,6 +110,14 @@ def test_control_enter_takes_the_first_choice_and_the_text(view: TranscriptView,
     assert view.rows.item(1).actions(0, 1000) != []
 
 
+@pytest.mark.parametrize("text", ["no\u00a0break", "one\r\ntwo", "a\u2028b"])
+def test_a_text_that_is_not_changed_is_not_another(view: TranscriptView, desk: Desk, text: str):
+    editor = opened(view, desk, text=text).editor
+    assert (editor.text, editor.is_changed) == (text, False)
+    QTest.keyClicks(editor.edit, "!")
+    assert editor.text == "\n".join(text.splitlines()) + "!"
+
+
 def test_enter_breaks_the_line(view: TranscriptView, desk: Desk):
     editing = opened(view, desk)
     QTest.keyClick(editing.editor.edit, Qt.Key.Key_Return)

@@ -189,10 +189,7 @@ class Downloads:
             names = ", ".join(file.missing[:3]) + (" …" if len(file.missing) > 3 else "")
             refused(MISSING_PARTS.format(names=names))
             return
-        there = next((e for e in self._entries.values() if e.is_same_as(download)), None)
-        if there is not None:
-            self._take_up(there)
-            then(there.download.id)
+        if self._is_there(download, then):
             return
         claims = self._claims_of(ACTIVE)
         self._on_thread(
@@ -322,6 +319,8 @@ class Downloads:
         if trouble:
             refused(trouble)
             return
+        if self._is_there(download, then):
+            return
         last = max((e.download.position for e in self._entries.values()), default=0)
         entry = Entry(replace(download, position=last + 1), is_kept=False)
         self._entries[download.id] = entry
@@ -340,8 +339,16 @@ class Downloads:
         self._tell()
         then(download.id)
 
+    def _is_there(self, download: Download, then: Callable[[str], None]) -> bool:
+        """Whether it is in the queue already; if so, it was asked for again."""
+        there = next((e for e in self._entries.values() if e.is_same_as(download)), None)
+        if there is None:
+            return False
+        self._take_up(there)
+        then(there.download.id)
+        return True
+
     def _take_up(self, entry: Entry) -> None:
-        """It was asked for again."""
         if entry.download.state in ACTIVE:
             self._say("info", f"“{entry.name}” is being downloaded already.")
         else:

@@ -119,6 +119,22 @@ def test_a_download_is_done_and_kept(
     assert lying_in(folder) == ["tiny-Q4_K_M.gguf"]
 
 
+def test_what_is_asked_for_twice_is_one_download(
+    owner: Callable[..., Owner], hub: FakeHub, folder: Path
+) -> None:
+    """Also before the disk has answered the first time."""
+    one = owner()
+    ids: list[str] = []
+    for _ in range(2):
+        one.downloads.add(the_file(hub), folder, ids.append)
+    one.until(lambda: len(ids) == 2)
+    assert len(set(ids)) == 1
+    assert one.until_state(ids[0], S.DONE).fraction == 1.0
+    assert [each.id for each in one.downloads.snapshot()] == ids[:1]
+    assert [each.id for each in one.stored()] == ids[:1]
+    assert len(hub.asked(server="cdn")) == 1
+
+
 def test_a_split_set_is_one_download(
     owner: Callable[..., Owner], hub: FakeHub, folder: Path
 ) -> None:

@@ -93,7 +93,7 @@ def test_it_is_asked_once_after_the_last_key(room: TryText, engine: Engine, qtbo
     assert [question.text for question in engine.asked] == ["Zürich\u00a0🦊"]
     assert engine.asked[0].at - begun >= REST_MS / 1000 * 0.95
     engine.asked[0].then(ANSWER)
-    assert room.tokens_card.figure.text() == "3 tokens · 8 characters · 12 bytes"
+    assert room.tokens_card.figure.text() == "3 tokens · 8 characters · 13 bytes"
 
 
 def test_an_answer_that_was_overtaken_is_dropped(

@@ -68,6 +68,9 @@ if TYPE_CHECKING:
 
 JUDGE_AFTER_MS: Final = 150
 MAX_TROUBLES: Final = 3
+WORDS_LINES: Final = 4
+"""Room for what is said of chosen weights: rows stay where they are between the two clicks of one
+who chooses and loads."""
 _WIDEST: Final = {
     PARAMETERS: "999.9B",
     QUANTISATION: "IQ2_XXS",
@@ -204,6 +207,7 @@ class LocalPage(QWidget):
         self.words = _Lines(self)
         self.words.setObjectName("local_words")
         self.words.setProperty("kind", "small")
+        self.words.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.load_button = QPushButton("Load", self)
         self.load_button.setObjectName("local_load_button")
@@ -301,6 +305,7 @@ class LocalPage(QWidget):
         rows.setDefaultSectionSize(height)
         columns.setMinimumSectionSize(px(48))
         head = QFontMetrics(self._theme.font_small())
+        self.words.setMinimumHeight(WORDS_LINES * head.lineSpacing())
         for column, widest in _WIDEST.items():
             text = max(
                 metrics.horizontalAdvance(widest), head.horizontalAdvance(f"{COLUMNS[column]} ↑")
@@ -463,7 +468,7 @@ class LocalPage(QWidget):
         if fit is not None:
             words += f"\n{fit.why}"
         self.words.setText(words)
-        self.words.setVisible(bool(words))
+        self.words.setVisible(bool(self.model.shown))
         name = one_line(weights.name) if weights is not None else "the chosen weights"
         self.load_button.setAccessibleName(f"Load {name}")
         self.load_button.setToolTip(

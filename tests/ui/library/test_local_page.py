@@ -378,6 +378,25 @@ def test_weights_are_loaded_from_where_they_lie(page: LocalPage, desk: FakeDesk)
     assert desk.called("load_weights") == [("/models/b.gguf",), ("/models/a.gguf",)]
 
 
+def test_rows_stay_under_the_mouse_between_two_clicks(
+    page: LocalPage, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    desk.rough_fit = lambda _size: replace(FITS, why="It fits. " * 30)  # type: ignore[attr-defined]
+    page.show_snapshot(snapshot(*(found(f"w{n:02}", sha256="0" * 64) for n in range(60))))
+    qtbot.waitUntil(lambda: page.table.rowAt(0) == 0)
+    viewport = page.table.viewport()
+    row = page.table.rowAt(viewport.height() - 1) - 1  # the last one in view as a whole
+    at = page.table.visualRect(page.model.index(row, NAME)).center()
+    before = viewport.mapTo(page, at)
+    QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=at)
+    qtbot.wait(50)
+    assert page.words.text()
+    assert page.childAt(before) is viewport
+    assert page.table.rowAt(viewport.mapFrom(page, before).y()) == row
+    QTest.mouseDClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.mapFrom(page, before))
+    assert desk.called("load_weights") == [(f"/models/w{row:02}.gguf",)]
+
+
 def test_what_is_loaded_is_marked_by_any_of_its_paths(
     page: LocalPage, desk: FakeDesk, bridge: FakeBridge
 ) -> None:

@@ -274,8 +274,6 @@ class HeaderWindow(QWidget):
         if self._shown is None or self._shown.path != path:
             self._shown = None
             self.name.set_text(name)
-            self.summary.hide()
-            self.trouble.hide()
             self._say(READING)
 
         def take(shown: HeaderShown) -> None:
@@ -293,7 +291,7 @@ class HeaderWindow(QWidget):
         """In place of the pages."""
         self.state.setText(one_line(sentence, 1000))
         self.pages.setCurrentWidget(self.state)
-        for widget in (self.tabs, self.search, self.copy_bar):
+        for widget in (self.summary, self.trouble, self.tabs, self.search, self.copy_bar):
             widget.hide()
 
     def _take(self, shown: HeaderShown) -> None:

@@ -276,6 +276,18 @@ def test_a_file_that_is_none_is_a_sentence(
     assert window.tabs.isVisible()
 
 
+def test_a_file_that_is_gone_is_described_no_more(
+    opened: HeaderWindow, path: Path, qtbot: QtBot
+) -> None:
+    assert opened.summary.isVisible()
+    path.unlink()
+    press(opened, Key.Key_F5)
+    qtbot.waitUntil(opened.state.isVisible)
+    assert "no file" in opened.state.text()
+    assert not opened.summary.isVisible()
+    assert not opened.copy_bar.isVisible()
+
+
 def test_what_cannot_be_chatted_with_is_said(
     window: HeaderWindow, tmp_path: Path, qtbot: QtBot
 ) -> None:

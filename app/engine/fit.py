@@ -380,7 +380,13 @@ class _Judging:
             return None
         why = "So many layers fit into the free memory of the graphics devices."
         options = msgspec.structs.replace(tried.options, n_gpu_layers=tried.n_gpu_layers)
-        return Suggestion(self.layers_words(tried), why, options)
+        words = self.layers_words(tried)
+        said = self.try_with(tensor_split=None, n_gpu_layers=tried.n_gpu_layers)
+        if said is None or not said.is_held:
+            # With layers that are said the automatic context is another one.
+            options = msgspec.structs.replace(options, n_ctx=tried.n_ctx)
+            words += f" and {tried.n_ctx:,} tokens of context"
+        return Suggestion(words, why, options)
 
     def suggest_cache(self, wished: _Try, tried: _Try | None) -> Suggestion | None:
         is_plain = self.options.type_k in _PLAIN and self.options.type_v in _PLAIN

@@ -183,6 +183,18 @@ def test_layers_that_were_asked_for_and_do_not_fit() -> None:
     assert judge([host(16), gpu(4)], n_gpu_layers=0).words == "fits"
 
 
+def test_layers_are_suggested_with_the_context_that_fits() -> None:
+    """The engine takes a shorter context where it deals the layers itself, not where they are
+    said."""
+    weights = outline(n_layer=50, layer_mib=101, output_mib=96, trained=8192)
+    devices = [host(13), gpu(8, "Vulkan0", "igpu")]
+    found = judge(devices, weights, n_gpu_layers=51, use_mmap=False)
+    first = found.suggestions[0]
+    assert first.options.n_ctx is not None
+    assert first.words == f"51 of 51 layers on GPU 0 and {first.options.n_ctx:,} tokens of context"
+    assert fit(weights, first.options, devices).words == "fits"
+
+
 def test_what_cannot_be_met_is_said_in_the_engines_words() -> None:
     found = fit(outline(), LoadOptions(devices=["CUDA0"]), [host(16)])
     assert found.verdict is Verdict.FITS_NOT

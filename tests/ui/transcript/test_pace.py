@@ -53,7 +53,7 @@ def test_the_screen_is_what_a_whole_paint_would_make_of_it(
     view.tokens.set_on(True)
     view.tokens.set_tint(tint)
     source = random.Random(3)
-    rest = trace_of(source.choices(words, k=20 * max(at_once) + 40))
+    rest = trace_of(source.choices(words, k=10 * max(at_once) + 30))
     traces = TraceTable([])
     view.tokens.show(REPLY, MessageTokens(traces=traces))
     heights = []

@@ -27,6 +27,7 @@ from ui.dialogs import confirm_link
 from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
 from ui.library.card_view import CardView
+from ui.library.download_words import percent_text
 from ui.library.hub_files import FilesTable
 from ui.library.hub_state import StatePanel
 from ui.library.hub_words import (
@@ -372,7 +373,7 @@ class HubDetail(QStackedWidget):
         elif there.state is DownloadState.DONE:
             words = "Load"
         else:
-            words = f"{there.fraction:.0%} of it here…".replace("%", " %")
+            words = f"{percent_text(there)} of it here…"
         self.act_button.setText(words)
         spoken = {"Download": "Download", "Load": "Load"}.get(words, "Show among the downloads")
         self.act_button.setAccessibleName(f"{spoken}: {file_title(file)}")

@@ -169,6 +169,8 @@ def test_e01_a_body_that_ends_early_says_how_far_it_came(fetching: Fetching) -> 
     assert (found.kind, found.may_retry) == ("broke_off", True)
     assert "43 %" in found.sentence
     assert fetching.left() == [fetching.part.name]
+    fetching.hub.script(Act(close_after=SIZE - SIZE * 43 // 100 - 1), server="cdn")
+    assert "(99 %)" in fault(fetching).sentence
 
 
 def test_e01_an_error_page_with_200_is_not_saved(fetching: Fetching) -> None:

@@ -509,6 +509,8 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     )
     page.detail._on_downloads((there,))
     assert button.text() == "45 % of it here…"
+    page.detail._on_downloads((replace(there, done_bytes=97_900_000),))
+    assert button.text() == "99 % of it here…"
     with qtbot.waitSignal(page.page_requested) as asked:
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert asked.args == ["downloads"]

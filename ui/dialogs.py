@@ -54,6 +54,35 @@ def confirm_link(parent: QWidget, address: str) -> QMessageBox:
         open_button = box.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
         box.addButton(QMessageBox.StandardButton.Cancel)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        open_button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(address)))
+        open_button.clicked.connect(lambda: open_outside(parent, QUrl(address)))
     box.open()
     return box
+
+
+def show_folder(parent: QWidget, folder: Path | str) -> None:
+    """Show a folder in the system's file manager, or say where it is."""
+    open_outside(parent, QUrl.fromLocalFile(str(folder)))
+
+
+def open_outside(parent: QWidget, url: QUrl) -> None:
+    """Give an address to the program that the system has for it; without one, show it."""
+    if QDesktopServices.openUrl(url):
+        return
+    box = QMessageBox(parent)
+    box.setObjectName("not_opened_dialog")
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setTextInteractionFlags(
+        Qt.TextInteractionFlag.TextSelectableByMouse
+        | Qt.TextInteractionFlag.TextSelectableByKeyboard
+    )
+    if url.isLocalFile():
+        box.setWindowTitle("Show a folder")
+        box.setText("This system names no program that shows folders. The folder is here:")
+        box.setInformativeText(url.toLocalFile())
+    else:
+        box.setWindowTitle("Open a link")
+        box.setText("This system names no program for such addresses. The address is:")
+        box.setInformativeText(url.toString())
+    box.setStandardButtons(QMessageBox.StandardButton.Close)
+    box.open()

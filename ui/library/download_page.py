@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QEvent, QFile, QObject, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeyEvent, QShowEvent
+from PySide6.QtCore import QEvent, QFile, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import DownloadState as State
+from ui.dialogs import show_folder
 from ui.elided import ElidedLabel
 from ui.header import LOADED
 from ui.library.download_delegate import DownloadDelegate
@@ -314,7 +315,7 @@ class DownloadPage(QWidget):
     def _show_in_folder(self) -> None:
         progress = self.chosen()
         if progress is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(progress.folder))
+            show_folder(self, progress.folder)
 
     def show_options(self) -> None:
         if self._options is None:

@@ -12,9 +12,8 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, QUrl, Signal, SignalInstance
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import (
-    QDesktopServices,
     QFontMetrics,
     QKeyEvent,
     QKeySequence,
@@ -39,6 +38,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import EngineStateChanged
 from ui.any_index import AnyIndex
+from ui.dialogs import show_folder
 from ui.flow import FlowLayout
 from ui.header import LOADED
 from ui.icon_button import IconButton
@@ -529,7 +529,7 @@ class LocalPage(QWidget):
     def _show_in_folder(self) -> None:
         weights = self.chosen()
         if weights is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(weights.path.parent)))
+            show_folder(self, weights.path.parent)
 
     def show_folders(self) -> None:
         if self._folders is None:

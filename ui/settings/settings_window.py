@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QCloseEvent, QDesktopServices, QKeySequence, QShortcut
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import LogLineArrived, SettingsChanged
 from app.chat.settings import SettingRefused, Settings, checked
+from ui.dialogs import show_folder
 from ui.figures import known_device_text, loaded_details
 from ui.log_view import LogView
 from ui.settings.chain_field import ChainField
@@ -415,7 +416,7 @@ class SettingsWindow(QWidget):
         )
 
     def _on_open_folder(self) -> None:
-        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._desk.data_dir)))
+        show_folder(self, self._desk.data_dir)
 
     # --- following ----------------------------------------------------------------------
 

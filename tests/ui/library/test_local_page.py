@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
@@ -24,6 +24,7 @@ from app.gguf.facts import Facts
 from app.hub.progress import Progress
 from app.library.local import LocalSnapshot
 from models.records import DownloadState
+from ui import dialogs
 from ui.library import local_page
 from ui.library.local_delegate import LocalDelegate
 from ui.library.local_model import CONTEXT, FIT, FROM, NAME, PARAMETERS, QUANTISATION, SIZE
@@ -423,7 +424,7 @@ def test_d11_the_folder_is_shown_by_an_encoded_address(
     page: LocalPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[QUrl] = []
-    monkeypatch.setattr(local_page.QDesktopServices, "openUrl", opened.append)
+    monkeypatch.setattr(dialogs.QDesktopServices, "openUrl", lambda url: not opened.append(url))
     folder = "/a b/Ž 模型 🙂/it's 100 % #1 & “more”?"
     page.show_snapshot(snapshot(found("x", path=Path(folder) / "x.gguf")))
     choose(page, 0)
@@ -433,6 +434,21 @@ def test_d11_the_folder_is_shown_by_an_encoded_address(
     assert encoded.startswith("file:///a%20b/")
     assert "#" not in encoded
     assert not opened[0].hasQuery()
+    assert page.findChild(QMessageBox) is None
+
+
+def test_where_the_system_shows_no_folders_it_is_said_where_it_is(
+    page: LocalPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialogs.QDesktopServices, "openUrl", lambda _url: False)
+    page.show_snapshot(snapshot(found("x", path=Path("/a b/x.gguf"))))
+    choose(page, 0)
+    QTest.mouseClick(page.show_button, Qt.MouseButton.LeftButton)
+    box = page.findChild(QMessageBox, "not_opened_dialog")
+    assert box is not None
+    assert "no program that shows folders" in box.text()
+    assert box.informativeText() == "/a b"
+    box.close()
 
 
 def test_a_path_that_is_no_text_is_shown_and_told_as_it_is(page: LocalPage, desk: FakeDesk) -> None:

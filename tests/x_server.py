@@ -195,8 +195,19 @@ class Program:
             raise AssertionError(f"{command[0]} {command[1]}: {done.stderr.strip()}")
         return done.stdout.strip()
 
-    def window(self, title: str, timeout_s: float = 30.0) -> str:
-        """The number of the visible window whose title holds `title`; it gets the focus."""
+    def _takes_focus(self, number: str) -> bool:
+        """False while a window that was seen is hidden again, or not quite there yet."""
+        try:
+            self._tool("xdotool", "windowfocus", "--sync", number)
+        except AssertionError as error:
+            if "BadMatch" in str(error) or "BadWindow" in str(error):
+                return False
+            raise
+        return True
+
+    def window(self, title: str, timeout_s: float = 30.0, other_than: str = "") -> str:
+        """The number of the visible window whose title holds `title`; it gets the focus.
+        `other_than`: one of that title that is about to go."""
 
         def look() -> str:
             if self.process.poll() is not None:
@@ -204,11 +215,10 @@ class Program:
                     f"the program ended with {self.process.returncode}: {self.printed()[-2000:]}"
                 )
             found = self._tool("xdotool", "search", "--onlyvisible", "--name", title, check=False)
-            return found.splitlines()[0] if found else ""
+            number = next((each for each in found.splitlines() if each != other_than), "")
+            return number if number and self._takes_focus(number) else ""
 
-        number = wait_for(f"a window {title!r}", look, timeout_s)
-        self._tool("xdotool", "windowfocus", "--sync", number)
-        return number
+        return wait_for(f"a window {title!r}", look, timeout_s)
 
     def key(self, *names: str) -> None:
         """Press keys by their X names: "Return", "ctrl+n"."""

@@ -39,6 +39,7 @@ def test_long_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
     assert found["above_empty_mb"] < 120
 
 
+@pytest.mark.soak
 def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
     found = streaming(tmp_path / "data", 6_000, token_ms=5)
     print(found)

@@ -19,7 +19,9 @@ def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Pat
     assert found["longest_cpu_ms"] < 50
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize(
+    "panel", [PANELS[0], *(pytest.param(panel, marks=pytest.mark.soak) for panel in PANELS[1:])]
+)
 def test_panels_follow_the_stream_without_a_stop(panel: str, tmp_path: Path) -> None:
     found = streaming(tmp_path, 800, panel)
     print(found)

@@ -101,9 +101,9 @@ def find_it_again(program: Program, data_dir: Path) -> None:
 def export(program: Program, file: Path) -> Any:
     program.window("Cutaway")
     program.key("ctrl+shift+s")
-    program.window("Export")
+    what = program.window("Export")
     program.key("Return")
-    program.window("Export")
+    program.window("Export", other_than=what)
     program.key("ctrl+a")
     program.type(str(file))
     program.key("Return")
@@ -130,11 +130,11 @@ def take_in(program: Program, data_dir: Path, file: Path) -> None:
     program.window("Cutaway")
     wait_for("the whole window", lambda: rows(data_dir, "SELECT count(*) FROM conversation"))
     program.key("ctrl+shift+o")
-    program.window("Import")
+    which = program.window("Import")
     program.type(str(file))
     program.key("Return")
 
-    program.window("Import")  # what the file holds
+    program.window("Import", other_than=which)  # what the file holds
     program.key("Return")
     wait_for(
         "the import",

@@ -90,7 +90,7 @@ class Imports(QObject):
 
     def _import(self) -> None:
         # What cannot be imported says so again where it is used, on the window's thread.
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(ImportError), no_collection:
             for name in self._names:
                 importlib.import_module(name)
         self._done.emit()
@@ -176,6 +176,36 @@ class _SocketEnds:
             end.close()
 
 
+class _NoCollection:
+    """Inside `with`, on any thread, no garbage is collected by itself in this process.
+
+    What is imported beside the window makes many objects, so a collection would come on that
+    thread, and would let go there of what the window's thread has just dropped: Qt's objects must
+    end on their own thread. Windows crashed so, once in some thirty starts on a busy machine.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._was_on = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._was_on:
+                gc.enable()
+
+
+no_collection = _NoCollection()
+
+
 class QuietCollector:
     """Python's garbage collector, kept from freezing the window.
 
@@ -228,10 +258,11 @@ def warm_up() -> threading.Thread:
     """Import what the first shown reply needs, beside the window instead of in its way."""
 
     def imports() -> None:
-        from ui.markdown import highlight, parser
+        with no_collection:
+            from ui.markdown import highlight, parser
 
-        parser.read_definitions(["[a]: https://example.org"])
-        highlight.warm_up()
+            parser.read_definitions(["[a]: https://example.org"])
+            highlight.warm_up()
 
     thread = threading.Thread(target=imports, name="warm-up", daemon=True)
     thread.start()

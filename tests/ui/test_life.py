@@ -6,13 +6,24 @@ import builtins
 import gc
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
 
 from ui import life
-from ui.life import FirstPaint, SignalWatcher, call_after, drop_import_hook, warm_up
+from ui.life import (
+    FirstPaint,
+    Imports,
+    SignalWatcher,
+    call_after,
+    drop_import_hook,
+    no_collection,
+    warm_up,
+)
 
 
 @pytest.fixture
@@ -114,3 +125,34 @@ def test_warming_up_ends_by_itself(qapp):
     thread = warm_up()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_nothing_is_collected_while_something_is_imported_beside_the_window() -> None:
+    assert gc.isenabled()
+    with no_collection:
+        with no_collection:
+            assert not gc.isenabled()
+        assert not gc.isenabled(), "another thread still imports"
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with no_collection:
+            pass
+        assert not gc.isenabled(), "who switched it off keeps it off"
+    finally:
+        gc.enable()
+
+
+def test_imports_beside_the_window_are_made_without_collections(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asks_for_the_collector.py").write_text("import gc\nIS_ON = gc.isenabled()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    window = QWidget()
+    qtbot.addWidget(window)
+    done: list[bool] = []
+    imports = Imports(window, ["asks_for_the_collector"], lambda: done.append(True))
+    imports.begin()
+    qtbot.waitUntil(lambda: bool(done))
+    assert sys.modules["asks_for_the_collector"].IS_ON is False
+    assert gc.isenabled()

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton, QWidget
 
+from ui.centred_area import CentredArea
 from ui.keys import shown_key
-from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
 WIDTH_PX = 440
@@ -24,7 +16,7 @@ WITHOUT_WEIGHTS = (
 )
 
 
-class EmptyState(SteadyArea):
+class EmptyState(CentredArea):
     """No weights are known (`library_requested`, `open_file_requested`), or an empty chat waits
     for a message."""
 
@@ -35,10 +27,8 @@ class EmptyState(SteadyArea):
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("empty_state")
-        self._title = _centred(self)
-        self._title.setObjectName("empty_title")
-        self._words = _centred(self)
-        self._words.setObjectName("empty_words")
+        self._title = self._label("empty_title")
+        self._words = self._label("empty_words")
         self.open_button = QPushButton("Open a GGUF file…", self)
         self.open_button.setObjectName("open_gguf_button")
         self.open_button.setAccessibleName("Open a GGUF file")
@@ -50,26 +40,7 @@ class EmptyState(SteadyArea):
         self.library_button.setToolTip(shown_key("Ctrl+Shift+W"))
         self.library_button.setProperty("kind", "primary")
         self.library_button.clicked.connect(lambda: self.library_requested.emit(""))
-        self._column = QVBoxLayout()
-        self._column.addStretch(2)
-        self._column.addWidget(self._title)
-        self._column.addWidget(self._words)
-        self._column.addSpacing(8)
-        self._column.addWidget(self.library_button, 0, Qt.AlignmentFlag.AlignHCenter)
-        self._column.addWidget(self.open_button, 0, Qt.AlignmentFlag.AlignHCenter)
-        self._column.addStretch(3)
-        body = QWidget(self)
-        row = QHBoxLayout(body)
-        row.addStretch(1)
-        row.addLayout(self._column, 1000)
-        row.addStretch(1)
-        self.setWidget(body)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        body.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
+        self._fill(self._title, self._words, 8, self.library_button, self.open_button)
         theme.changed.connect(self._fit)
         self._fit()
 
@@ -103,12 +74,3 @@ class EmptyState(SteadyArea):
         size = self._theme.font_text().pixelSize()
         self._title.setStyleSheet(f"font-size: {round(size * 1.25)}px; font-weight: 600;")
         self._words.setStyleSheet(f"color: {colors.dim};")
-
-
-def _centred(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-    label.setWordWrap(True)
-    label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-    return label

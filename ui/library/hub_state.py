@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QPushButton, QWidget
 
+from ui.centred_area import CentredArea
 from ui.library.hub_words import wait_text
 from ui.notices import announce
-from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
 WIDTH_PX: Final = 440
 TICK_MS: Final = 250
 
 
-class StatePanel(SteadyArea):
+class StatePanel(CentredArea):
     """`show_state` shows one; with `again_in_s` the button's act is done by itself when that is
     over, and the button does it at once."""
 
@@ -47,39 +39,9 @@ class StatePanel(SteadyArea):
         self._timer.timeout.connect(self._tick)
         self.button.clicked.connect(self._run)
         self.second.clicked.connect(self._run_second)
-        self._build()
+        self._fill(self.title, self.words, self.button, self.second)
         theme.changed.connect(self._fit)
         self._fit()
-
-    def _label(self, name: str) -> QLabel:
-        label = QLabel(self)
-        label.setObjectName(name)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        label.setWordWrap(True)
-        label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        return label
-
-    def _build(self) -> None:
-        body = QWidget(self)
-        self._column = QVBoxLayout()
-        self._column.addStretch(2)
-        self._column.addWidget(self.title)
-        self._column.addWidget(self.words)
-        self._column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignHCenter)
-        self._column.addWidget(self.second, 0, Qt.AlignmentFlag.AlignHCenter)
-        self._column.addStretch(3)
-        row = QHBoxLayout(body)
-        row.addStretch(1)
-        row.addLayout(self._column, 1000)
-        row.addStretch(1)
-        self.setWidget(body)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        body.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
 
     def show_state(
         self,

@@ -10,17 +10,14 @@ from PySide6.QtCore import (
     QObject,
     QRect,
     QRectF,
-    QSize,
     Qt,
     Signal,
 )
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QApplication,
     QHeaderView,
     QStyle,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
@@ -29,8 +26,9 @@ from PySide6.QtWidgets import (
 from ui.any_index import AnyIndex
 from ui.figures import size_text
 from ui.library.fit_badge import UNKNOWN, badge_size, paint_badge
-from ui.library.hub_results import GAP_PX, PAD_PX, SIDE_PX, paint_focus
+from ui.library.hub_results import SIDE_PX, paint_focus
 from ui.library.hub_words import bits_text, file_line, file_title
+from ui.library.two_lines import GAP_PX, TwoLineDelegate
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -137,29 +135,15 @@ def _side(column: int) -> Qt.AlignmentFlag:
     return Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
 
 
-class FileDelegate(QStyledItemDelegate):
+class FileDelegate(TwoLineDelegate):
     """The name with what is special about it below; the fit as a badge."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.with_bits = False
 
-    def row_height(self) -> int:
-        lines = QFontMetrics(self._theme.font_text()).height()
-        lines += QFontMetrics(self._theme.font_small()).height()
-        return lines + self._theme.px(GAP_PX) + 2 * self._theme.px(PAD_PX)
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
-        return QSize(self._theme.px(64), self.row_height())
-
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        whole = QStyleOptionViewItem(option)
-        self.initStyleOption(whole, index)
-        text, whole.text = whole.text, ""
-        whole.state &= ~QStyle.StateFlag.State_HasFocus
-        style = whole.widget.style() if whole.widget is not None else QApplication.style()
-        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, whole, painter, whole.widget)
+        text = self._paint_ground(painter, option, index)
         side = self._theme.px(SIDE_PX)
         room = option.rect.adjusted(side, 0, -side, 0)
         painter.save()
@@ -190,18 +174,6 @@ class FileDelegate(QStyledItemDelegate):
         painter.setPen(QColor(colors.warning if file.missing else colors.dim))
         below = QRect(room.left(), top + name_px + px(GAP_PX), room.width(), words_px)
         self._draw(painter, below, words)
-
-    def _draw(
-        self,
-        painter: QPainter,
-        rect: QRect,
-        text: str,
-        flag: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
-        *,
-        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-    ) -> None:
-        shown = painter.fontMetrics().elidedText(text, elide, rect.width())
-        painter.drawText(rect, int(flag) | int(Qt.TextFlag.TextSingleLine), shown)
 
 
 class FilesTable(QTableView):

@@ -6,12 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtCore import QObject, QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
-    QApplication,
-    QStyle,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
 )
@@ -21,51 +18,35 @@ from ui.icons import paint_icon
 from ui.library.fit_badge import paint_badge
 from ui.library.local_model import FIT, FIT_ROLE, NAME, ROW_ROLE, LocalModel
 from ui.library.local_words import one_line, second_line
+from ui.library.two_lines import PAD_PX, TwoLineDelegate
 from ui.theme import Theme
 
 if TYPE_CHECKING:
     from app.gguf.entries import FoundWeights
 
-LINE_GAP_PX: Final = 2
-PAD_PX: Final = 6
 SIDE_PX: Final = 5
 SIGN_PX: Final = 14
 
 
-class LocalDelegate(QStyledItemDelegate):
-    """Every row is as high as two lines: thousands of equal ones are laid out at once."""
-
+class LocalDelegate(TwoLineDelegate):
     def __init__(self, theme: Theme, home: Path, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._home = home
 
-    def row_height(self) -> int:
-        lines = QFontMetrics(self._theme.font_text()).height()
-        lines += QFontMetrics(self._theme.font_small()).height()
-        return lines + self._theme.px(LINE_GAP_PX) + 2 * self._theme.px(PAD_PX)
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
-        return QSize(self._theme.px(64), self.row_height())
-
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        whole = QStyleOptionViewItem(option)
-        self.initStyleOption(whole, index)
-        text, whole.text = whole.text, ""
-        whole.state &= ~QStyle.StateFlag.State_HasFocus
-        style = whole.widget.style() if whole.widget is not None else QApplication.style()
-        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, whole, painter, whole.widget)
+        text = self._paint_ground(painter, option, index)
         side, first_px = self._theme.px(SIDE_PX), QFontMetrics(self._theme.font_text()).height()
         room = option.rect.adjusted(side, 0, -side, 0)
         line = QRect(room.left(), room.top() + self._theme.px(PAD_PX), room.width(), first_px)
         weights = index.data(ROW_ROLE)
         painter.save()
+        painter.setFont(self._theme.font_text())
         painter.setPen(QColor(self._color(weights.can_load)))
         if index.column() == NAME:
             self._paint_name(painter, line, index, weights)
         elif index.column() != FIT:
             flag = index.data(Qt.ItemDataRole.TextAlignmentRole)
-            self._draw(painter, line, text, self._theme.font_text(), flag)
+            self._draw(painter, line, text, flag)
         elif weights.can_load:
             paint_badge(painter, QRectF(line), index.data(FIT_ROLE), self._theme)
         self._paint_words(painter, option, weights)
@@ -82,7 +63,7 @@ class LocalDelegate(QStyledItemDelegate):
             )
             paint_icon(painter, sign, "check-circle", QColor(colors.accent))
             line.setLeft(line.left() + px(SIGN_PX) + px(4))
-        self._draw(painter, line, one_line(weights.name), self._theme.font_text())
+        self._draw(painter, line, one_line(weights.name))
 
     def _paint_words(
         self, painter: QPainter, option: QStyleOptionViewItem, weights: FoundWeights
@@ -99,19 +80,8 @@ class LocalDelegate(QStyledItemDelegate):
         below = QRect(left + px(SIDE_PX), top, width - 2 * px(SIDE_PX), words_px)
         painter.setClipRect(option.rect)
         painter.setPen(QColor(colors.dim if weights.can_load else colors.warning))
-        self._draw(painter, below, second_line(weights, self._home), small)
+        painter.setFont(small)
+        self._draw(painter, below, second_line(weights, self._home))
 
     def _color(self, can_load: bool) -> str:
         return self._theme.colors.ink if can_load else self._theme.colors.dim
-
-    def _draw(
-        self,
-        painter: QPainter,
-        rect: QRect,
-        text: str,
-        font: QFont,
-        flag: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
-    ) -> None:
-        painter.setFont(font)
-        shown = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-        painter.drawText(rect, int(flag) | int(Qt.TextFlag.TextSingleLine), shown)

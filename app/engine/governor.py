@@ -126,7 +126,8 @@ class Governor:
         return self._at == len(self._ladder) - 1
 
     def after_step(self, rows: int, cells: int, elapsed_s: float, now: float) -> Change | None:
-        """A step of `rows` writers is over; the cache holds `cells`. What changes, if anything."""
+        """A step of `rows` writers is over, whose sequences hold `cells` together. What changes, if
+        anything."""
         if rows > MAX_ROWS or elapsed_s <= 0 or len(self._ladder) == 1:
             return None
         seen = self._seen.setdefault((rows, self.n_threads), _Seen())

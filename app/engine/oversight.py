@@ -42,6 +42,7 @@ from app.engine.protocol import (
     clean_text,
 )
 from app.engine.timers import Timers
+from app.memory import in_large_pages
 
 RESTART_BUDGET: Final = 3
 RESTART_WINDOW_S: Final = 600.0
@@ -320,7 +321,8 @@ class Oversight:
         self._crashed = None
         self._last_sign = self._clock()
         try:
-            self._child = ChildProcess(self._command, self._report, self._env)
+            env = {**in_large_pages(), **(self._env or {})}
+            self._child = ChildProcess(self._command, self._report, env)
         except OSError as error:
             self._fail_everything(
                 Failed(0, "internal", f"The engine could not be started: {error}.", str(error))

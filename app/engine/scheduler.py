@@ -163,6 +163,8 @@ class Scheduler:
         """Whether `step` would do anything now: a held slot waits for its choice, and so does
         who waits for a held slot's end."""
         running = [slot.reply for slot in self._slots if slot.reply is not None]
+        if not self._is_stuck and any(reply.phase is Phase.WRITING for reply in running):
+            return True
         if any(map(_has_news, running)):
             return True
         can_move = len(self._waiting) > 0 or any(r.phase is not Phase.HELD for r in running)
@@ -192,9 +194,10 @@ class Scheduler:
         if self._returned_at:
             self.host_gaps.append(started - self._returned_at)
         code = llama.llama_decode(self._weights.context, self._batch.native)
-        self._tell()  # on a device it is still computing
-        if code == 0:
-            llama.llama_synchronize(self._weights.context)
+        if not self._on_processor:
+            self._tell()  # a device is still computing
+            if code == 0:
+                llama.llama_synchronize(self._weights.context)
         now = self._returned_at = self._clock()
         with self._lock:
             self._in_flight = frozenset()
@@ -497,9 +500,13 @@ class Scheduler:
         """Let the governor see a step in which everybody wrote."""
         if self._batch.size != len(rows):
             return
-        if any(len(row.slot.cells) == len(row.reply.ids) for row in rows):
-            return  # the last token of a prompt is no ordinary step
-        change = self._threads.after_step(len(rows), self._space.used, elapsed_s, now)
+        cells = 0
+        for row in rows:
+            length = len(row.slot.cells)
+            if length == len(row.reply.ids):
+                return  # the last token of a prompt is no ordinary step
+            cells += length
+        change = self._threads.after_step(len(rows), cells, elapsed_s, now)
         if change is not None and change.reason:
             request_id = rows[0].reply.request.id
             self._emit(ThreadsChanged(request_id, change.n_threads, change.reason))

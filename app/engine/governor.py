@@ -10,8 +10,9 @@ and 2 to 5 when another program takes one core, where a single thread still does
     settled below the ceiling ──every 3, 6, 12 … 60 s──▶ try more ──not slower?──▶ settle there
 
 Only steps of the same number of rows are compared, and a step may take longer as the cache grows.
-The machine may be busy from the start, where nothing tells a slow step from a slow machine: so
-the fourth step after loading tries fewer threads, once (a few milliseconds of an idle machine).
+The machine may be busy from the start, where the steps' times tell nothing. Threads that spin
+and have their cores take all of those cores' time; where they got less in the first three steps,
+or where nobody knows, the fourth one tries fewer threads, once.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _RECENT: Final = 6
 _UP_WAIT_S: Final = 3.0
 _DOWN_WAIT_S: Final = 4.0
 _LONGEST_WAIT_S: Final = 60.0
+_MISSED: Final = 0.2
+"""So much of one core may be missing from the processor's time that the threads got."""
 _PROVEN_S: Final = 10.0
 """More threads that have not been given up for so long were right."""
 
@@ -112,7 +115,9 @@ class Governor:
         self._at = 0
         self._trial: _Trial | None = None
         self._seen: dict[tuple[int, int], _Seen] = {}
-        self._knows_machine = len(self._ladder) == 1
+        self.knows_machine = len(self._ladder) == 1
+        """Whether it is settled how the machine was when the first steps were made."""
+        self._missed: list[float] = []
         self._up_wait_s, self._down_wait_s = _UP_WAIT_S, _DOWN_WAIT_S
         self._up_at = self._down_at = 0.0
         self._up_since = -_LONGEST_WAIT_S
@@ -125,9 +130,17 @@ class Governor:
     def _is_lowest(self) -> bool:
         return self._at == len(self._ladder) - 1
 
-    def after_step(self, rows: int, cells: int, elapsed_s: float, now: float) -> Change | None:
+    def after_step(
+        self,
+        rows: int,
+        cells: int,
+        elapsed_s: float,
+        now: float,
+        processor_s: float | None = None,
+    ) -> Change | None:
         """A step of `rows` writers is over, whose sequences hold `cells` together. What changes, if
-        anything."""
+        anything. `processor_s`: what the process had of the processor meanwhile, all threads
+        together; asked for until `knows_machine`."""
         if rows > MAX_ROWS or elapsed_s <= 0 or len(self._ladder) == 1:
             return None
         seen = self._seen.setdefault((rows, self.n_threads), _Seen())
@@ -135,11 +148,14 @@ class Governor:
         seen.add(elapsed_s, cells, expected_s)
         if self._trial is not None:
             return self._judge(self._trial, rows, elapsed_s, now)
+        if not self.knows_machine and processor_s is not None:
+            self._missed.append(self.n_threads - processor_s / elapsed_s)
         if len(seen.recent) < _SAMPLES:
             return None
-        if not self._knows_machine:
-            self._knows_machine = True
-            return self._try(rows, seen, now, upwards=False, is_first=True)
+        if not self.knows_machine:
+            self.knows_machine = True
+            if len(self._missed) < _SAMPLES or mean(self._missed) > _MISSED:
+                return self._try(rows, seen, now, upwards=False, is_first=True)
         if seen.is_slow(expected_s) and now >= self._down_at:
             return self._try(rows, seen, now, upwards=False)
         if self._at > 0 and now >= self._up_at:

@@ -190,6 +190,8 @@ class Scheduler:
             return
         if self._on_processor:
             self._tell()
+        is_watched = self._threads.wants_processor_time
+        processor_s = time.process_time() if is_watched else 0.0
         started = self._clock()
         if self._returned_at:
             self.host_gaps.append(started - self._returned_at)
@@ -199,14 +201,12 @@ class Scheduler:
             if code == 0:
                 llama.llama_synchronize(self._weights.context)
         now = self._returned_at = self._clock()
-        with self._lock:
-            self._in_flight = frozenset()
-            self._weights.abort.clear()
+        had_s = time.process_time() - processor_s if is_watched else None
         if code == 0:
             if any(row.is_reading for row in rows):
                 self._pace.measure(self._batch.size, now - started)
             self._land(rows, started)
-            self._govern(rows, now - started, now)
+            self._govern(rows, now - started, now, had_s)
         else:
             self._crash(rows, code)
         if self._on_processor or not self.has_work:
@@ -455,7 +455,8 @@ class Scheduler:
         self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
 
     def _take_off(self, rows: list[Row]) -> bool:
-        """Announce the batch to `stop`; False if one of its requests was stopped meanwhile."""
+        """Announce the batch to `stop`; False if one of its requests was stopped meanwhile. What
+        `stop` sets after the decode does nothing, and is taken back here."""
         with self._lock:
             if any(row.reply.request.stop or row.reply.request.expired for row in rows):
                 return False
@@ -496,7 +497,9 @@ class Scheduler:
         reply.scored = first + len(after)
         self._emit(scores)
 
-    def _govern(self, rows: list[Row], elapsed_s: float, now: float) -> None:
+    def _govern(
+        self, rows: list[Row], elapsed_s: float, now: float, processor_s: float | None
+    ) -> None:
         """Let the governor see a step in which everybody wrote."""
         if self._batch.size != len(rows):
             return
@@ -506,7 +509,7 @@ class Scheduler:
             if length == len(row.reply.ids):
                 return  # the last token of a prompt is no ordinary step
             cells += length
-        change = self._threads.after_step(len(rows), cells, elapsed_s, now)
+        change = self._threads.after_step(len(rows), cells, elapsed_s, now, processor_s)
         if change is not None and change.reason:
             request_id = rows[0].reply.request.id
             self._emit(ThreadsChanged(request_id, change.n_threads, change.reason))

@@ -30,11 +30,18 @@ class Threads:
         if n_threads != self._weights.n_threads:
             self._weights.set_threads(n_threads)
 
-    def after_step(self, rows: int, cells: int, elapsed_s: float, now: float) -> Change | None:
+    @property
+    def wants_processor_time(self) -> bool:
+        """Whether the next steps' share of the processor is to be measured."""
+        return self._governor is not None and not self._governor.knows_machine
+
+    def after_step(
+        self, rows: int, cells: int, elapsed_s: float, now: float, processor_s: float | None
+    ) -> Change | None:
         """A step in which everybody wrote is over. Returns what changed, if anything."""
         if self._governor is None or self._is_fixed:
             return None
-        change = self._governor.after_step(rows, cells, elapsed_s, now)
+        change = self._governor.after_step(rows, cells, elapsed_s, now, processor_s)
         if change is not None:
             self._weights.set_threads(change.n_threads)
         return change

@@ -36,6 +36,11 @@ class Machine:
         seconds *= (1 + 0.3 * (rows - 1)) * (1 + self.growth * cells)
         return seconds * (1 + self.noise * self.source.random())
 
+    def processor_s(self, n_threads: int, seconds: float) -> float:
+        """What threads that spin have of the processor: a taken core is shared by halves."""
+        without = max(n_threads - (self.cores - self.taken), 0)
+        return (n_threads - 0.5 * without) * seconds
+
 
 @dataclass
 class Run:
@@ -45,6 +50,7 @@ class Run:
     governor: Governor
     now: float = 0.0
     n_threads: int = 0
+    tells_processor: bool = False
     threads: list[int] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
@@ -57,7 +63,10 @@ class Run:
             seconds = self.machine.step_s(self.n_threads, rows, cells + n)
             self.now += seconds
             self.threads.append(self.n_threads)
-            change = self.governor.after_step(rows, cells + n, seconds, self.now)
+            had = self.machine.processor_s(self.n_threads, seconds)
+            change = self.governor.after_step(
+                rows, cells + n, seconds, self.now, had if self.tells_processor else None
+            )
             if change is not None:
                 self.n_threads = change.n_threads
                 self.changes.append(change)
@@ -70,8 +79,11 @@ class Run:
         return len(self.threads) - before
 
 
-def run_on(machine: Machine, ceiling: int | None = None, growth: float = 0.0) -> Run:
-    return Run(machine, Governor(ceiling or machine.cores, growth=growth))
+def run_on(
+    machine: Machine, ceiling: int | None = None, growth: float = 0.0, *, tells: bool = False
+) -> Run:
+    governor = Governor(ceiling or machine.cores, growth=growth)
+    return Run(machine, governor, tells_processor=tells)
 
 
 @pytest.mark.parametrize("cores", [2, 4, 16])
@@ -84,13 +96,31 @@ def test_an_idle_machine_loses_nothing(cores: int) -> None:
     assert [change.reason for change in run.changes if change.reason] == []
 
 
+@pytest.mark.parametrize("cores", [2, 4, 16])
+def test_where_the_threads_had_their_cores_nothing_is_tried(cores: int) -> None:
+    """A step of large weights takes a quarter of a second: one with fewer threads is felt."""
+    run = run_on(Machine(cores, noise=0.15), tells=True)
+    run.steps(300)
+    assert run.changes == []
+
+
+@pytest.mark.parametrize("cores", [2, 16])
+def test_where_they_had_not_fewer_are_tried(cores: int) -> None:
+    run = run_on(Machine(cores, taken=1), tells=True)
+    run.steps(4)
+    assert run.threads[3] < cores
+
+
 @pytest.mark.parametrize(("cores", "taken"), [(2, 1), (4, 1), (4, 3), (8, 1), (16, 1), (16, 5)])
 @pytest.mark.parametrize("when", ["from the start", "later"])
 @pytest.mark.parametrize("share", [1.0, 0.4])
-def test_cores_that_are_taken(cores: int, taken: int, when: str, share: float) -> None:
+@pytest.mark.parametrize("tells", [False, True])
+def test_cores_that_are_taken(
+    cores: int, taken: int, when: str, share: float, *, tells: bool
+) -> None:
     """After two seconds, 300 tokens: near the best fixed number, far above the ceiling. On many
     cores 300 tokens take hardly longer than a few stalled steps, so those are what is counted."""
-    run = run_on(Machine(cores, noise=0.15, share=share))
+    run = run_on(Machine(cores, noise=0.15, share=share), tells=tells)
     if when == "later":
         run.steps(200)
     run.machine.taken = taken

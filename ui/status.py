@@ -77,6 +77,7 @@ class StatusLine(QWidget):
         self._labels = {name: self._label() for name in FIGURES}
         for name, label in self._labels.items():
             label.setObjectName(f"status_{name}")
+        self._chosen: tuple[frozenset[str], int] | None = None
         self._build()
         self._show()
 
@@ -219,6 +220,10 @@ class StatusLine(QWidget):
             if sum(widths[each] for each in shown) <= room:
                 break
             shown.discard(name)
+        chosen = (frozenset(shown), px(GAP_PX))
+        if chosen == self._chosen:
+            return
+        self._chosen = chosen
         for name in FIGURES:
             self._labels[name].setVisible(name in shown)
             is_first = not shown or name == min(shown, key=FIGURES.index)

@@ -69,6 +69,7 @@ class MainWindow(QMainWindow):
         self.setAccessibleName("Cutaway")
         self.setWindowTitle("Cutaway")
         self.setAcceptDrops(True)
+        self.setAnimated(False)  # or Qt makes an animation whenever a label in it changes
         self.setMinimumSize(*SMALLEST)
         self.resize(*FIRST_SIZE)
         self._frame = FirstFrame(theme, look or {}, self)

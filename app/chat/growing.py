@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from app import cores
 from app.chat.events import (
     ContextCounted,
     MessageChanged,
@@ -51,7 +52,7 @@ from models.records import Message
 from models.store import Store
 
 SAVE_INTERVAL_S: Final = 0.5
-FIGURES_INTERVAL_S: Final = 0.25
+FIGURES_INTERVAL_S: Final = 0.5 if cores.HAS_FEW else 0.25
 GIVE_BACK_AFTER_S: Final = 0.6
 """By then the reply's trace and text are stored, and what it took as it grew is free."""
 CUT_NOTE: Final = "turns_left_out"

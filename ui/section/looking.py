@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.engine.pieces import Pieces
     from app.engine.protocol import TokenTrace
 
-GROWN_MS = 600 if cores.HAS_FEW else 100
+GROWN_MS = 1000 if cores.HAS_FEW else 100
 """A growing trace is announced at most so often."""
 
 NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."

@@ -38,6 +38,9 @@ MAX_SIZES: Final = 20_000
 Run = tuple[float, str, bool]
 """Where in its piece a stretch of text begins, the text, and whether it is a mark."""
 
+Looks = tuple[bytes, float, bytes, str, Styles]
+"""What the picture of a line is made of: tints, scale, places, the last piece, and the styles."""
+
 
 class Sizes:
     """How wide pieces are in one font, measured once each."""
@@ -362,38 +365,58 @@ class TokenLayout(SegmentLayout):
 
     def _picture(self, painter: QPainter, line: int) -> QPixmap:
         """A line as it was painted last, while it looks the same: a reply that grows, or is
-        scrolled, is painted in a tenth of the time."""
+        scrolled, is painted in a tenth of the time. To one that grew, what came is added."""
         levels, scale = self._levels(line), painter.device().devicePixelRatioF()
         begin, end = self._lines[line], self._lines[line + 1]
         key = (self._group + self._of[begin], self._cuts.get(begin))
         last = self._spellings[self._of[end - 1]].shown
-        looks = (levels, scale, self._x[begin:end].tobytes(), last, self._styles)
+        looks: Looks = (levels, scale, self._x[begin:end].tobytes(), last, self._styles)
         kept = self._tokens.pictures.get(key)
         if kept is not None and kept[0] == looks:
             return kept[1]
-        size = QSizeF(self._width + 2 * _BLEED, self._step) * scale
-        picture = QPixmap(ceil(size.width()), ceil(size.height()))
-        picture.setDevicePixelRatio(scale)
-        picture.fill(Qt.GlobalColor.transparent)
+        n_there = self._n_painted(line, kept[0], looks) if kept is not None else 0
+        if kept is not None and n_there:
+            picture = kept[1]
+        else:
+            size = QSizeF(self._width + 2 * _BLEED, self._step) * scale
+            picture = QPixmap(ceil(size.width()), ceil(size.height()))
+            picture.setDevicePixelRatio(scale)
+            picture.fill(Qt.GlobalColor.transparent)
         inner = QPainter(picture)
         inner.setRenderHint(QPainter.RenderHint.Antialiasing)
         inner.translate(_BLEED, -line * self._step)
-        self._paint_line(inner, line, levels, [])
+        self._paint_line(inner, line, levels, [], n_there)
         inner.end()
         self._tokens.pictures[key] = (looks, picture)
         return picture
 
+    def _n_painted(self, line: int, old: Looks, new: Looks) -> int:
+        """How many parts of the line stand in its old picture as they are to be now, if it only
+        grew; 0 where it is painted anew."""
+        count = len(old[0])
+        if not 0 < count <= len(new[0]) or old[1] != new[1] or old[4] != new[4]:
+            return 0
+        last = self._spellings[self._of[self._lines[line] + count - 1]].shown
+        is_same = new[0].startswith(old[0]) and new[2].startswith(old[2]) and last == old[3]
+        return count if is_same else 0
+
     def _paint_line(
-        self, painter: QPainter, line: int, levels: bytes, marked: list[QRectF]
+        self,
+        painter: QPainter,
+        line: int,
+        levels: bytes,
+        marked: list[QRectF],
+        n_there: int = 0,
     ) -> None:
-        self._paint_boxes(painter, line, levels)
+        """The parts of a line behind the first `n_there`."""
+        self._paint_boxes(painter, line, levels, n_there)
         color = QColor(self._styles.colors.selection)
         for rect in marked:
             if int(rect.center().y() // self._step) == line:
                 painter.fillRect(rect, color)
-        self._paint_texts(painter, line, levels)
+        self._paint_texts(painter, line, levels, n_there)
 
-    def _paint_boxes(self, painter: QPainter, line: int, levels: bytes) -> None:
+    def _paint_boxes(self, painter: QPainter, line: int, levels: bytes, n_there: int) -> None:
         """The tints, and under each piece a line as long as the tint is strong."""
         paths: dict[int, QPainterPath] = defaultdict(QPainterPath)
         lines_under = QPainterPath()
@@ -401,7 +424,7 @@ class TokenLayout(SegmentLayout):
         height = round(self._styles.reply.pixelSize() * BOX_HEIGHT)
         top = line * self._step + (self._step - height) // 2
         has_boxes, begin = self._tokens.tokens.are_tokens, self._lines[line]
-        for at, stored in enumerate(levels):
+        for at, stored in enumerate(levels[n_there:], n_there):
             level = stored + UNTINTED
             x, w = self._x[begin + at], self._w[begin + at]
             if has_boxes:
@@ -416,13 +439,13 @@ class TokenLayout(SegmentLayout):
         shade.setAlphaF(0.6)
         painter.fillPath(lines_under, shade)
 
-    def _paint_texts(self, painter: QPainter, line: int, levels: bytes) -> None:
+    def _paint_texts(self, painter: QPainter, line: int, levels: bytes, n_there: int) -> None:
         styles, pad, begin = self._styles, self._pad, self._lines[line]
         painter.setFont(styles.reply)
         metrics = painter.fontMetrics()
         y = round(line * self._step + (self._step + metrics.ascent() - metrics.descent()) / 2)
         ink, dim = QColor(styles.colors.ink), QColor(styles.colors.dim)
-        for at, stored in enumerate(levels):
+        for at, stored in enumerate(levels[n_there:], n_there):
             spelling = self._spellings[self._of[begin + at]]
             start, stop = self._cuts.get(begin + at, (0, len(spelling.shown)))
             is_strong = stored + UNTINTED >= LEVELS // 2

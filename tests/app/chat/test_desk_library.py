@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -308,3 +309,18 @@ def test_what_was_not_seen_for_a_year_is_forgotten(make_room) -> None:
     Following(room).until(lambda _: True)
     paths = {file.path for file in room.store.list_local_files().result(20)}
     assert paths & {"/300.gguf", "/400.gguf"} == {"/300.gguf"}
+
+
+def test_unasked_it_does_not_begin_beside_a_reply(
+    make_room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is imported and read for it would take the time of some tokens."""
+    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.1)
+    room = make_room(remember_weights=False).start_ready()
+    ours = room.desk._local
+    ours.rest(True)
+    over = time.monotonic() + 0.4
+    room.until(lambda: time.monotonic() > over)
+    assert ours._library is None
+    ours.rest(False)
+    room.until(lambda: ours._library is not None)

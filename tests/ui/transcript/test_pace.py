@@ -49,14 +49,34 @@ def test_the_screen_is_what_a_whole_paint_would_make_of_it(
     words: list[bytes],
     at_once: tuple[int, ...],
 ) -> None:
+    source = random.Random(3)
+    rest = source.choices(words, k=10 * max(at_once) + 30)
+    steps = []
+    while rest:
+        few = source.choice(at_once)
+        steps.append(rest[:few])
+        rest = rest[few:]
+    heights = grow(view, qtbot, tint, steps)
+    whole = view.viewport().height()
+    assert sum(height < whole for height in heights) > len(heights) / 4, "many are partial"
+
+
+def test_what_stands_already_may_change_when_more_comes(view: TranscriptView, qtbot: QtBot) -> None:
+    """Half a character is another piece than the whole one."""
+    halves = [[b" a"], [b"\xf0\x9f"], [b"\x99\x82"], [b" b", b"\xf0"], [b"\x9f\x99\x82"]]
+    grow(view, qtbot, "probability", halves * 4)
+
+
+def grow(view: TranscriptView, qtbot: QtBot, tint: str, steps: list[list[bytes]]) -> list[int]:
+    """A reply of these pieces; after each step all that is on screen is as if it had been painted
+    at once. Returns how high the parts were that were painted."""
     view.set_conversation([REPLY])
     view.tokens.set_on(True)
     view.tokens.set_tint(tint)
-    source = random.Random(3)
-    rest = trace_of(source.choices(words, k=10 * max(at_once) + 30))
+    rest = iter(trace_of([piece for step in steps for piece in step]))
     traces = TraceTable([])
     view.tokens.show(REPLY, MessageTokens(traces=traces))
-    heights = []
+    heights: list[int] = []
     painted = view.viewport().repaint
 
     def repaint(*region: QRect) -> None:
@@ -64,15 +84,18 @@ def test_the_screen_is_what_a_whole_paint_would_make_of_it(
         painted(*region)
 
     view.viewport().repaint = repaint
-    while rest:
-        few = source.choice(at_once)
-        some, rest = rest[:few], rest[few:]
-        for token in some:
-            traces.append(token)
+    for step in steps:
+        for _ in step:
+            traces.append(next(rest))
         view.append_text("r", "more")
         qtbot.waitUntil(lambda: not view.is_update_due)
         shown = on_screen(view)
+        # Pictures of lines are added to as these grow; here each line is painted at once.
+        pictures = view.rows.item(0).tokens.document.pictures
+        kept = dict(pictures)
+        pictures.clear()
         painted()
         assert shown == on_screen(view), f"after {len(traces)} tokens"
-    whole = view.viewport().height()
-    assert sum(height < whole for height in heights) > len(heights) / 4, "many are partial"
+        pictures.clear()
+        pictures.update(kept)
+    return heights

@@ -45,7 +45,8 @@ class TokenSegment(Segment):
 
 
 class TokenDocument(Document):
-    """`tokens` may grow behind our back: `take_changes` reads what is new. `chosen` and `cursor`
+    """`tokens` may grow behind our back: `take_changes` reads what is new, and until then that
+    does not count. `chosen` and `cursor`
     are numbers of tokens; `pictures` are the layouts' own."""
 
     def __init__(self, tokens: MessageTokens, tint: Tint = "probability") -> None:
@@ -58,6 +59,7 @@ class TokenDocument(Document):
         self.pictures: dict[Any, tuple[Any, QPixmap]] = Recent(MAX_PICTURES)
         self._segments: list[TokenSegment] = []
         self._read_chars = 0
+        self._n_unread = len(tokens)  # asked for some forty times per frame
         self._levels = array("b")
         self._usual_ms = 0.0
         self._usual_of = 0
@@ -169,10 +171,6 @@ class TokenDocument(Document):
 
     # --- reading --------------------------------------------------------------------------------
 
-    @property
-    def _n_unread(self) -> int:
-        return max(len(self.tokens) - self.groups.n_tokens, 0)
-
     def _read_tokens(self, seconds: float | None) -> None:
         """Read what has come since, for about so long."""
         total, first = len(self.tokens), len(self._segments)
@@ -189,6 +187,7 @@ class TokenDocument(Document):
             first = min(first, self._cut(changed))
             if latest is not None and time.perf_counter() > latest:
                 break
+        self._n_unread = max(total - self.groups.n_tokens, 0)
         self._changed_from = min(self._changed_from, first)
         self._measure_time()
 

@@ -7,7 +7,8 @@ scores for each of them would cost more than the stages do, so this looks at the
     the k-th largest maximum is the limit: k columns reach it, so at least k scores do
     ──▶ the shortlist is what reaches the limit, seldom more than k
 
-Numpy takes the maximum of rows with vector instructions. Between two decodes the caches are cold
+In a large vocabulary they are looked for in those columns alone. Numpy takes the maximum of rows
+with vector instructions. Between two decodes the caches are cold
 and each call of numpy's costs ten times what it costs in a loop, so few calls count more than
 short arrays. Nothing is remembered from one token to the next: how scores are spread changes too
 much between neighbours to be worth it.
@@ -32,6 +33,8 @@ _largest: Final = np.maximum.reduce
 
 _COLUMNS: Final = 2048
 _MOST_ROWS: Final = 64
+_LARGE: Final = 131_072
+"""From so many scores on, a few calls of numpy's more cost less than one more look at all."""
 
 
 class Shortlist(msgspec.Struct, frozen=True):
@@ -83,20 +86,36 @@ class ShortlistFinder:
         self._whole = rows * self._width
         self._is_even = self._whole == n_vocab
         self._maxima = np.empty(self._width, np.float32)
+        self.looks_at_columns = n_vocab >= _LARGE
 
     def find(self, scores: Scores, at_least: int) -> Shortlist:
         """At least so many candidates of `scores` [n_vocab], where there are as many with a
         probability."""
         maxima = self._maxima
         whole = scores if self._is_even else scores[: self._whole]
-        _largest(whole.reshape(self._shape), axis=0, out=maxima)
+        table = whole.reshape(self._shape)
+        _largest(table, axis=0, out=maxima)
         at = max(self._width - max(at_least, 1), 0)
-        maxima.partition(at)
-        best = _largest(maxima[at:])
+        ordered = maxima.copy() if self.looks_at_columns else maxima
+        ordered.partition(at)
+        best = _largest(ordered[at:])
         if not self._is_even:
             best = np.maximum(best, _largest(scores[self._whole :]))
         if not math.isfinite(best):
             return Shortlist(float(best), math.nan, *_NOTHING)
-        limit = max(maxima[at], best - WIDEST)
-        ids = (scores >= limit).nonzero()[0]
+        limit = max(ordered[at], best - WIDEST)
+        if self.looks_at_columns:
+            ids = self._in_columns(scores, table, limit)
+        else:
+            ids = (scores >= limit).nonzero()[0]
         return Shortlist(float(best), float(limit), ids, scores.take(ids))
+
+    def _in_columns(self, scores: Scores, table: Scores, limit: np.float32) -> Ids:
+        """IDs of the scores that reach the limit, by the columns whose maximum does."""
+        columns = (self._maxima >= limit).nonzero()[0]
+        rows, places = (table.take(columns, axis=1) >= limit).nonzero()
+        ids: Ids = rows * self._width + columns.take(places)
+        if not self._is_even:
+            behind = (scores[self._whole :] >= limit).nonzero()[0]
+            ids = np.concatenate([ids, behind + self._whole])
+        return ids

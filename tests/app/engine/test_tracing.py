@@ -49,7 +49,7 @@ def naive(scores: np.ndarray, token_id: int) -> tuple[float, int, float, np.ndar
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 4.0, 40.0])
-@pytest.mark.parametrize("n_vocab", [1, 5, 300, 49_152])
+@pytest.mark.parametrize("n_vocab", [1, 5, 300, 49_152, 65_537, 262_144])
 def test_numbers_equal_the_naive_ones(spread: float, n_vocab: int) -> None:
     source = np.random.default_rng(n_vocab)
     measurer = Measurer(n_vocab)
@@ -74,6 +74,18 @@ def test_scores_of_minus_infinity_count_as_nothing() -> None:
     assert measured.logprob == pytest.approx(logprob)
     assert measured.entropy == pytest.approx(entropy)
     assert measured.alternative_ids.tolist()[:2] == [2, 0]
+
+
+def test_parts_without_any_candidate_count_as_nothing() -> None:
+    """Of a large vocabulary that is measured in parts a whole part may be ruled out."""
+    scores = np.full(200_000, -np.inf, np.float32)
+    scores[[3, 70_000, 199_999]] = 1.0, 3.0, 2.0
+    measured = Measurer(200_000).measure(scores, 199_999, 4)
+    logprob, rank, entropy, _ = naive(scores, 199_999)
+    assert (measured.rank, measured.left, rank) == (2, 3, 2)
+    assert measured.logprob == pytest.approx(logprob)
+    assert measured.entropy == pytest.approx(entropy)
+    assert measured.alternative_ids.tolist()[:3] == [70_000, 199_999, 3]
 
 
 def test_uniform_scores_have_an_entropy_of_log2_n() -> None:

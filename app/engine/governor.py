@@ -11,8 +11,9 @@ and 2 to 5 when another program takes one core, where a single thread still does
 
 Only steps of the same number of rows are compared, and a step may take longer as the cache grows.
 The machine may be busy from the start, where the steps' times tell nothing. Threads that spin
-and have their cores take all of those cores' time; where they got less in the first three steps,
-or where nobody knows, the fourth one tries fewer threads, once.
+and have their cores take all of those cores' time; where they get less for a third of a second
+and three steps, or where nobody knows, the next one tries fewer threads, once. What the window
+does as a reply begins shall not be taken for another program, so this is soon asked again.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _RECENT: Final = 6
 _UP_WAIT_S: Final = 3.0
 _DOWN_WAIT_S: Final = 4.0
 _LONGEST_WAIT_S: Final = 60.0
+_WATCH_S: Final = 0.3
+_FIRST_UP_WAIT_S: Final = 0.7
 _MISSED: Final = 0.4
 """So much of one core may be missing from the processor's time that the threads got: on an idle
 machine of two cores up to 0.2 was, with one core taken 0.7 to 0.85."""
@@ -118,7 +121,7 @@ class Governor:
         self._seen: dict[tuple[int, int], _Seen] = {}
         self.knows_machine = len(self._ladder) == 1
         """Whether it is settled how the machine was when the first steps were made."""
-        self._missed: list[float] = []
+        self._watched: list[tuple[float, float]] = []
         self._up_wait_s, self._down_wait_s = _UP_WAIT_S, _DOWN_WAIT_S
         self._up_at = self._down_at = 0.0
         self._up_since = -_LONGEST_WAIT_S
@@ -150,18 +153,30 @@ class Governor:
         if self._trial is not None:
             return self._judge(self._trial, rows, elapsed_s, now)
         if not self.knows_machine and processor_s is not None:
-            self._missed.append(self.n_threads - processor_s / elapsed_s)
+            self._watched.append((elapsed_s, processor_s))
         if len(seen.recent) < _SAMPLES:
             return None
-        if not self.knows_machine:
+        if not self.knows_machine and not self._is_watching:
             self.knows_machine = True
-            if len(self._missed) < _SAMPLES or mean(self._missed) > _MISSED:
+            if self._missed() > _MISSED:
                 return self._try(rows, seen, now, upwards=False, is_first=True)
         if seen.is_slow(expected_s) and now >= self._down_at:
             return self._try(rows, seen, now, upwards=False)
         if self._at > 0 and now >= self._up_at:
             return self._try(rows, seen, now, upwards=True)
         return None
+
+    @property
+    def _is_watching(self) -> bool:
+        """Whether a few steps more are to be seen before it is judged how the machine is."""
+        return bool(self._watched) and sum(step for step, _ in self._watched) < _WATCH_S
+
+    def _missed(self) -> float:
+        """How many cores' time the threads did not get lately; all of it where nobody knows."""
+        lately = self._watched[len(self._watched) // 2 :]
+        if not lately:
+            return float(self.n_threads)
+        return self.n_threads - sum(had for _, had in lately) / sum(step for step, _ in lately)
 
     def _expected(self, seen: _Seen, cells: int) -> float:
         return seen.best_s * (1 + self._growth * max(cells - seen.best_cells, 0))
@@ -229,9 +244,12 @@ class Governor:
         self._down_wait_s = _DOWN_WAIT_S
         was_right = now - self._up_since > _PROVEN_S
         self._up_wait_s = _UP_WAIT_S if was_right else min(2 * self._up_wait_s, _LONGEST_WAIT_S)
+        if trial.is_first:
+            self._up_wait_s = _FIRST_UP_WAIT_S
         self._up_at = now + max(self._up_wait_s, _WORTH * trial.reference_s)
         self._down_at = now
-        self._knows_machine = False  # perhaps still fewer are better still
+        self.knows_machine = False  # perhaps still fewer are better still
+        self._watched.clear()
         return Change(self.n_threads, "Another program takes processor time.")
 
 

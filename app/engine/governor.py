@@ -156,7 +156,9 @@ class Governor:
             self._watched.append((elapsed_s, processor_s))
         if len(seen.recent) < _SAMPLES:
             return None
-        if not self.knows_machine and not self._is_watching:
+        if not self.knows_machine:
+            if self._is_watching:
+                return None
             self.knows_machine = True
             if self._missed() > _MISSED:
                 return self._try(rows, seen, now, upwards=False, is_first=True)

@@ -23,7 +23,8 @@ where decoding needs both of two, unless that would be fewer than ten repaints a
 SLOWEST_MS: Final = 85
 HIDDEN_MS: Final = 2_000
 WHOLE_EVERY: Final = 8
-"""Tints that compare tokens change older ones, too: so often all of the view is painted."""
+"""The time of a token is tinted beside what is usual, so older ones change, too: with this tint
+all of the view is painted so often."""
 BLEED_PX: Final = 2
 """Frames of tokens reach out of their line."""
 
@@ -79,7 +80,8 @@ class Pace:
         item = view.rows.item(now.row)
         changed = item.tokens.take_changed() if item.tokens is not None else 0.0
         is_same = list(grown) == [now.row] == [was.row] and now.top == was.top
-        if not is_same or item.room or self._n_parts % WHOLE_EVERY == 0:
+        is_whole_due = view.tokens.tint == "time" and self._n_parts % WHOLE_EVERY == 0
+        if not is_same or item.room or is_whole_due:
             return whole
         top = now.top + item.section_rect(CONTENT).top() + changed
         first = int(min(top, was.bottom)) - BLEED_PX

@@ -123,8 +123,21 @@ def full_ms(found: Bars) -> float:
     ms = found.ms[1:] if len(found) > 1 else found.ms
     if not len(ms):
         return 0.0
-    slowest, often = float(ms.max()), float(np.percentile(ms, _OFTEN))
+    slowest, often = float(ms.max()), _percentile(ms, _OFTEN)
     return min(slowest, _FAR * often) if often > 0 else slowest
+
+
+def _percentile(values: Column, q: float) -> float:
+    """As numpy's, between the two nearest values; numpy's own takes milliseconds beside a reply.
+
+    >>> _percentile(np.array([1.0, 2.0, 4.0]), 75)
+    3.0
+    """
+    place = (len(values) - 1) * q / 100
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    ordered = np.partition(values, (low, high))
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
 
 
 def highest(found: Bars, first: int, end: int, xs: Column) -> tuple[Counts, Column]:

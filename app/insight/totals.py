@@ -124,8 +124,11 @@ class RunningTotals:
 def _columns(
     tokens: Sequence[TokenTrace], start: int
 ) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
-    if not start and isinstance(tokens, TraceTable):
-        return tokens.column("logprob"), tokens.column("entropy"), tokens.column("ms")
-    # A trace that grows makes each token anew for whoever asks, so it is asked once.
+    if isinstance(tokens, TraceTable):  # it would make each token anew
+        return (
+            tokens.column("logprob", start),
+            tokens.column("entropy", start),
+            tokens.column("ms", start),
+        )
     more = tokens[start:]
     return [t.logprob for t in more], [t.entropy for t in more], [t.ms for t in more]

@@ -171,15 +171,15 @@ class TraceTable(Sequence[TokenTrace]):
             raise IndexError(f"there is no token {index} among {len(self)}")
         return self._token(i)
 
-    def column(self, name: str) -> array[Any]:
-        """One field of all rows, without making a single row: its first bytes stand a row apart,
-        so do its second ones, and so on."""
+    def column(self, name: str, start: int = 0) -> array[Any]:
+        """One field of all rows from `start` on, without making a single row: its first bytes
+        stand a row apart, so do its second ones, and so on."""
         code, offset = _PLACES[name]
         found = array(code)
-        size = found.itemsize
-        column = bytearray(len(self) * size)
+        size, first = found.itemsize, offset + start * _ROW.size
+        column = bytearray(max(len(self) - start, 0) * size)
         for place in range(size):
-            column[place::size] = self._rows[offset + place :: _ROW.size]
+            column[place::size] = self._rows[first + place :: _ROW.size]
         found.frombytes(column)
         if sys.byteorder == "big":
             found.byteswap()

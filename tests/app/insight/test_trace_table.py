@@ -111,6 +111,9 @@ def test_a_column_is_that_field_of_every_token() -> None:
     assert table.column("piece_end").tolist() == ends
     assert table.flags(IS_DRAFTED) == [trace.drafted for trace in traces]
     assert not TraceTable().column("rank")
+    for start in (0, 1, 49, 50, 51):
+        wanted = [trace.entropy for trace in traces[start:]]
+        assert table.column("entropy", start).tolist() == wanted
 
 
 def test_a_number_beyond_all_bounds_ends_nothing() -> None:

@@ -21,7 +21,12 @@ def run(
     done = subprocess.run(
         [sys.executable, str(HERE / child), row, *map(str, arguments)],
         cwd=ROOT,
-        env={"QT_QPA_PLATFORM": "offscreen", **os.environ, **more},
+        env={
+            "QT_QPA_PLATFORM": "offscreen",
+            "PYTHONFAULTHANDLER": "1",  # a crash says where
+            **os.environ,
+            **more,
+        },
         capture_output=True,
         text=True,
         timeout=patience_s,

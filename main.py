@@ -314,6 +314,7 @@ class App:
         self._is_closed = False
         self._warming: Thread | None = None
         self._collector = QuietCollector(lambda: self.desk.is_generating)
+        self._collector.hold()
         self._imports = Imports(window, REST, self._start)
         self._reading = Imports(window, READABLE, self._show_last_chat)
         self._first_paint = FirstPaint(window, self._reading.begin)
@@ -400,9 +401,9 @@ class App:
             from app.chat.last_chat import end_peek
 
             end_peek(self.folder.path)
-        self._collector.end()
         if self._warming is not None:
             self._warming.join()
+        self._collector.end()  # now that there is no other thread
         self.folder.release()
         self.window.deleteLater()
 

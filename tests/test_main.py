@@ -130,3 +130,31 @@ app.close()
     result = run(code=code)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[]"
+
+
+def test_garbage_is_collected_on_the_windows_thread_alone(tmp_path):
+    """Also while the rest is imported and the store opened: Qt's objects end where they lived."""
+    script = ROOT / "resources" / "scripts" / "hello.json"
+    code = f"""
+import gc, threading
+import main
+from ui import life
+life.TIDY_EVERY_MS = 20
+app = main.build(["--data-dir", {str(tmp_path / "data")!r}, "--scripted", {str(script)!r}])
+print(gc.isenabled())
+where = []
+gc.callbacks.append(lambda *_: where.append(threading.current_thread() is threading.main_thread()))
+from PySide6.QtCore import QTimer
+def look():
+    if where and app._made is not None and app.desk.engine_state.state == "ready":
+        app.application.quit()
+timer = QTimer()
+timer.timeout.connect(look)
+timer.start(20)
+app.application.exec()
+app.close()
+print(set(where), gc.isenabled())
+"""
+    result = run(code=code)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n")[:2] == ["False", "{True} True"]

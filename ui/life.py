@@ -20,10 +20,12 @@ from PySide6.QtWidgets import QWidget
 LATEST_START_MS: Final = 3000
 WARM_UP_AFTER_MS: Final = 1500
 """The last chat shall be readable first."""
+TIDY_EVERY_MS: Final = 1_000
+MANY: Final = 50_000
+"""So many new objects would be looked at for more than ten milliseconds."""
 COLLECT_EVERY_MS: Final = 10_000
-COLLECTIONS_DUE, COLLECTIONS_OVERDUE = 30, 1000
+COLLECTIONS_DUE, COLLECTIONS_OVERDUE = 4, 100
 """How many collections of the middle generation make a full one due."""
-NEVER: Final = 1_000_000_000
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -90,7 +92,7 @@ class Imports(QObject):
 
     def _import(self) -> None:
         # What cannot be imported says so again where it is used, on the window's thread.
-        with contextlib.suppress(ImportError), no_collection:
+        with contextlib.suppress(ImportError):
             for name in self._names:
                 importlib.import_module(name)
         self._done.emit()
@@ -176,60 +178,54 @@ class _SocketEnds:
             end.close()
 
 
-class _NoCollection:
-    """Inside `with`, on any thread, no garbage is collected by itself in this process.
-
-    What is imported beside the window makes many objects, so a collection would come on that
-    thread, and would let go there of what the window's thread has just dropped: Qt's objects must
-    end on their own thread. Windows crashed so, once in some thirty starts on a busy machine.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._was_on = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside and self._was_on:
-                gc.enable()
-
-
-no_collection = _NoCollection()
-
-
 class QuietCollector:
-    """Python's garbage collector, kept from freezing the window.
+    """Python's garbage collector, kept from freezing the window, and from ending it.
 
-    A full collection looks at every object: 150 ms with a conversation of 10,000 messages
-    open, and one comes by itself just when such a conversation is read. Between `begin` and
-    `end` full collections are made only where `is_busy` says no; the small ones, of new
-    objects, go on as ever. What the start made is not looked at again.
+    By itself it comes on whatever thread has just made an object, and lets go there of what the
+    window's thread has dropped in a circle. Qt's objects must end on their own thread: windows
+    crashed so, once in some thirty starts beside busy threads. And a full collection looks at every
+    object: 150 ms with a conversation of 10,000 messages open, and one comes just when such a
+    conversation is read. So from `hold` until `end` nothing is collected by itself, and from
+    `begin` on, on the window's thread: new objects once a second, if there are many enough; all of
+    them only where `is_busy` says no. What the start made is not looked at again, and neither is
+    what comes in large numbers: messages that are read have no circles.
     """
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
-        self._former = gc.get_threshold()
-        self._timer = QTimer()
-        self._timer.timeout.connect(self._look)
+        self._thresholds = gc.get_threshold()
+        self._was_on = False
+        self._timers = [self._timer(self._tidy), self._timer(self._look)]
+
+    @staticmethod
+    def _timer(act: Callable[[], None]) -> QTimer:
+        timer = QTimer()
+        timer.timeout.connect(act)
+        return timer
+
+    def hold(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
 
     def begin(self) -> None:
         gc.freeze()
-        gc.set_threshold(*self._former[:2], NEVER)
-        self._timer.start(COLLECT_EVERY_MS)
+        for timer, every_ms in zip(self._timers, (TIDY_EVERY_MS, COLLECT_EVERY_MS), strict=True):
+            timer.start(every_ms)
 
     def end(self) -> None:
-        self._timer.stop()
-        gc.set_threshold(*self._former)
+        for timer in self._timers:
+            timer.stop()
+        if self._was_on:
+            gc.enable()
         gc.unfreeze()
+
+    def _tidy(self) -> None:
+        """The objects that are new since the last time, as the collector by itself would."""
+        new, small, _ = gc.get_count()
+        if new > MANY:
+            gc.freeze()
+        elif new > self._thresholds[0]:
+            gc.collect(1 if small > self._thresholds[1] else 0)
 
     def _look(self) -> None:
         """Collect if enough was made since the last time, whatever goes on if it was a lot."""
@@ -258,11 +254,10 @@ def warm_up() -> threading.Thread:
     """Import what the first shown reply needs, beside the window instead of in its way."""
 
     def imports() -> None:
-        with no_collection:
-            from ui.markdown import highlight, parser
+        from ui.markdown import highlight, parser
 
-            parser.read_definitions(["[a]: https://example.org"])
-            highlight.warm_up()
+        parser.read_definitions(["[a]: https://example.org"])
+        highlight.warm_up()
 
     thread = threading.Thread(target=imports, name="warm-up", daemon=True)
     thread.start()

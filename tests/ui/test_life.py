@@ -6,8 +6,10 @@ import builtins
 import gc
 import os
 import signal
-import sys
-from pathlib import Path
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication
@@ -17,11 +19,9 @@ from pytestqt.qtbot import QtBot
 from ui import life
 from ui.life import (
     FirstPaint,
-    Imports,
     SignalWatcher,
     call_after,
     drop_import_hook,
-    no_collection,
     warm_up,
 )
 
@@ -93,25 +93,106 @@ def collections():
     gc.callbacks.remove(note)
 
 
-@pytest.mark.parametrize("is_busy", [False, True])
-def test_full_collections_come_only_in_quiet_moments(qtbot, monkeypatch, collections, is_busy):
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[life.QuietCollector]:
+    """Of a window that is busy until `is_busy` is set otherwise."""
+    monkeypatch.setattr(life, "TIDY_EVERY_MS", 5)
     monkeypatch.setattr(life, "COLLECT_EVERY_MS", 5)
-    asked: list[int] = []
-    former = gc.get_threshold()
-    collector = life.QuietCollector(lambda: asked.append(1) or is_busy)
+    made = life.QuietCollector(lambda: made.is_busy)
+    made.is_busy = True
     gc.collect()
+    yield made
+    made.end()
+
+
+def _make(count: int) -> list[list[int]]:
+    return [[number] for number in range(count)]
+
+
+def test_nothing_is_collected_by_itself_while_the_collector_is_held(
+    collector: life.QuietCollector, collections: list[int]
+) -> None:
+    """Whichever thread makes objects, at the start or later."""
+    former = gc.get_threshold()
+    collector.hold()
+    made: list[Any] = []
+    threads = [threading.Thread(target=lambda: made.append(_make(30_000))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not gc.isenabled()
     collector.begin()
+    made.append(_make(30_000))
+    assert collections == []
+    collector.end()
+    assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == (True, former, 0)
+
+
+def test_new_objects_are_looked_at_on_the_windows_thread(
+    qtbot: QtBot, collector: life.QuietCollector, collections: list[int]
+) -> None:
+    where: list[int] = []
+    note = lambda phase, _: where.append(threading.get_ident())  # noqa: E731
+    gc.callbacks.append(note)
+    collector.hold()
+    collector.begin()
+    kept = []
     try:
-        collections.clear()
-        kept = [[number] for number in range(700 * 10 * (life.COLLECTIONS_DUE + 10))]
-        assert set(collections) == {0, 1}
-        qtbot.waitUntil(lambda: bool(asked))
-        assert (2 in collections) is not is_busy
+        for _ in range(13):
+            thread = threading.Thread(target=lambda: kept.append(_make(2_000)))
+            thread.start()
+            thread.join()
+            before = len(collections)
+            qtbot.waitUntil(lambda: len(collections) > before)  # noqa: B023 - at once
     finally:
-        collector.end()
-    assert len(kept) > 0
-    assert gc.get_threshold() == former
-    assert gc.get_freeze_count() == 0
+        gc.callbacks.remove(note)
+    assert set(collections) == {0, 1}
+    assert set(where) == {threading.get_ident()}
+
+
+class _Circle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_circles_are_let_go_of(qtbot: QtBot, collector: life.QuietCollector) -> None:
+    collector.hold()
+    collector.begin()
+    gone = weakref.ref(_Circle())
+    assert gone() is not None
+    kept = _make(2_000)
+    qtbot.waitUntil(lambda: gone() is None)
+    assert len(kept) == 2_000
+
+
+def test_what_comes_in_large_numbers_is_not_looked_at(
+    qtbot: QtBot, collector: life.QuietCollector, collections: list[int]
+) -> None:
+    collector.hold()
+    collector.begin()
+    kept, before = _make(2 * life.MANY), gc.get_freeze_count()
+    qtbot.waitUntil(lambda: gc.get_freeze_count() >= before + len(kept))
+    assert collections == []
+
+
+def test_full_collections_come_only_in_quiet_moments(
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+    collector: life.QuietCollector,
+    collections: list[int],
+) -> None:
+    monkeypatch.setattr(life, "COLLECTIONS_DUE", 1)
+    collector.hold()
+    collector.begin()
+    kept = []
+    while 1 not in collections:
+        kept.append(_make(2_000))
+        qtbot.wait(10)
+    qtbot.wait(50)
+    assert 2 not in collections
+    collector.is_busy = False
+    qtbot.waitUntil(lambda: 2 in collections)
 
 
 def test_import_goes_without_the_hook_and_works(qapp, monkeypatch):
@@ -125,34 +206,3 @@ def test_warming_up_ends_by_itself(qapp):
     thread = warm_up()
     thread.join(10)
     assert not thread.is_alive()
-
-
-def test_nothing_is_collected_while_something_is_imported_beside_the_window() -> None:
-    assert gc.isenabled()
-    with no_collection:
-        with no_collection:
-            assert not gc.isenabled()
-        assert not gc.isenabled(), "another thread still imports"
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with no_collection:
-            pass
-        assert not gc.isenabled(), "who switched it off keeps it off"
-    finally:
-        gc.enable()
-
-
-def test_imports_beside_the_window_are_made_without_collections(
-    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "asks_for_the_collector.py").write_text("import gc\nIS_ON = gc.isenabled()\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    window = QWidget()
-    qtbot.addWidget(window)
-    done: list[bool] = []
-    imports = Imports(window, ["asks_for_the_collector"], lambda: done.append(True))
-    imports.begin()
-    qtbot.waitUntil(lambda: bool(done))
-    assert sys.modules["asks_for_the_collector"].IS_ON is False
-    assert gc.isenabled()

@@ -16,7 +16,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPen, QShowEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from ui.life import no_collection
 from ui.theme import Theme
 
 HEIGHT_PX = 96
@@ -30,8 +29,7 @@ _is_imported = threading.Event()
 
 def import_plots() -> None:
     """On the thread that can wait for it."""
-    with no_collection:
-        import pyqtgraph  # noqa: F401
+    import pyqtgraph  # noqa: F401
 
     _is_imported.set()
 

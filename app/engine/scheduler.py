@@ -428,6 +428,7 @@ class Scheduler:
     def _release(self, slot: Slot) -> None:
         reply, slot.reply = slot.reply, None
         self._is_stuck = False
+        self._weights.abort.clear()  # it may have been set for this one alone
         slot.used_at = self._clock()
         if reply is not None:
             self.cache.remember(reply)
@@ -456,7 +457,7 @@ class Scheduler:
 
     def _take_off(self, rows: list[Row]) -> bool:
         """Announce the batch to `stop`; False if one of its requests was stopped meanwhile. What
-        `stop` sets after the decode does nothing, and is taken back here."""
+        `stop` sets after the decode does nothing, and is taken back here or as its reply ends."""
         with self._lock:
             if any(row.reply.request.stop or row.reply.request.expired for row in rows):
                 return False

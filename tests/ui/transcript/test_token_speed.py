@@ -21,7 +21,6 @@ from PySide6.QtCore import Qt, QTimer
 from app.insight.message_tokens import MessageTokens
 from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState, Role
-from ui.life import NEVER
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 from ui.transcript.token_mode import FRAME_MS
@@ -37,7 +36,7 @@ def quiet() -> Iterator[None]:
     former = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*former[:2], NEVER)
+    gc.set_threshold(*former[:2], 1_000_000_000)
     yield
     gc.set_threshold(*former)
     gc.unfreeze()

@@ -21,8 +21,6 @@ from typing import Any, Final
 
 _ARENA_MAX: Final = -8
 """`M_ARENA_MAX` of malloc.h."""
-
-
 _TUNABLES: Final = "GLIBC_TUNABLES"
 _LARGE_PAGES: Final = "glibc.malloc.hugetlb"
 """1: `madvise(MADV_HUGEPAGE)` for what malloc gets from the system (glibc 2.35 and later; an

@@ -59,7 +59,6 @@ class LocalWeights:
         self._is_asked = False
         self._is_begun = False
         self._is_resting = False
-        self._is_due = False
 
     # --- when to look ---------------------------------------------------------------------------
 
@@ -71,8 +70,9 @@ class LocalWeights:
 
     def _begin_unasked(self) -> None:
         """Not beside a reply: what is imported and read for it takes the time of some tokens."""
-        self._is_due = self._is_resting
-        if not self._is_resting:
+        if self._is_resting:
+            self._around.alarms.set("local weights", BEGIN_AFTER_S, self._begin_unasked)
+        else:
             self.begin()
 
     def begin(self) -> None:
@@ -126,8 +126,6 @@ class LocalWeights:
             if self._library is not None:
                 self._library.rest(is_resting)
             self.on_settings_changed()  # weights from anywhere else may have been loaded
-            if self._is_due and not is_resting:
-                self._around.alarms.set("local weights", BEGIN_AFTER_S, self._begin_unasked)
 
     def close(self) -> None:
         self.headers.close()

@@ -33,7 +33,8 @@ class Threads:
     @property
     def wants_processor_time(self) -> bool:
         """Whether the next steps' share of the processor is to be measured."""
-        return self._governor is not None and not self._governor.knows_machine
+        governor = None if self._is_fixed else self._governor
+        return governor is not None and not governor.knows_machine
 
     def after_step(
         self, rows: int, cells: int, elapsed_s: float, now: float, processor_s: float | None

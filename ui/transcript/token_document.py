@@ -45,9 +45,8 @@ class TokenSegment(Segment):
 
 
 class TokenDocument(Document):
-    """`tokens` may grow behind our back: `take_changes` reads what is new, and until then that
-    does not count. `chosen` and `cursor`
-    are numbers of tokens; `pictures` are the layouts' own."""
+    """`tokens` may grow behind our back: `take_changes` reads what is new, which does not count
+    before. `chosen` and `cursor` are numbers of tokens; `pictures` are the layouts' own."""
 
     def __init__(self, tokens: MessageTokens, tint: Tint = "probability") -> None:
         super().__init__()

@@ -21,6 +21,7 @@ from PySide6.QtCore import Qt, QTimer
 from app.insight.message_tokens import MessageTokens
 from app.insight.trace_table import TraceTable
 from models.records import Message, MessageState, Role
+from ui.life import QuietCollector
 from ui.theme import Theme
 from ui.transcript import TranscriptView
 from ui.transcript.token_mode import FRAME_MS
@@ -33,13 +34,12 @@ REPLY = Message("r", "c", None, Role.ASSISTANT, "", datetime(2026, 1, 1, tzinfo=
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    former = gc.get_threshold()
+    collector = QuietCollector(lambda: True)
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(*former[:2], 1_000_000_000)
+    collector.hold()
+    collector.begin()
     yield
-    gc.set_threshold(*former)
-    gc.unfreeze()
+    collector.end()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ui.markdown import maths
+from ui.markdown import emphasis, maths
 from ui.markdown.blocks import (
     Block,
     CodeBlock,
@@ -137,6 +137,7 @@ def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("js-default", {"html": False, "linkify": False, "typographer": False})
     markdown.disable(["html_block", "html_inline"])
     maths.use(markdown)
+    emphasis.use(markdown)
     footnote_plugin(markdown, inline=False, move_to_end=False)
     return markdown
 

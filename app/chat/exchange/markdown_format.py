@@ -4,18 +4,21 @@ Texts stand in it as they are stored, not a character changed. So that they can 
 is around them, each part has a comment before it, which no renderer shows, with the number of
 characters that belong to it:
 
-    <!-- cutaway {"part":"message","role":"user","skip":2,"chars":22} -->
+    <!-- cutaway {"part":"message","key":"5c0e91d2","role":"user","skip":2,"chars":22} -->
     ## User
 
     The capital of France?
 
-`skip` counts the lines to pass over. Where somebody has edited the file and the number is not
-right any more, a part ends where the next comment begins. A file without such comments is read by
-its headings (`app.chat.exchange.markdown_foreign`).
+`skip` counts the lines to pass over. `key` is the same in all comments of a file and stands in no
+text of it, so a message that quotes such a comment is not taken for two. Where somebody has edited
+the file and the number is not right any more, a part ends where the next comment begins; an editor
+that ends lines with CR LF changes nothing. A file without such comments is read by its headings
+(`app.chat.exchange.markdown_foreign`).
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import uuid
@@ -52,15 +55,18 @@ _NAMES: Final = {
 }
 _MARKER: Final = re.compile(r"^<!-- cutaway (\{.*\}) -->\r?\n?", re.MULTILINE)
 _BEGINNING: Final = "<!-- cutaway {"
-_DETAILS_END: Final = "</details>"
-_FENCE: Final = re.compile(r"`{3,}")
-_FENCE_AT_END: Final = re.compile(r"\n`{3,}\Z")
+_DETAILS_END: Final = "\n\n</details>"
+_AFTER: Final = "\n\n"
+_FENCE: Final = re.compile(r"^`{3,}", re.MULTILINE)
+_LONE_LINE_FEED: Final = re.compile(r"(?<!\r)\n")
 
 
 class Marker(Struct, omit_defaults=True):
-    """part: chat, system_prompt, message, reasoning, text, attachment."""
+    """part: chat, system_prompt, message, reasoning, text, attachment. key: "" in files of an
+    older Cutaway, which had none."""
 
     part: str = ""
+    key: str = ""
     format: str = ""
     version: int = 0
     id: Id | None = None
@@ -104,9 +110,12 @@ def active_path(chat: WholeConversation) -> list[Message]:
 
 def _pieces(chat: WholeConversation) -> Iterator[str]:
     c = chat.conversation
+    path = active_path(chat)
+    key = _key(c, path)
     yield f"# {one_line(c.title) or 'Chat'}\n\n"
     yield _comment(
         part="chat",
+        key=key,
         format=FORMAT,
         version=VERSION,
         id=c.id,
@@ -116,16 +125,30 @@ def _pieces(chat: WholeConversation) -> Iterator[str]:
     )
     yield "\n"
     if c.system_prompt:
-        yield _part(c.system_prompt, ["## System prompt", ""], part="system_prompt")
-    for message in active_path(chat):
-        yield from _message_pieces(message)
+        yield _part(c.system_prompt, ["## System prompt", ""], part="system_prompt", key=key)
+    for message in path:
+        yield from _message_pieces(message, key)
 
 
-def _message_pieces(message: Message) -> Iterator[str]:
+def _key(conversation: Conversation, path: list[Message]) -> str:
+    """Eight digits that stand in none of the texts; the same chat has the same ones."""
+    texts = [conversation.system_prompt or ""]
+    for message in path:
+        texts += (message.content, message.reasoning or "")
+        texts += (attachment.text for attachment in message.attachments)
+    for number in itertools.count():
+        key = blake2b(f"{conversation.id} {number}".encode(), digest_size=4).hexdigest()
+        if not any(key in text for text in texts):
+            return key
+    raise AssertionError
+
+
+def _message_pieces(message: Message, key: str) -> Iterator[str]:
     heading = f"## {_NAMES[message.role]}"
     if message.weights_name:
         heading += f" · {one_line(message.weights_name)}"
     fields: dict[str, Any] = {
+        "key": key,
         "role": message.role,
         "id": message.id,
         "created_at": message.created_at.isoformat(),
@@ -140,8 +163,8 @@ def _message_pieces(message: Message) -> Iterator[str]:
     else:
         yield _part("", head, part="message", **fields)
         opening = ["<details><summary>Reasoning</summary>", ""]
-        yield _part(message.reasoning, opening, "\n\n</details>", part="reasoning")
-        yield _part(message.content, [], part="text")
+        yield _part(message.reasoning, opening, _DETAILS_END, part="reasoning", key=key)
+        yield _part(message.content, [], part="text", key=key)
     for attachment in message.attachments:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", attachment.text)), default=0))
         opening = [f"**Attached: {one_line(attachment.name)}**", "", f"{fence}text"]
@@ -150,6 +173,7 @@ def _message_pieces(message: Message) -> Iterator[str]:
             opening,
             f"\n{fence}",
             part="attachment",
+            key=key,
             id=attachment.id,
             name=attachment.name,
             created_at=attachment.created_at.isoformat(),
@@ -158,7 +182,7 @@ def _message_pieces(message: Message) -> Iterator[str]:
 
 def _part(text: str, opening: list[str], closing: str = "", **fields: Any) -> str:
     comment = _comment(**fields, skip=len(opening), chars=len(text))
-    return comment + "".join(f"{line}\n" for line in opening) + text + closing + "\n\n"
+    return comment + "".join(f"{line}\n" for line in opening) + text + closing + _AFTER
 
 
 def _comment(**fields: Any) -> str:
@@ -179,6 +203,8 @@ def is_ours(text: str) -> bool:
 
 def read(text: str, name: str, now: datetime) -> WholeConversation:
     """The chat of a file that `is_ours`; FileRefused where it cannot be read."""
+    if _LONE_LINE_FEED.search(text) is None:  # saved by an editor that ends lines with CR LF
+        text = text.replace("\r\n", "\n")
     found = _first(text)
     assert found is not None
     head, position = found
@@ -196,7 +222,7 @@ def read(text: str, name: str, now: datetime) -> WholeConversation:
         kind=head.kind,
         is_titled_by_user=True,
     )
-    return _assembled(conversation, list(_parts(text, position)), salt, name)
+    return _assembled(conversation, list(_parts(text, position, head.key)), salt, name)
 
 
 def made_id(salt: str, what: str) -> str:
@@ -219,48 +245,57 @@ def _marker_of(found: re.Match[str]) -> Marker | None:
         return None
 
 
-def _next_marker(text: str, position: int) -> tuple[Marker, int, int] | None:
+def _next_marker(text: str, position: int, key: str) -> tuple[Marker, int, int] | None:
     for found in _MARKER.finditer(text, position):
         marker = _marker_of(found)
-        if marker is not None and marker.part:
+        if marker is not None and marker.part and marker.key == key:
             return marker, found.start(), found.end()
     return None
 
 
-def _parts(text: str, position: int) -> Iterator[_Part]:
-    following = _next_marker(text, position)
+def _parts(text: str, position: int, key: str) -> Iterator[_Part]:
+    following = _next_marker(text, position, key)
     while following is not None:
-        marker, _, start = following
+        marker, _, begin = following
+        start = begin
         for _ in range(marker.skip):
             start = text.find("\n", start) + 1 or len(text)
+        closing = _closing(marker, text[begin:start])
         end = start + marker.chars
-        is_right = end <= len(text) and _may_end(text, end)
-        following = _next_marker(text, end if is_right else start)
-        if not is_right:  # somebody has edited it
+        is_right = _is_end(text, end, closing)
+        following = _next_marker(text, end if is_right else start, key)
+        if is_right:
+            yield _Part(marker, text[start:end])
+        else:  # somebody has edited it
             end = len(text) if following is None else following[1]
-        part = text[start:end]
-        yield _Part(marker, part if is_right else _without_closing(part).strip("\r\n"))
+            yield _Part(marker, _without_closing(text[start:end], closing))
 
 
-def _may_end(text: str, position: int) -> bool:
-    """Whether nothing stands between here and the next comment but what closes a part."""
-    position = _after_space(text, position)
-    if text.startswith(_DETAILS_END, position):
-        position = _after_space(text, position + len(_DETAILS_END))
-    elif fence := _FENCE.match(text, position):
-        position = _after_space(text, fence.end())
-    return position == len(text) or text.startswith(_BEGINNING, position)
+def _closing(marker: Marker, opening: str) -> str:
+    """What stands behind a part's text: a fence is closed by one of its own length."""
+    if marker.part == "reasoning":
+        return _DETAILS_END
+    if marker.part == "attachment" and (fence := _FENCE.search(opening)):
+        return f"\n{fence[0]}"
+    return ""
 
 
-def _after_space(text: str, position: int) -> int:
-    while position < len(text) and text[position].isspace():
-        position += 1
-    return position
+def _is_end(text: str, position: int, closing: str) -> bool:
+    """Whether a part's text ends here as it was written, with nothing lost or added."""
+    behind = closing + _AFTER
+    after = position + len(behind)
+    if not text.startswith(behind, position):
+        return False
+    return after == len(text) or text.startswith(_BEGINNING, after)
 
 
-def _without_closing(part: str) -> str:
-    part = part.rstrip()
-    return _FENCE_AT_END.sub("", part.removesuffix(_DETAILS_END))
+def _without_closing(part: str, closing: str) -> str:
+    """The text of a part that was edited; editors also cut lines at the end of a file."""
+    if part.endswith(closing + _AFTER):
+        return part.removesuffix(closing + _AFTER)
+    if closing and part.rstrip().endswith(closing.strip()):
+        return part.rstrip().removesuffix(closing.strip()).removesuffix("\n").removesuffix("\n")
+    return part.removesuffix("\n").removesuffix("\n")
 
 
 def _assembled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -62,15 +63,8 @@ HOSTILE = '<!-- cutaway {"part":"message","role":"user","skip":0,"chars":1} -->\
 @example(["", "", ""])
 @example([HOSTILE + "\n\n", HOSTILE, HOSTILE])
 def test_no_text_is_taken_for_what_stands_around_it(contents: list[str]) -> None:
-    chat = a_chat(n_turns=0)
-    messages: list[Message] = []
-    for number, text in enumerate(contents):
-        above = messages[-1].id if messages else None
-        message = Message(f"m{number}", "chat", above, Role.ASSISTANT, text, NOON, reasoning=text)
-        attached = Attachment(f"a{number}", "chat", text, text, 0, NOON, message.id)
-        messages.append(replace(message, attachments=(attached,)))
-    chat = replace(chat, messages=tuple(messages))
-    assert texts_of(read(written(chat)).messages) == texts_of(messages)
+    chat = with_texts(*contents, is_named=True)
+    assert texts_of(read(written(chat)).messages) == texts_of(chat.messages)
 
 
 def test_it_reads_well() -> None:
@@ -114,6 +108,73 @@ def test_a_text_that_was_edited_by_hand_is_taken_as_it_is_now() -> None:
         "1",
     ]
     assert read(written(a_chat()).replace("\n", "\r\n")).messages[0].content == "Question 0?"
+
+
+ENDS_IN_CODE = "Run this:\n\n```sh\nmake run\n```"
+QUOTES = f"It writes:\n\n{HOSTILE}\n\nand so on"
+
+
+def with_texts(*contents: str, is_named: bool = False) -> WholeConversation:
+    """A chat whose messages say that, each with reasoning and an attachment that do, too
+    (the attachment's name only if `is_named`)."""
+    chat = a_chat(n_turns=0)
+    messages: list[Message] = []
+    for number, text in enumerate(contents):
+        above = messages[-1].id if messages else None
+        message = Message(f"m{number}", "chat", above, Role.ASSISTANT, text, NOON, reasoning=text)
+        name = text if is_named else "a.txt"
+        attached = Attachment(f"a{number}", "chat", name, text, 0, NOON, message.id)
+        messages.append(replace(message, attachments=(attached,)))
+    return replace(chat, messages=tuple(messages))
+
+
+FAITHFUL = st.sampled_from([ENDS_IN_CODE, QUOTES, "</details>", "a\n", "\n\na\n\n\n", "x\n\n```"])
+
+
+@given(st.lists(FAITHFUL, min_size=1, max_size=3))
+def test_line_ends_of_another_system_change_no_text(contents: list[str]) -> None:
+    chat = with_texts(*contents)
+    assert texts_of(read(written(chat).replace("\n", "\r\n")).messages) == texts_of(chat.messages)
+
+
+@given(st.lists(FAITHFUL, min_size=1, max_size=3), st.data())
+def test_one_letter_changed_changes_one_letter(contents: list[str], data: st.DataObject) -> None:
+    """Put in, taken out or exchanged, in any of the texts; with either end of lines."""
+    number = data.draw(st.integers(0, len(contents) - 1))
+    was = f"Here: {contents[number]}"
+    now = data.draw(
+        st.sampled_from([f"Heere: {contents[number]}", f"Her: {contents[number]}", was])
+    )
+    chat = with_texts(*contents[:number], was, *contents[number + 1 :])
+    edited = with_texts(*contents[:number], now, *contents[number + 1 :])
+    for ends in ("\n", "\r\n"):
+        file = written(chat).replace(was, now).replace("\n", ends)
+        assert texts_of(read(file).messages) == texts_of(edited.messages)
+
+
+def test_an_editor_that_cuts_the_end_of_a_file_takes_nothing_else() -> None:
+    chat = a_chat(n_turns=1)
+    question, answer = chat.messages
+    chat = replace(chat, messages=(question, replace(answer, content=ENDS_IN_CODE)))
+    for file in (written(chat).rstrip() + "\n", written(chat).rstrip()):
+        assert [m.content for m in read(file).messages] == ["Question 0?", ENDS_IN_CODE]
+
+
+def test_a_text_that_holds_the_key_changes_the_key() -> None:
+    plain = written(a_chat())
+    key = plain.partition('"key": "')[2][:8]
+    chat = with_texts(f'<!-- cutaway {{"part":"message","key":"{key}"}} -->\nx')
+    assert chat.conversation.id == a_chat().conversation.id
+    assert written(chat).partition('"key": "')[2][:8] != key
+    changed = written(chat).replace("-->\nx", "-->\nyz")
+    assert [m.content[-2:] for m in read(changed).messages] == ["yz"]
+
+
+def test_a_file_of_an_older_cutaway_has_no_key() -> None:
+    chat = with_texts(ENDS_IN_CODE, "</details>")
+    older = re.sub(r'"key": "\w+", ', "", written(chat))
+    assert '"key"' not in older
+    assert texts_of(read(older).messages) == texts_of(chat.messages)
 
 
 def test_comments_do_not_end_early() -> None:

@@ -1,4 +1,5 @@
-"""A window to read an attachment in. It shows the text; nothing in it can be changed."""
+"""A window to read an attachment in. The text can't be changed; where a file's encoding was
+guessed, another can be chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.text_files import ENCODINGS, encoding_label
 from models.records import Attachment
+from ui.combo import Combo
 from ui.composer_chips import cost_text
 from ui.theme import Theme
 
@@ -42,7 +45,8 @@ def shown_part(text: str) -> str:
 
 
 class AttachmentReader(QWidget):
-    """`put_into_text`, where given, is offered for an attachment of the draft."""
+    """`put_into_text`, where given, is offered for an attachment of the draft; `encoding`, what
+    its text was read as, with `read_as` to read it as another."""
 
     def __init__(
         self,
@@ -52,6 +56,8 @@ class AttachmentReader(QWidget):
         *,
         put_into_text: Callable[[], object] | None = None,
         remove: Callable[[], object] | None = None,
+        encoding: str = "",
+        read_as: Callable[[str], object] | None = None,
     ) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -61,14 +67,11 @@ class AttachmentReader(QWidget):
         self.setAccessibleName(f"Attachment {attachment.name}")
         self.setWindowTitle(attachment.name)
         px = theme.px
-        text = shown_part(attachment.text)
-        is_part = len(attachment.text) > MAX_SHOWN
-        part = f" · the first {MAX_SHOWN:,} characters are shown" if is_part else ""
-        words = QLabel(f"{cost_text(attachment)}{part}", self)
-        words.setObjectName("attachment_words")
-        words.setProperty("kind", "small")
-        words.setWordWrap(True)
-        self.view = QPlainTextEdit(text, self)
+        self._words = QLabel(self)
+        self._words.setObjectName("attachment_words")
+        self._words.setProperty("kind", "small")
+        self._words.setWordWrap(True)
+        self.view = QPlainTextEdit(self)
         self.view.setObjectName("attachment_text")
         self.view.setAccessibleName("Text of the attachment")
         self.view.setReadOnly(True)
@@ -79,7 +82,9 @@ class AttachmentReader(QWidget):
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         row = QHBoxLayout()
-        row.addWidget(words, 1)
+        row.addWidget(self._words, 1)
+        if encoding and read_as is not None:
+            row.addWidget(self._encodings(theme, encoding, read_as))
         for name, title, act in (
             ("attachment_into_text_button", "Put into the text instead", put_into_text),
             ("attachment_remove_button", "Remove", remove),
@@ -94,7 +99,28 @@ class AttachmentReader(QWidget):
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
         self.resize(px(SIZE_PX[0]), px(SIZE_PX[1]))
+        self.show_attachment(attachment)
         self.view.setFocus()
+
+    def show_attachment(self, attachment: Attachment) -> None:
+        """The same one; its text may have been read as another encoding, its cost be known."""
+        is_part = len(attachment.text) > MAX_SHOWN
+        part = f" · the first {MAX_SHOWN:,} characters are shown" if is_part else ""
+        self._words.setText(f"{cost_text(attachment)}{part}")
+        text = shown_part(attachment.text)
+        if text != self.view.toPlainText():
+            self.view.setPlainText(text)
+
+    def _encodings(self, theme: Theme, encoding: str, read_as: Callable[[str], object]) -> Combo:
+        combo = Combo(theme, self)
+        combo.setObjectName("attachment_encoding")
+        combo.setAccessibleName("Encoding")
+        combo.setToolTip("The encoding that the file was read in")
+        for name in (*ENCODINGS, *({encoding} - set(ENCODINGS))):
+            combo.addItem(encoding_label(name), name)
+        combo.setCurrentIndex(combo.findData(encoding))
+        combo.activated.connect(lambda _: read_as(combo.currentData()))
+        return combo
 
     def _button(self, name: str, title: str, act: Callable[[], object]) -> QPushButton:
         button = QPushButton(title, self)

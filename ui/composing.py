@@ -15,14 +15,17 @@ from app.chat.events import AttachmentsChanged, ContextCounted, QueueChanged
 from models.records import Attachment, Role
 from ui.actions import Action, Actions
 from ui.composer import ATTACH_KEY
+from ui.notices import Notice
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from ui.attachment_reader import AttachmentReader
     from ui.chat_column import ChatColumn
     from ui.theme import Theme
 
 HISTORY_LENGTH = 100
+PICTURE_SENTENCE = "Pictures can't be attached: only text files are supported."
 
 
 class Composing(QObject):
@@ -31,12 +34,14 @@ class Composing(QObject):
         self._desk = desk
         self._theme = theme
         self._chat = chat
+        self._readers: dict[str, AttachmentReader] = {}
         composer = chat.composer
         composer.complete()
         composer.set_history(self._history)
         composer.queue_requested.connect(self._on_queue_requested)
         composer.long_pasted.connect(self._on_long_pasted)
         composer.files_given.connect(self.give_files)
+        composer.picture_pasted.connect(self.refuse_picture)
         composer.attach_requested.connect(self.choose_files)
         composer.attachment_opened.connect(self.open_attachment)
         composer.attachment_removed.connect(desk.remove_attachment)
@@ -61,6 +66,10 @@ class Composing(QObject):
             self._desk.load_weights(paths[0])
         else:
             self._desk.take_files(paths)
+
+    def refuse_picture(self) -> None:
+        """One that is no file was pasted or dropped: a screenshot."""
+        self._chat.toasts.show_notice(Notice("pasted picture", "info", PICTURE_SENTENCE))
 
     def choose_files(self) -> None:
         dialog = QFileDialog(self._chat, "Attach text files", str(Path.home()))
@@ -87,8 +96,16 @@ class Composing(QObject):
             self._chat.window(),
             put_into_text=(lambda: self._put_into_text(attachment_id)) if is_draft else None,
             remove=(lambda: self._desk.remove_attachment(attachment_id)) if is_draft else None,
+            encoding=self._desk.attachment_encoding(attachment_id) if is_draft else "",
+            read_as=lambda encoding: self._desk.read_attachment_as(attachment_id, encoding),
         )
+        self._readers[attachment_id] = reader
+        reader.destroyed.connect(lambda: self._forget(attachment_id, reader))
         reader.show()
+
+    def _forget(self, attachment_id: str, reader: AttachmentReader) -> None:
+        if self._readers.get(attachment_id) is reader:
+            del self._readers[attachment_id]
 
     def _put_into_text(self, attachment_id: str) -> None:
         text = self._desk.take_attachment_as_text(attachment_id)
@@ -112,6 +129,9 @@ class Composing(QObject):
 
     def _on_attachments_changed(self, event: AttachmentsChanged) -> None:
         self._chat.composer.set_attachments(event.attachments)
+        for attachment in event.attachments:
+            if attachment.id in self._readers:
+                self._readers[attachment.id].show_attachment(attachment)
 
     def _on_queue_changed(self, event: QueueChanged) -> None:
         self._chat.composer.set_queue(event.messages, event.is_held)

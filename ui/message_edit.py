@@ -68,7 +68,8 @@ def local_files(source: QMimeData) -> list[str]:
 class MessageEdit(QPlainTextEdit):
     """It reports `submitted` and `stopped`, and grows with its text.
 
-    `long_pasted` carries a text that is too long for the field, `files_given` paths. `recalled`
+    `long_pasted` carries a text that is too long for the field, `files_given` paths;
+    `picture_pasted` says that a picture came which is no file (a screenshot). `recalled`
     asks for an earlier (-1) or later (+1) message, in an empty field or one that shows such.
     """
 
@@ -77,6 +78,7 @@ class MessageEdit(QPlainTextEdit):
     height_changed = Signal()
     long_pasted = Signal(str)
     files_given = Signal(list)
+    picture_pasted = Signal()
     recalled = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -135,7 +137,7 @@ class MessageEdit(QPlainTextEdit):
         super().inputMethodEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return source.hasText() or bool(local_files(source))
+        return source.hasText() or source.hasImage() or bool(local_files(source))
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         files = local_files(source)
@@ -143,6 +145,8 @@ class MessageEdit(QPlainTextEdit):
             self.files_given.emit(files)
         elif source.hasText():
             self._insert(clean_text(source.text()))
+        elif source.hasImage():
+            self.picture_pasted.emit()
 
     def _insert(self, text: str) -> None:
         if len(text) > LONG_PASTE:

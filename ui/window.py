@@ -397,12 +397,15 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if local_files(event.mimeData()):
+        if local_files(event.mimeData()) or event.mimeData().hasImage():
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        files = local_files(event.mimeData())
-        if files and self._is_complete:
-            event.accept()
+        if not self._is_complete:
+            return
+        event.accept()
+        if files := local_files(event.mimeData()):
             self.composing.give_files(files)
+        else:
+            self.composing.refuse_picture()

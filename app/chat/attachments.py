@@ -6,6 +6,8 @@ What must hold:
   draft until it is sent or removed; a removal can be undone.
 * Files are read, and tokens counted, away from the owner's thread.
 * A file that cannot be attached costs one sentence and changes nothing.
+* Where a file's encoding was guessed its bytes are kept until it is sent or the app ends, and
+  another one can be chosen.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from app.chat.loading import Loader
 from app.chat.prompts import clean_message
 from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings, now
-from app.chat.text_files import FileRefused, TextFile, read_text_file
+from app.chat.text_files import FileRefused, Guess, TextFile, read_as, read_text_file
 from app.engine.protocol import (
     CountPrompt,
     Failed,
@@ -54,6 +56,7 @@ class Attachments:
         self._drafts: dict[str, list[Attachment]] = {}
         self._counted_with: dict[str, str] = {}
         self._counting: tuple[int, Attachment] | None = None
+        self._guesses: dict[str, Guess] = {}
 
     @property
     def _store(self) -> Store:
@@ -90,6 +93,42 @@ class Attachments:
 
         threading.Thread(target=read_all, name="attached-files", daemon=True).start()
 
+    def encoding(self, attachment_id: str) -> str:
+        """What a file's text was read as, where that was a guess; else ""."""
+        guess = self._guesses.get(attachment_id)
+        return "" if guess is None else guess.encoding
+
+    def read_as(self, attachment_id: str, encoding: str) -> None:
+        """Read a file of the draft again, whose encoding was guessed."""
+        guess = self._guesses.get(attachment_id)
+        if guess is None or encoding == guess.encoding or self.find(attachment_id) is None:
+            return
+        self._guesses[attachment_id] = Guess(encoding, guess.raw)
+
+        def read() -> None:
+            text = read_as(guess, encoding)
+            size = len(text.encode())
+            self._around.post(lambda: self._set_text(attachment_id, encoding, text, size))
+
+        threading.Thread(target=read, name="attached-files", daemon=True).start()
+
+    def _set_text(self, attachment_id: str, encoding: str, text: str, size_bytes: int) -> None:
+        """Unless it has gone, or yet another encoding was chosen meanwhile."""
+        attachment = self.find(attachment_id)
+        if attachment is None or self.encoding(attachment_id) != encoding:
+            return
+        changed = dataclasses.replace(attachment, text=text, size_bytes=size_bytes, tokens=None)
+        draft = self._drafts[attachment.conversation_id]
+        draft[draft.index(attachment)] = changed
+        self._counted_with.pop(attachment_id, None)
+        self._around.saved(
+            self._store.update_attachment(
+                attachment_id, text=text, size_bytes=size_bytes, tokens=None
+            )
+        )
+        self._tell(attachment.conversation_id)
+        self.count_missing()
+
     def _refuse(self, sentence: str) -> None:
         self._around.emit(Noticed("warning", sentence))
 
@@ -119,7 +158,8 @@ class Attachments:
             created_at=now(),
             position=held[-1].position + 1 if held else 0,
         )
-        if file.note:
+        if file.guess is not None:
+            self._guesses[attachment.id] = file.guess
             self._around.emit(Noticed("info", file.note))
         self._around.when_done(
             self._store.create_attachment(attachment), lambda _: self._put(attachment)
@@ -168,6 +208,8 @@ class Attachments:
     def take(self, conversation_id: str) -> tuple[Attachment, ...]:
         """They go with a message now, and are no part of the draft any more."""
         taken = tuple(self._drafts.pop(conversation_id, ()))
+        for attachment in taken:
+            self._guesses.pop(attachment.id, None)
         if taken:
             self._tell(conversation_id)
         return taken
@@ -181,7 +223,8 @@ class Attachments:
 
     def forget(self, conversation_id: str) -> None:
         """A temporary chat is gone, with what its draft held."""
-        self._drafts.pop(conversation_id, None)
+        for attachment in self._drafts.pop(conversation_id, ()):
+            self._guesses.pop(attachment.id, None)
 
     def give_back(self, attachments: Iterable[Attachment]) -> None:
         """Of a message that was not sent after all."""

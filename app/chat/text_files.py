@@ -2,8 +2,9 @@
 
 A dropped path may be anything: a folder, a pipe that never ends, a film, a file that is gone.
 So nothing is opened that is no plain file, never more than `MAX_BYTES` are read, and what is not
-text is refused. What must hold: every refusal is a sentence that says what to do, and a guess
-about the encoding is said as a guess.
+text, or holds its text in a form of its own (PDF), is refused. What must hold: every refusal is a
+sentence that says what to do, and a guess about the encoding is said as a guess, with the bytes
+kept, so that another encoding can be chosen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,30 @@ from app.chat.prompts import clean_message
 MAX_BYTES: Final = 8 * 1024 * 1024
 """More than any context window holds."""
 
+ENCODINGS: Final = {
+    "utf-8": "UTF-8",
+    "cp1252": "Western (Windows-1252)",
+    "cp1250": "Central European (Windows-1250)",
+    "cp1251": "Cyrillic (Windows-1251)",
+    "koi8-r": "Cyrillic (KOI8-R)",
+    "cp1253": "Greek (Windows-1253)",
+    "cp1254": "Turkish (Windows-1254)",
+    "cp1255": "Hebrew (Windows-1255)",
+    "cp1256": "Arabic (Windows-1256)",
+    "cp1257": "Baltic (Windows-1257)",
+    "cp1258": "Vietnamese (Windows-1258)",
+    "cp874": "Thai (Windows-874)",
+    "cp932": "Japanese (Shift-JIS)",
+    "euc_jp": "Japanese (EUC-JP)",
+    "iso2022_jp": "Japanese (ISO-2022-JP)",
+    "gb18030": "Chinese (GBK, GB18030)",
+    "big5hkscs": "Chinese (Big5)",
+    "cp949": "Korean (EUC-KR, CP949)",
+    "utf-16-le": "UTF-16 LE",
+    "utf-16-be": "UTF-16 BE",
+}
+"""What can be chosen, by Python's name; a label says whom it is for."""
+
 _LOOKED_AT: Final = 64 * 1024
 _MOST_CONTROLS: Final = 0.01
 _MARKS: Final = (
@@ -30,6 +55,12 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Files of letters that are not their text: what marks them, what they are called, what to do.
+_DOCUMENTS: Final = (
+    (b"%PDF-", "a PDF", "copy its text and paste it"),
+    (b"{\\rtf", "an RTF document", "save it as plain text"),
+    (b"%!PS-Adobe", "a PostScript file", "copy its text and paste it"),
+)
 
 
 class FileRefused(Exception):  # noqa: N818 - an outcome with a sentence for the user
@@ -37,20 +68,43 @@ class FileRefused(Exception):  # noqa: N818 - an outcome with a sentence for the
 
 
 @dataclass(frozen=True, slots=True)
+class Guess:
+    """An encoding that was only guessed, by Python's name, and the file's bytes."""
+
+    encoding: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TextFile:
-    """`note` is a sentence where the text may not be what its author wrote, else empty."""
+    """`guess`: where the text may not be what its author wrote."""
 
     name: str
     text: str
     size_bytes: int
-    note: str = ""
+    guess: Guess | None = None
+
+    @property
+    def note(self) -> str:
+        """What to know about it; empty where there is nothing."""
+        if self.guess is None:
+            return ""
+        label = encoding_label(self.guess.encoding)
+        return f"“{self.name}” was read as {label}. If it looks wrong, open it and choose another."
 
 
 def read_text_file(path: str) -> TextFile:
     """Read a file as text, or raise FileRefused. Never waits for a pipe."""
     name = shown_name(path)
-    text, note = decoded(name, _bytes_of(path, name))
-    return TextFile(name, text, len(text.encode()), note)
+    return decoded(name, _bytes_of(path, name))
+
+
+def encoding_label(encoding: str) -> str:
+    """
+    >>> encoding_label("cp932"), encoding_label("mac_roman")
+    ('Japanese (Shift-JIS)', 'mac_roman')
+    """
+    return ENCODINGS.get(encoding, encoding)
 
 
 def shown_name(path: str) -> str:
@@ -64,28 +118,65 @@ def shown_name(path: str) -> str:
     return "".join(c if c.isprintable() else " " for c in name).strip()[:200] or "File"
 
 
-def decoded(name: str, raw: bytes) -> tuple[str, str]:
-    """The text of a file's bytes and a note, or FileRefused where it is no text.
+def decoded(name: str, raw: bytes) -> TextFile:
+    """The text of a file's bytes, or FileRefused where it is no text.
 
     Without a mark at its beginning a file is UTF-8; else UTF-16 where every other byte is 0, as
-    Windows' tools write it; else Windows-1252, which is a guess and said to be one.
+    Windows' tools write it; else what chardet takes it for, which is a guess.
     """
     if not raw.strip():
         raise FileRefused(f"“{name}” is empty: there is nothing to attach.")
+    for mark, kind, advice in _DOCUMENTS:
+        if raw.startswith(mark):
+            raise FileRefused(f"“{name}” is {kind}, which can't be attached: {advice}.")
     for mark, encoding in _MARKS:
         if raw.startswith(mark):
-            return _decoded_as(name, raw, encoding), ""
-    if b"\0" in raw[:_LOOKED_AT]:
-        encoding = _without_mark(raw[:_LOOKED_AT])
-        if not encoding:
-            raise _not_text(name)
-        return _decoded_as(name, raw, encoding), ""
+            return _sure(name, raw, encoding)
+    head = raw[:_LOOKED_AT]
+    if b"\0" in head and (encoding := _without_mark(head)):
+        return _sure(name, raw, encoding)
+    is_utf_8 = b"\0" not in head and _is_utf_8(raw)
+    # ISO-2022-JP is ASCII with escapes, and so would pass for UTF-8.
+    if is_utf_8 and b"\x1b$" not in head:
+        return _sure(name, raw, "utf-8")
+    encoding = _looks_like(raw)
+    if is_utf_8 and encoding != "iso2022_jp":
+        return _sure(name, raw, "utf-8")
+    if not encoding:
+        raise _not_text(name)
+    text = _checked(name, raw.decode(encoding, "replace"))
+    return TextFile(name, text, len(text.encode()), Guess(encoding, raw))
+
+
+def read_as(guess: Guess, encoding: str) -> str:
+    """The same bytes in another encoding; what it does not know becomes U+FFFD."""
+    return clean_message(guess.raw.decode(encoding, "replace"))
+
+
+def _sure(name: str, raw: bytes, encoding: str) -> TextFile:
+    text = _decoded_as(name, raw, encoding)
+    return TextFile(name, text, len(text.encode()))
+
+
+def _looks_like(raw: bytes) -> str:
+    """What the beginning is encoded in, as `ENCODINGS` has it; "" where it is no text."""
+    import chardet  # 0.1 s, for the few files that need it
+
+    era = chardet.EncodingEra.MODERN_WEB
+    found = chardet.detect(raw, encoding_era=era, prefer_superset=True, max_bytes=_LOOKED_AT)
+    if found["encoding"] is None:
+        return ""
+    name = codecs.lookup(found["encoding"]).name
+    name = {"big5": "big5hkscs"}.get(name, name)  # which holds all of it
+    return next((own for own in ENCODINGS if codecs.lookup(own).name == name), name)
+
+
+def _is_utf_8(raw: bytes) -> bool:
     try:
-        return _checked(name, raw.decode("utf-8")), ""
+        raw.decode("utf-8")
     except UnicodeDecodeError:
-        text = _checked(name, raw.decode("cp1252", "replace"))
-    note = f"“{name}” is not UTF-8 and was read as Windows-1252: open it to check its text."
-    return text, note
+        return False
+    return True
 
 
 def _bytes_of(path: str, name: str) -> bytes:
@@ -119,7 +210,7 @@ def _check_kind(name: str, status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise FileRefused(f"“{name}” is a folder: attach the files in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise FileRefused(f"“{name}” is no plain file and cannot be attached.")
+        raise FileRefused(f"“{name}” can't be attached: it isn't a regular file.")
     if status.st_size > MAX_BYTES:
         raise _too_large(name, status.st_size)
 
@@ -139,7 +230,7 @@ def _too_large(name: str, size: int) -> FileRefused:
 
 
 def _not_text(name: str) -> FileRefused:
-    return FileRefused(f"“{name}” is not a text file: only text can be attached.")
+    return FileRefused(f"“{name}” can't be attached: only text files are supported.")
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -84,6 +84,14 @@ class WritingDoor(Door):
     def remove_attachment(self, attachment_id: str) -> None:
         self._attachments.remove(attachment_id)
 
+    def attachment_encoding(self, attachment_id: str) -> str:
+        """What its text was read as, where that was a guess; else ""."""
+        return self._attachments.encoding(attachment_id)
+
+    def read_attachment_as(self, attachment_id: str, encoding: str) -> None:
+        """`encoding`: a key of `app.chat.text_files.ENCODINGS`."""
+        self._attachments.read_as(attachment_id, encoding)
+
     def take_attachment_as_text(self, attachment_id: str) -> str:
         """It is no attachment any more: its text, for the composer."""
         return self._attachments.take_as_text(attachment_id)

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QComboBox, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from models.records import Role
 
@@ -96,10 +97,50 @@ def test_files_are_attached_and_what_is_no_text_is_said(open_window, tmp_path):
     person.wait(lambda: [chip.attachment.name for chip in chips(person)] == ["notes.txt"])
     person.wait(
         lambda: any(
-            "photo.jpg” is not a text file" in card.notice.sentence
+            "photo.jpg” can't be attached" in card.notice.sentence
             for card in person.window.chat.toasts.cards()
         )
     )
+
+
+def test_a_wrong_guess_of_the_encoding_is_mended_in_the_reader(open_window, tmp_path):
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    notes = tmp_path / "notes.txt"
+    notes.write_bytes("設定\n日本語のメモです\n".encode("cp932"))
+    paste(person, files=(str(notes),))
+    (chip,) = person.wait(lambda: chips(person))
+    person.window.composing.open_attachment(chip.attachment.id)
+    reader = person.find(QWidget, "attachment_reader")
+    combo = reader.findChild(QComboBox, "attachment_encoding")
+    assert reader.view.toPlainText() == "設定\n日本語のメモです\n"
+    assert combo.currentText() == "Japanese (Shift-JIS)"
+    for encoding in ("cp949", "cp932"):
+        combo.setCurrentIndex(combo.findData(encoding))
+        combo.activated.emit(combo.currentIndex())
+        wanted = notes.read_bytes().decode(encoding, "replace")
+        person.wait(lambda wanted=wanted: reader.view.toPlainText() == wanted)
+        person.wait(lambda wanted=wanted: chips(person)[0].attachment.text == wanted)
+    reader.close()
+
+
+def test_a_pasted_picture_is_said_not_to_be_taken(open_window):
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    picture = QImage(40, 30, QImage.Format.Format_RGB32)
+    picture.fill(0xFF8800)
+    data = QMimeData()
+    data.setImageData(picture)
+    edit = person.window.chat.composer.findChild(QPlainTextEdit, "composer")
+    assert edit.canInsertFromMimeData(data)
+    edit.insertFromMimeData(data)
+    person.wait(
+        lambda: any(
+            "Pictures can't be attached" in card.notice.sentence
+            for card in person.window.chat.toasts.cards()
+        )
+    )
+    assert person.written() == ""
 
 
 def test_messages_are_queued_while_a_reply_runs_and_sent_in_order(open_window):
@@ -252,8 +293,8 @@ def program(data_dir: Path, tmp_path: Path, what: str) -> Iterator[subprocess.Po
     code = f"""
 import sys, time
 import main
-from PySide6.QtCore import QTimer
 from PySide6.QtTest import QTest
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 app = main.build(["--data-dir", {str(data_dir)!r}, "--offline", "--scripted", {str(script)!r}])
 state = {{}}

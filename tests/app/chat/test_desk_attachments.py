@@ -106,9 +106,43 @@ def test_files_are_read_or_refused_one_by_one(make_room, tmp_path: Path):
     assert [a.name for a in room.desk.attachments] == ["good.txt"]
     said = [event.sentence for event in room.of(events.Noticed)]
     assert said == [
-        "“bad.bin” is not a text file: only text can be attached.",
+        "“bad.bin” can't be attached: only text files are supported.",
         "“gone.txt” is not there any more: check where it is.",
     ]
+
+
+def test_a_guessed_encoding_can_be_changed(make_room, tmp_path: Path):
+    room = make_room().start_ready()
+    file = tmp_path / "notes.txt"
+    file.write_bytes("Größe".encode("cp1252"))
+    room.desk.attach_files([str(file)])
+    room.until(lambda: room.desk.attachments and room.desk.attachments[0].tokens is not None)
+    (attachment,) = room.desk.attachments
+    guessed = room.desk.attachment_encoding(attachment.id)
+    assert guessed
+    room.desk.read_attachment_as(attachment.id, "cp1251")
+    room.until(lambda: room.desk.attachments[0].text == "GrцЯe")
+    room.until(lambda: room.desk.attachments[0].tokens is not None, "it is counted anew")
+    assert room.desk.attachment_encoding(attachment.id) == "cp1251"
+    (kept,) = stored(room, room.desk.conversation.id)
+    assert (kept.text, kept.size_bytes) == ("GrцЯe", len("GrцЯe".encode()))
+    # Two choices at once: the last one holds.
+    room.desk.read_attachment_as(attachment.id, "cp1253")
+    room.desk.read_attachment_as(attachment.id, "cp1252")
+    room.until(lambda: room.desk.attachments[0].text == "Größe")
+    assert stored(room, room.desk.conversation.id)[0].text == "Größe"
+
+
+def test_a_file_that_is_utf_8_leaves_nothing_to_choose(make_room, tmp_path: Path):
+    room = make_room().start_ready()
+    file = tmp_path / "notes.txt"
+    file.write_text("Größe", encoding="utf-8")
+    room.desk.attach_files([str(file)])
+    room.until(lambda: room.desk.attachments)
+    (attachment,) = room.desk.attachments
+    assert room.desk.attachment_encoding(attachment.id) == ""
+    room.desk.read_attachment_as(attachment.id, "cp1251")
+    assert room.desk.attachments[0].text == "Größe"
 
 
 def test_a_refused_file_makes_no_conversation(make_room, tmp_path: Path):

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from app.chat.text_files import MAX_BYTES, FileRefused, decoded, read_text_file, shown_name
+from app.chat.text_files import (
+    ENCODINGS,
+    MAX_BYTES,
+    FileRefused,
+    Guess,
+    decoded,
+    read_as,
+    read_text_file,
+    shown_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +41,67 @@ def test_unicode_files_are_read_as_written(tmp_path: Path, raw: bytes) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_without_a_mark_is_known_by_its_zeros(encoding: str) -> None:
-    assert decoded("a.txt", "Plain words.\r\n".encode(encoding)) == ("Plain words.\n", "")
+    file = decoded("a.txt", "Plain words.\r\n".encode(encoding))
+    assert (file.text, file.note) == ("Plain words.\n", "")
 
 
-def test_an_old_encoding_is_a_guess_and_said_to_be_one() -> None:
-    text, note = decoded("alt.txt", "Größe: 3 €".encode("cp1252"))
-    assert text == "Größe: 3 €"
-    assert note == "“alt.txt” is not UTF-8 and was read as Windows-1252: open it to check its text."
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Größe: 3 €, naïve “quotes” – dash", "cp1252"),
+        ("Zażółć gęślą jaźń. Chrząszcz brzmi w trzcinie w Szczebrzeszynie.", "cp1250"),
+        ("Привет, мир! Как дела?", "cp1251"),
+        ("Привет, мир! Как дела?", "koi8-r"),
+        ("吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。", "cp932"),
+        ("こんにちは、世界。", "cp932"),
+        ("吾輩は猫である。名前はまだ無い。", "euc_jp"),
+        ("# メモ\n日本語のテキスト\n", "iso2022_jp"),
+        ("你好，世界。", "gb18030"),
+        ("# 说明\nname=测试\n这是一个文件\n", "gb18030"),
+        ("人工智慧是電腦科學的一個分支，它企圖了解智慧的實質。", "big5hkscs"),
+        ("안녕하세요 세계. 오늘 날씨가 좋습니다.", "cp949"),
+        ("你好世界，今天天气很好。\n" * 5, "utf-16-le"),
+    ],
+)
+def test_an_old_encoding_is_guessed_and_said_to_be_a_guess(text: str, encoding: str) -> None:
+    file = decoded("alt.txt", text.encode(encoding))
+    assert file.text == text
+    assert file.guess is not None
+    assert file.guess.encoding == encoding
+    label = ENCODINGS[encoding]
+    assert file.note == (
+        f"“alt.txt” was read as {label}. If it looks wrong, open it and choose another."
+    )
+
+
+def test_another_encoding_can_be_chosen() -> None:
+    file = decoded("notes.txt", "設定\tkey=1\n".encode("cp932"))
+    assert file.guess is not None
+    assert read_as(file.guess, "cp932") == "設定\tkey=1\n"
+    assert read_as(file.guess, "utf-8").endswith("\tkey=1\n"), "what it does not know is marked"
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_encoding_that_can_be_chosen_is_one(encoding: str) -> None:
+    assert read_as(Guess("utf-8", "key=1\n".encode(encoding)), encoding) == "key=1\n"
+
+
+def test_colours_of_a_terminal_are_utf_8() -> None:
+    file = decoded("log", "\x1b[31mrot\x1b[0m \x1b$ größer\n".encode())
+    assert (file.text, file.guess) == ("\x1b[31mrot\x1b[0m \x1b$ größer\n", None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n%%EOF\n", "a PDF"),
+        (rb"{\rtf1\ansi Hello}", "an RTF document"),
+        (b"%!PS-Adobe-3.0\n%%Title: x\nshowpage\n", "a PostScript file"),
+    ],
+)
+def test_a_document_that_is_letters_inside_is_not_attached_raw(raw: bytes, kind: str) -> None:
+    with pytest.raises(FileRefused, match=f"is {kind}, which can't be attached: "):
+        decoded("paper", raw)
 
 
 def refusal(path: Path) -> str:
@@ -53,13 +116,13 @@ def refusal(path: Path) -> str:
 def test_binary_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "film.mp4"
     path.write_bytes(os.urandom(4096) + b"\0" * 100)
-    assert refusal(path) == "“film.mp4” is not a text file: only text can be attached."
+    assert refusal(path) == "“film.mp4” can't be attached: only text files are supported."
 
 
 def test_binary_without_zeros_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "noise"
     path.write_bytes(bytes(range(1, 256)) * 20)
-    assert "is not a text file" in refusal(path)
+    assert "only text files are supported" in refusal(path)
 
 
 def test_50_mb_are_refused_without_reading_them(tmp_path: Path) -> None:
@@ -78,10 +141,10 @@ def test_the_largest_text_is_read(tmp_path: Path) -> None:
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "is no plain file" in refusal(pipe)
+    assert "it isn't a regular file" in refusal(pipe)
     assert "is a folder" in refusal(tmp_path)
     assert "is not there any more" in refusal(tmp_path / "gone.txt")
-    assert "is no plain file" in refusal(Path("/dev/zero"))
+    assert "it isn't a regular file" in refusal(Path("/dev/zero"))
 
 
 @pytest.mark.parametrize("raw", [b"", b" \n\t\n", b"\xef\xbb\xbf"])
@@ -112,7 +175,7 @@ def test_names_are_shown_on_one_line() -> None:
 @given(st.binary(max_size=400))
 def test_any_bytes_are_text_or_refused(raw: bytes) -> None:
     try:
-        text, _note = decoded("x", raw)
+        text = decoded("x", raw).text
     except FileRefused:
         return
     assert "\0" not in text
@@ -122,4 +185,4 @@ def test_any_bytes_are_text_or_refused(raw: bytes) -> None:
 
 @given(st.text(min_size=1).filter(lambda t: t.strip() and t.isprintable()))
 def test_printable_text_comes_back(text: str) -> None:
-    assert decoded("x", b"\xef\xbb\xbf" + text.encode())[0] == text
+    assert decoded("x", b"\xef\xbb\xbf" + text.encode()).text == text

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath
 
+from ui.markdown import hidden
 from ui.markdown.blocks import CodeBlock
 from ui.markdown.highlight import Run, runs
 from ui.markdown.sideways import BAR, Sideways, paint_bar
@@ -55,7 +56,7 @@ class CodeLayout:
             colored = list(runs(block.code, block.language))
         found = [self._format_run(run) for run in colored]
         self._lines = TextLines(
-            block.code,
+            hidden.shown(block.code),
             styles.code,
             inner,
             styles.code_step,

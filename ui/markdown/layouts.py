@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
 from ui.icons import paint_icon
+from ui.markdown import hidden
 from ui.markdown.blocks import (
     Block,
     CodeBlock,
@@ -124,7 +125,7 @@ class LiteralLayout:
         option = text_option(is_rtl=bool(is_right_to_left(block.text)))
         if block.is_mono:
             font, step, option = styles.code, styles.code_step, text_option(is_code=True)
-        self._lines = TextLines(block.text, font, width, step, option=option)
+        self._lines = TextLines(hidden.shown(block.text), font, width, step, option=option)
         self.height = self._lines.height
         self.natural_width = self._lines.natural_width
 

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
     QTextOption,
 )
 
+from ui.markdown import hidden
 from ui.markdown.blocks import Span
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.styles import Styles, text_option
@@ -282,7 +283,7 @@ def inline_of(
         else:
             made = styles.span_format(span, is_heading=is_heading, level=level)
             found.runs.append((start, length, made))
-            pieces.append(span.text)
+            pieces.append(hidden.shown(span.text))
             found.waits = found.waits or bool(span.tex and not styles.is_known(span.tex))
         if span.href:
             found.links.append((start, start + length, span.href))

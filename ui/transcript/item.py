@@ -17,6 +17,7 @@ from PySide6.QtGui import QColor, QPainter
 from models.records import Message, MessageState, Role
 from ui.figures import seconds_text
 from ui.icons import paint_icon
+from ui.markdown import hidden
 from ui.markdown.document import Document
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
@@ -82,6 +83,7 @@ class MessageItem:
         self._tokens: TokenBody | None = None
         self._trouble: TextLines | None = None
         self._set_reasoning(message.reasoning)
+        self._hidden = self._hidden_note()
 
     @property
     def is_reply(self) -> bool:
@@ -120,7 +122,7 @@ class MessageItem:
     @property
     def note(self) -> str:
         """A sentence about its tokens."""
-        return self._tokens.tokens.tokens.note if self._tokens else ""
+        return self._tokens.tokens.tokens.note if self._tokens else self._hidden
 
     @property
     def _shown(self) -> Body:
@@ -151,6 +153,13 @@ class MessageItem:
             self._reasoning = self._grown(self._reasoning, message.reasoning, False)
         if was_streaming and not self.is_streaming:
             self.progress = ""
+        self._hidden = self._hidden_note()
+
+    def _hidden_note(self) -> str:
+        """Looked for once, in texts that are whole."""
+        if self.is_streaming:
+            return ""
+        return hidden.note(f"{self.message.content}\n{self.message.reasoning or ''}")
 
     def append(self, text: str, part: str) -> None:
         """More text of a streaming reply. It is read by `read`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from models.records import Message, MessageState, Role
 from ui.figures import rate_text, seconds_text
+from ui.markdown import hidden
 
 _ENDINGS = {
     "end_token": "ended by itself",
@@ -113,5 +114,5 @@ def spoken_text(message: Message) -> str:
     parts = [f"{speaker(message)}: {message.content}"]
     if message.sibling_count > 1:
         parts.append(f"Version {message.sibling_index + 1} of {message.sibling_count}.")
-    parts += [trouble_text(message), figures_text(message)]
+    parts += [hidden.note(message.content), trouble_text(message), figures_text(message)]
     return "\n".join(part for part in parts if part)

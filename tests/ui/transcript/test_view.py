@@ -706,3 +706,23 @@ def test_everything_selected_stays_everything_when_more_comes_above(view: Transc
     view.select_all()
     view.add_earlier(messages[:200])
     assert view.selected_text() == "\n\n".join(m.content for m in messages)
+
+
+@pytest.mark.parametrize("make", [said, reply])
+def test_hidden_characters_are_marked_and_copied(
+    view: TranscriptView, make: Callable[..., Message]
+) -> None:
+    """They are seen on the line, named below it, and leave with a copy unchanged."""
+    secret = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+    pictures = []
+    for text in ("Hello there", f"Hello {secret}there"):
+        view.set_conversation([make(0, text)])
+        view.settle()
+        pictures.append(view.viewport().grab().toImage())
+    assert pictures[0] != pictures[1]
+    assert view.rows.item(0).note == "Contains 4 invisible characters (□) that the model reads"
+    view.select_all()
+    view.copy()
+    assert clipboard() == f"Hello {secret}there"
+    view.set_conversation([make(0, "Hello there")])
+    assert view.rows.item(0).note == ""

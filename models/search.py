@@ -3,6 +3,8 @@
 Newest first, by the integer key, not by relevance: the index yields rows from the newest on
 and stops at the limit, while ranking would look at every match of a frequent word.
 
+Signs (🙂, →, &&, c++) are not in the index: they are looked for in the texts themselves.
+
 What must hold: an answer comes soon. Words alone are answered by the index. Where a filter
 has to look at the messages themselves, they are looked through in spans, the newest first,
 until the page is full or `PATIENCE_S` is over; the page then says where to go on.
@@ -10,6 +12,7 @@ until the page is full or `PATIENCE_S` is over; the page then says where to go o
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from sqlalchemy import Connection, Row, text
 from models import folders, reading
 from models.mapping import from_us, to_us
 from models.records import Role, SearchHit, SearchPage
-from models.search_index import query_for
+from models.search_index import literals, query_for
 from models.search_query import SearchQuery, parse
 from models.search_snippet import Matcher
 from models.search_terms import words_that_begin
@@ -67,7 +70,7 @@ def find(
     if isinstance(query, str):
         query = parse(query)
     match = index_query(query)
-    if query.is_empty or limit <= 0 or (query.words and not match):
+    if query.is_empty or limit <= 0 or (query.words and not match and not literals(query.words)):
         return SearchPage(problems=query.problems)
     scope = _Scope(connection, query, match)
     if scope.folder_ids is not None and not scope.folder_ids:
@@ -119,6 +122,7 @@ class _Scope:
         self.connection = connection
         self.query = query
         self.match = match
+        self.literals = literals(query.words)
         self.matcher = Matcher(query.words)
         self.folder_ids: tuple[str, ...] | None = None
         if query.folders:
@@ -130,6 +134,7 @@ class _Scope:
         query = self.query
         return bool(
             not self.match
+            or self.literals
             or query.roles
             or query.before
             or query.after
@@ -143,6 +148,7 @@ class _Scope:
             table = "conversation_search AS s CROSS JOIN conversation AS c ON c.row_id = s.rowid"
             conditions.append("conversation_search MATCH :match")
             bound["match"] = self.match
+        self._add_literals(("c.title",), conditions, bound)
         self._add_times("c.updated_us", conditions, bound)
         self._add_folders(conditions, bound)
         columns = "c.row_id, c.id, c.title, c.updated_us, c.is_archived"
@@ -165,6 +171,7 @@ class _Scope:
             conditions.append(_one_of("m.role", "role", sorted(self.query.roles), bound))
         if self.query.has_reasoning:
             conditions.append("m.reasoning <> ''")
+        self._add_literals(("m.content", "m.reasoning"), conditions, bound)
         self._add_times("m.created_us", conditions, bound)
         self._add_folders(conditions, bound)
         columns = (
@@ -173,6 +180,16 @@ class _Scope:
         )
         key = "s.rowid" if self.match else "m.row_id"
         return _Source(columns, table, key, tuple(conditions), bound)
+
+    def _add_literals(
+        self, columns: tuple[str, ...], conditions: list[str], bound: dict[str, Any]
+    ) -> None:
+        """LIKE finds ASCII letters in either case, and nothing else of what `fold` makes equal."""
+        for number, piece in enumerate(self.literals):
+            pattern = re.sub(r"[\\%_]", r"\\\g<0>", piece)
+            bound[f"sign_{number}"] = f"%{pattern}%"
+            found = (f"{column} LIKE :sign_{number} ESCAPE '\\'" for column in columns)
+            conditions.append(f"({' OR '.join(found)})")
 
     def _add_times(self, column: str, conditions: list[str], bound: dict[str, Any]) -> None:
         if self.query.before is not None:
@@ -212,7 +229,7 @@ def _titles(scope: _Scope, limit: int, below: int | None) -> SearchPage:
 def _all(scope: _Scope, limit: int, below: int | None, clock: _Clock) -> SearchPage:
     """Titles, then messages; a later page has messages only."""
     titles = SearchPage()
-    if below is None and scope.query.wants_titles and scope.match:
+    if below is None and scope.query.wants_titles and (scope.match or scope.literals):
         titles = _titles(scope, min(limit, TITLE_LIMIT), None)
     top = scope.highest("message") + 1 if below is None else below
     rows, next_below = _message_rows(scope, limit, top, clock)

@@ -17,6 +17,7 @@ defines it (`models.connecting`).
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ CJK_PATTERN = (
 )
 _CJK = re.compile(CJK_PATTERN)
 _CJK_AT_END = re.compile(f"{CJK_PATTERN}$")
+_SIGNS = frozenset("#%&@/\\<>=+^|~$`")
+"""ASCII that programs, addresses and sums mean. What prose has around its words is none."""
 
 _STATEMENTS = (
     """
@@ -130,9 +133,33 @@ def query_for(text: str, last_words: tuple[str, ...] = ()) -> str:
     if queries and last_words:
         before, words = " ".join(queries[:-1]), '" OR "'.join(last_words)
         return f'{before} AND ("{words}")' if before else f'("{words}")'
-    if queries and not is_finished(text) and not queries[-1].endswith("*"):
+    is_open = not is_finished(text) and not _ends_in_a_sign(text)
+    if queries and is_open and not queries[-1].endswith("*"):
         queries[-1] += " *"
     return " ".join(queries)
+
+
+def literals(text: str) -> tuple[str, ...]:
+    """The pieces with signs that the index leaves out: they have to be looked for in the texts.
+    Punctuation counts where nothing else was typed.
+
+    >>> literals("🙂 && c++ don't (see: it) - so"), literals(" - ")
+    (('🙂', '&&', 'c++'), ('-',))
+    """
+    found = pieces(text)
+    signs = tuple(piece for piece in found if any(map(_is_sign, piece)))
+    if signs or any(char.isalnum() for char in text):
+        return signs
+    return tuple(found)
+
+
+def _is_sign(char: str) -> bool:
+    return char in _SIGNS if char.isascii() else unicodedata.category(char).startswith("S")
+
+
+def _ends_in_a_sign(text: str) -> bool:
+    """Then the word before it is whole: `c++` is no beginning of `cat`."""
+    return _is_sign(text.rstrip()[-1:] or " ")
 
 
 def is_finished(text: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from models.search_index import CJK_PATTERN, is_finished, pieces
+from models.search_index import CJK_PATTERN, is_finished, literals, pieces
 
 _BEFORE, _LENGTH = 40, 160
 _CJK_SIGN = CJK_PATTERN.rstrip("+")
@@ -125,11 +125,15 @@ class _Piece:
 @lru_cache(maxsize=8)
 def _pieces(words: str) -> tuple[_Piece, ...]:
     found = pieces(words)
+    signs = literals(words)
     last_is_open = bool(found) and not is_finished(words)
     made = []
     for number, piece in enumerate(found):
         parts = _PART.findall(fold(piece))
-        if parts:
+        if piece in signs:
+            pattern = re.compile(re.escape(fold(piece)))
+            made.append(_Piece(pattern, begins_word=False, ends_word=False))
+        elif parts:
             made.append(_piece(parts, last_is_open and number == len(found) - 1))
     return tuple(made)
 

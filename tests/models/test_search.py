@@ -78,7 +78,47 @@ def test_words(store: Store, say: Callable[..., str], typed: str, hit: bool) -> 
     assert found(store, typed) == ([message] if hit else [])
 
 
-@pytest.mark.parametrize("typed", ["", " ", '"', '""', "*", "++", "-", "'", "\0", "( )", '" "'])
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("🙂", "Well done 🙂!"),
+        ("→", "a → b"),
+        ("&&", "if (a && b)"),
+        (":=", "x := 1"),
+        ("c++", "written in C++ only"),
+        ("C# code", "some code in C#"),
+        ("100%", "it is 100% sure"),
+        ("a_b%", "a_b% and more"),
+        ("-", "this - that"),
+        ("*", "2 * 3"),
+        ('"x := 1"', "let x := 1 hold"),
+        ("€ 5", "it costs € 50"),
+    ],
+)
+def test_signs_are_found(store: Store, say: Callable[..., str], typed: str, text: str) -> None:
+    """Also in titles and reasoning; what is like them in LIKE's eyes is not taken for them."""
+    other = say("No such signs here: axb, 1000, cat, x: 1 = code, done.")
+    message = say(text)
+    assert found(store, typed) == [message]
+    thought = say("Nothing.", reasoning=text)
+    assert found(store, typed) == [thought, message]
+    store.update_conversation(store.list_conversations().result()[0].id, title=text).result()
+    assert found(store, typed) == [None, thought, message]
+    assert other not in found(store, typed)
+
+
+def test_the_line_of_a_sign_marks_it(store: Store, say: Callable[..., str]) -> None:
+    say("if (a && b) return")
+    (hit,) = store.search("&&", 5).result().hits
+    assert [hit.snippet[a:b] for a, b in hit.marks] == ["&&"]
+
+
+def test_punctuation_among_words_is_none_of_them(store: Store, say: Callable[..., str]) -> None:
+    message = say("The quick brown fox")
+    assert found(store, "quick - fox") == found(store, "(quick, brown)") == [message]
+
+
+@pytest.mark.parametrize("typed", ["", " ", '"', '""', "\0", '" "'])
 def test_nothing_to_search_for_finds_nothing(
     store: Store, say: Callable[..., str], typed: str
 ) -> None:

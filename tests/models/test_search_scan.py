@@ -1,7 +1,7 @@
 """Search against a plain scan of everything, in random databases of mixed scripts.
 
 The scan knows nothing of the index: it takes texts apart into words and CJK signs and looks
-for the pieces that were typed, row by row.
+for the pieces that were typed, row by row; for one with a plus, letter by letter as well.
 """
 
 from __future__ import annotations
@@ -84,7 +84,13 @@ def matches(pieces: list[str], *fields: str) -> bool:
     return all(
         any(stands_in(atoms(piece), text, is_open=is_open) for text in texts)
         for number, piece in enumerate(pieces)
-        for is_open in [number == len(pieces) - 1 and not piece.startswith('"')]
+        for is_open in [
+            number == len(pieces) - 1 and not piece.startswith('"') and piece[-1] != "+"
+        ]
+    ) and all(
+        any(piece.strip('"').lower() in field.lower() for field in fields)
+        for piece in pieces
+        if "+" in piece
     )
 
 

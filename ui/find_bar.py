@@ -102,6 +102,7 @@ class FindBar(QWidget):
         self._view.finder.clear()
         had_focus = self.isAncestorOf(QApplication.focusWidget() or self._view)
         self.hide()
+        self._view.cover_top(0)
         before, self._before = self._before, None
         if had_focus or before is not None:
             target = before if before is not None and before.isVisible() else self._view
@@ -120,6 +121,7 @@ class FindBar(QWidget):
         area = self._view.rect()
         width = min(self.sizeHint().width(), area.width() - px(16))
         self.setGeometry(area.right() - width - px(24), px(8), width, self.sizeHint().height())
+        self._view.cover_top(self.geometry().bottom() + px(8))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and self.isVisible():

@@ -17,6 +17,7 @@ from ui.find_bar import FindBar
 from ui.icon_button import IconButton
 from ui.theme import Theme
 from ui.transcript import TranscriptView
+from ui.transcript.finding import rects_of
 
 NOW = datetime.now(UTC)
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -321,3 +322,32 @@ def test_nothing_is_looked_for_without_letters(room: Room) -> None:
     room.find("   ")
     assert room.bar.words() == ""
     assert room.view.finder.count == 0
+
+
+@pytest.mark.parametrize("words", [1, 400])
+def test_the_bar_covers_no_place(room: Room, words: int) -> None:
+    """Neither the first one of all, where nothing can be scrolled, nor one that was scrolled to;
+    and what is in view stays where it is as the bar comes and goes."""
+    line = "needle " * words
+    room.view.set_conversation(
+        chat(40, {0: line, 1: f"needle {line}", 20: f"in the middle {line}"})
+    )
+    room.view.scroll_to(300)
+    before = room.view.scroll_top
+    room.bar.open_bar()
+    assert room.view.scroll_top == before
+    room.bar.close_bar()
+    assert room.view.scroll_top == before
+    room.view.scroll_to(0)
+    room.find("needle")
+    bar = room.bar.geometry()
+    for _ in range(min(room.view.finder.count, 12)):
+        index, place = room.view.finder._current
+        hit = room.view.finder._hits[index][place]
+        item = room.view.rows.item(index)
+        for rect in rects_of(item, hit):
+            there = rect.translated(room.view.item_origin(index)).toRect()
+            assert not there.intersects(bar), (index, place)
+            assert room.view.viewport().rect().intersects(there)
+        room.key(Qt.Key.Key_Return)
+        room.wait()

@@ -309,7 +309,7 @@ class Finder(QObject):
             rects = rects_of(item, hit)
             y = rects[0].top() if rects else room.top() + body.top_of(segment)
             at = view.rows.top(index) + y - view.scroll_top
-            if rects and 0 <= at <= height - rects[0].height():
+            if rects and view.covered_top <= at <= height - rects[0].height():
                 break
             view.scroll_to(view.rows.top(index) + y - height / 3)
         view.viewport().update()

@@ -100,6 +100,7 @@ class TranscriptView(QAbstractScrollArea):
         self.rows = Rows(self._styles, self._column_width())
         self.selection: Selection | None = None
         self._anchor = Anchor(self.rows)
+        self.covered_top = 0
         self._sticks = True
         self._is_settling = False
         self._grown: set[str] = set()
@@ -360,7 +361,14 @@ class TranscriptView(QAbstractScrollArea):
 
     @property
     def top_space(self) -> int:
-        return self._theme.px(TOP_PX)
+        """Above the first message, so that it can be scrolled out from under what covers it."""
+        return max(self._theme.px(TOP_PX), self.covered_top)
+
+    def cover_top(self, height: int) -> None:
+        """Something stands over so much of the viewport's top; what is in view stays in place."""
+        if height != self.covered_top:
+            self.covered_top = height
+            self._settle()
 
     @property
     def scroll_top(self) -> float:

@@ -327,16 +327,16 @@ def test_nothing_is_looked_for_without_letters(room: Room) -> None:
 @pytest.mark.parametrize("words", [1, 400])
 def test_the_bar_covers_no_place(room: Room, words: int) -> None:
     """Neither the first one of all, where nothing can be scrolled, nor one that was scrolled to;
-    and what is in view stays where it is as the bar comes and goes."""
+    and what is in view stays where it is as something comes and goes above it."""
     line = "needle " * words
     room.view.set_conversation(
         chat(40, {0: line, 1: f"needle {line}", 20: f"in the middle {line}"})
     )
     room.view.scroll_to(300)
     before = room.view.scroll_top
-    room.bar.open_bar()
+    room.view.cover_top(80)
     assert room.view.scroll_top == before
-    room.bar.close_bar()
+    room.view.cover_top(0)
     assert room.view.scroll_top == before
     room.view.scroll_to(0)
     room.find("needle")

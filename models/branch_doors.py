@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from models.at_first_use import AtFirstUse
@@ -50,12 +49,6 @@ class BranchDoors(Doors):
     def restore_branch(self, message_id: str, callback: Callback[str] | None = None) -> Future[str]:
         """Bring back what was deleted with a message; the active leaf, below it, is shown."""
         return self._write(lambda c: branching.restore_branch(c, message_id), callback)
-
-    def purge_branches(
-        self, older_than: datetime, callback: Callback[int] | None = None
-    ) -> Future[int]:
-        """Delete for good what was deleted before that time; how many messages."""
-        return self._write(lambda c: branching.purge_branches(c, older_than), callback)
 
     def load_tree(
         self, conversation_id: str, callback: Callback[tuple[TreeNode, ...]] | None = None

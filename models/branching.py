@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, select, text, update
 
-from models import reading, writing
+from models import reading, trash, writing
 from models.errors import NotFoundError, RefusedError
-from models.mapping import from_us, to_us
+from models.mapping import from_us
 from models.records import (
     Conversation,
     Message,
@@ -113,17 +113,6 @@ _RESTORE = text(
     """
 )
 
-_PURGE = text(
-    """
-    WITH RECURSIVE gone(row_id) AS (
-        SELECT row_id FROM message WHERE trashed_us < :time
-        UNION
-        SELECT m.row_id FROM gone JOIN message AS m ON m.parent_row_id = gone.row_id
-    )
-    DELETE FROM message WHERE row_id IN (SELECT row_id FROM gone)
-    """
-)
-
 _TREE = text(
     f"""
     SELECT m.id, p.id, m.role, m.state, substr(m.content, 1, {EXCERPT_CHARS}), m.created_us,
@@ -151,7 +140,12 @@ _TRASHED = text(
 
 
 def add_branch(connection: Connection, message: Message, following: Stretch | None) -> str:
-    """A message, and below it copies of a stretch. The last of them is the active leaf; its id."""
+    """A message, and below it copies of a stretch. The last of them is the active leaf; its id.
+
+    Where what it is to hang on was deleted meanwhile, it hangs on what is left above that.
+    """
+    if message.parent_id is not None:
+        message = replace(message, parent_id=reading.living_above(connection, message.parent_id))
     writing.append_message(connection, message)
     leaf_id = message.id
     if following is not None:
@@ -216,6 +210,11 @@ def _copy_attachments(
             connection.execute(_COPY_ATTACHMENT, values | ids)
 
 
+def _is_copied(connection: Connection, stretch: Stretch) -> bool:
+    sources = _rows_of(connection, stretch)
+    return bool(sources) and _has_row(connection, _id_of_copy(stretch, sources[0].id))
+
+
 def _has_row(connection: Connection, message_id: str) -> bool:
     found = connection.scalar(select(MessageRow.row_id).where(MessageRow.id == message_id))
     return found is not None
@@ -259,17 +258,22 @@ def trash_branch(
         )
     ).one()
     leaf_id, copies = conversation.active_leaf_id, list[str]()
-    if following is not None:
+    is_first = reading.is_there(connection, message_id)
+    if following is not None and (is_first or _is_copied(connection, following)):
         parent_id = connection.scalar(
             select(MessageRow.id).where(MessageRow.row_id == top.parent_row_id)
         )
         copies = _copy(connection, following, top.conversation_row_id, parent_id)
         leaf_id = copies[-1] if copies else leaf_id
     latest = connection.scalar(select(func.max(MessageRow.trashed_us))) or 0
-    time = max(to_us(datetime.now(UTC)), latest + 1)
+    time = max(trash.time_us(connection), latest + 1)
     connection.execute(_TRASH, {"top": top.row_id, "time": time})
-    if leaf_id is None or not _is_there(connection, leaf_id):
-        leaf_id = _leaf_beside(connection, top)
+    if leaf_id is None or not reading.is_there(connection, leaf_id):
+        if is_first:
+            leaf_id = _leaf_beside(connection, top)
+        else:
+            row = reading.conversation_row(connection, conversation.id)
+            leaf_id = reading.living_leaf(connection, row)
     writing.set_active_leaf(connection, conversation.id, leaf_id)
     return Trashed(leaf_id, copies[0] if copies else None)
 
@@ -285,7 +289,7 @@ def restore_branch(connection: Connection, message_id: str) -> str:
         )
     ).one_or_none()
     if row is None:
-        raise NotFoundError("This message is not in the database.")
+        raise NotFoundError("This message was deleted.")
     connection.execute(_RESTORE, {"top": row.row_id, "time": row.trashed_us})
     bound = connection.scalar(select(func.max(MessageRow.row_id)))
     above = connection.execute(_UP, {"leaf": row.row_id, "above": None, "bound": bound}).all()
@@ -302,21 +306,6 @@ def restore_branch(connection: Connection, message_id: str) -> str:
     assert conversation_id is not None
     writing.set_active_leaf(connection, conversation_id, leaf_id)
     return leaf_id
-
-
-def purge_branches(connection: Connection, older_than: datetime) -> int:
-    """Delete for good what was deleted before that time; how many messages."""
-    connection.execute(_PURGE, {"time": to_us(older_than)})
-    return connection.scalar(text("SELECT changes()")) or 0
-
-
-def _is_there(connection: Connection, message_id: str) -> bool:
-    found = connection.scalar(
-        select(MessageRow.row_id).where(
-            MessageRow.id == message_id, MessageRow.trashed_us.is_(None)
-        )
-    )
-    return found is not None
 
 
 def _leaf_beside(connection: Connection, top: Row[int, int, int | None]) -> str | None:

@@ -1,11 +1,10 @@
-"""The store's doors to what is done with folders and with many conversations at once, and to
-the emptying of the trash; `models.store` tells how doors work."""
+"""The store's doors to what is done with folders and with many conversations at once;
+`models.store` tells how doors work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from models.at_first_use import AtFirstUse
@@ -47,16 +46,3 @@ class FolderDoors(Doors):
         """Fields by their names, for each id; the conversations as they are then."""
         kept = {key: dict(fields) for key, fields in changes.items()}
         return self._write(lambda c: folders.change_conversations(c, kept), callback)
-
-    def purge_some(
-        self, older_than: datetime, at_most: int, callback: Callback[int] | None = None
-    ) -> Future[int]:
-        """As `purge_trash`, a part of it, so that other writes come in between."""
-        return self._write(lambda c: folders.purge_some(c, older_than, at_most), callback)
-
-    def delete_trashed(
-        self, ids: Iterable[str], callback: Callback[int] | None = None
-    ) -> Future[int]:
-        """Delete these for good, as far as they are in the trash; how many."""
-        kept = tuple(ids)
-        return self._write(lambda c: folders.delete_trashed(c, kept), callback)

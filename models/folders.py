@@ -8,16 +8,15 @@ damaged file), counts as one at the top. Plain folders are in `models.extras`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, select, update
 
 from models import extras
 from models.errors import NotFoundError, RefusedError
-from models.mapping import columns_for, conversation_from, to_us
+from models.mapping import columns_for, conversation_from
 from models.records import Conversation, Folder
-from models.tables import STAGED_US, ConversationRow, FolderRow
+from models.tables import ConversationRow, FolderRow
 
 Contents = tuple[tuple[str, ...], tuple[str, ...]]
 """Ids of the conversations (those in the trash too) and of the folders right in a folder."""
@@ -96,33 +95,6 @@ def change_conversations(
         )
         found += [conversation_from(row) for row in rows]
     return tuple(found)
-
-
-def purge_some(connection: Connection, older_than: datetime, at_most: int) -> int:
-    """Delete for good some of what was thrown away before that time; how many."""
-    oldest = (
-        select(ConversationRow.row_id)
-        .where(ConversationRow.trashed_us < to_us(older_than))
-        .where(ConversationRow.trashed_us > STAGED_US)
-        .order_by(ConversationRow.trashed_us)
-        .limit(at_most)
-    )
-    ids = connection.scalars(oldest).all()
-    connection.execute(delete(ConversationRow).where(ConversationRow.row_id.in_(ids)))
-    return len(ids)
-
-
-def delete_trashed(connection: Connection, ids: Iterable[str]) -> int:
-    """Delete conversations for good; only what is in the trash; how many that were."""
-    count = 0
-    for some in _chunks(ids):
-        deleted = connection.execute(
-            delete(ConversationRow).where(
-                ConversationRow.id.in_(some), ConversationRow.trashed_us.is_not(None)
-            )
-        )
-        count += deleted.rowcount
-    return count
 
 
 def _check_place(connection: Connection, folder_id: str, parent_id: str | None) -> None:

@@ -33,7 +33,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from models import backup, salvage, writing
+from models import backup, salvage, trash, writing
 from models.connecting import (
     Mode,
     close,
@@ -233,6 +233,7 @@ class _Opener:
         try:
             with connection.begin():
                 interrupted = writing.interrupt_streaming(connection)
+                trash.lift(connection)
         finally:
             close(connection)
         with suppress(OSError):

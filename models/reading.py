@@ -116,7 +116,7 @@ def conversation_row(connection: Connection, conversation_id: str) -> Row[Any]:
         select(*ConversationRow.__table__.columns).where(ConversationRow.id == conversation_id)
     ).one_or_none()
     if row is None:
-        raise NotFoundError("This conversation is not in the database.")
+        raise NotFoundError("This chat was deleted.")
     return row
 
 
@@ -162,6 +162,30 @@ def leaf_below(connection: Connection, message_id: str) -> str:
     top = message_row(connection, message_id)
     leaf_row = _leaf_row_below(connection, top.conversation_row_id, top.row_id)
     return str(connection.scalar(select(MessageRow.id).where(MessageRow.row_id == leaf_row)))
+
+
+def is_there(connection: Connection, message_id: str) -> bool:
+    """Whether there is such a message, and it is not deleted."""
+    found = connection.scalar(
+        select(MessageRow.row_id).where(
+            MessageRow.id == message_id, MessageRow.trashed_us.is_(None)
+        )
+    )
+    return found is not None
+
+
+def living_leaf(connection: Connection, conversation: Row[Any]) -> str | None:
+    """The last message of the path that is shown."""
+    row_id = _living_leaf_row(connection, conversation)
+    return connection.scalar(select(MessageRow.id).where(MessageRow.row_id == row_id))
+
+
+def living_above(connection: Connection, message_id: str) -> str | None:
+    """The message, or where it is deleted the nearest one above it that is not."""
+    row = message_row(connection, message_id)
+    bound = message_count(connection, row.conversation_row_id) + 1
+    above = connection.scalar(_LIVING_ANCESTOR, {"leaf": row.row_id, "bound": bound})
+    return connection.scalar(select(MessageRow.id).where(MessageRow.row_id == above))
 
 
 def _living_leaf_row(connection: Connection, conversation: Row[Any]) -> int | None:
@@ -211,7 +235,7 @@ def message_row(connection: Connection, message_id: str) -> Row[int, int, int | 
         )
     ).one_or_none()
     if row is None:
-        raise NotFoundError("This message is not in the database.")
+        raise NotFoundError("This message was deleted.")
     return row
 
 
@@ -307,7 +331,8 @@ def get_setting(connection: Connection, name: str, default: Any) -> Any:
 
 def all_settings(connection: Connection) -> dict[str, Any]:
     nothing = object()
-    names = connection.execute(select(SettingRow.name).order_by(SettingRow.name)).scalars().all()
+    question = select(SettingRow.name).where(SettingRow.name.not_like("store.%"))
+    names = connection.execute(question.order_by(SettingRow.name)).scalars().all()
     values = {name: get_setting(connection, name, nothing) for name in names}
     return {name: value for name, value in values.items() if value is not nothing}
 

@@ -21,7 +21,6 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import fields
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +34,7 @@ from models.folder_doors import FolderDoors
 from models.local_file_doors import LocalFileDoors
 from models.records import Conversation, Message, SearchPage, StoreOpened, Weights
 from models.threads import ReaderThread, WriterThread
+from models.trash_doors import TrashDoors
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -62,7 +62,9 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
 }
 
 
-class Store(BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, LocalFileDoors, ExchangeDoors):
+class Store(
+    BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, LocalFileDoors, ExchangeDoors, TrashDoors
+):
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
     def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:
@@ -166,23 +168,26 @@ class Store(BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, LocalFileDoors,
     ) -> Future[Conversation]:
         return self._write(lambda c: writing.restore_conversation(c, conversation_id), callback)
 
-    def purge_trash(
-        self, older_than: datetime, callback: Callback[int] | None = None
-    ) -> Future[int]:
-        """Delete for good what was thrown away before that time; how many conversations."""
-        return self._write(lambda c: writing.purge_trash(c, older_than), callback)
-
     # --- messages and the tree ----------------------------------------------------------------
 
     def append_message(
-        self, message: Message, callback: Callback[Message] | None = None
+        self,
+        message: Message,
+        callback: Callback[Message] | None = None,
+        *,
+        keep_in_view: bool = False,
     ) -> Future[Message]:
         """Add a node below `parent_id` (None: a root) and make it the active leaf.
+
+        keep_in_view: where the parent was deleted meanwhile, it ends the path that is shown
+        instead of joining what is deleted; the future's message tells where it stands.
 
         The future's message has its `sibling_index` and `sibling_count`. Asked twice with
         the same id, it is added once.
         """
-        return self._write(lambda c: writing.append_message(c, message), callback)
+        return self._write(
+            lambda c: writing.append_message(c, message, keep_in_view=keep_in_view), callback
+        )
 
     def update_message(
         self, message_id: str, callback: Callback[Message] | None = None, **changes: Any

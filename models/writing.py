@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from models import attaching, reading
+from models import attaching, reading, trash
 from models.errors import NotFoundError, RefusedError
 from models.mapping import (
     clean,
@@ -27,7 +26,6 @@ from models.mapping import (
 from models.records import Conversation, Message, MessageState, Weights
 from models.tables import (
     IS_STREAMING,
-    STAGED_US,
     ConversationRow,
     MessageRow,
     SettingRow,
@@ -66,27 +64,25 @@ def update_conversation(
 
 
 def trash_conversation(connection: Connection, conversation_id: str) -> Conversation:
-    return update_conversation(connection, conversation_id, {"trashed_at": datetime.now(UTC)})
+    trash.throw_away(connection, [conversation_id])
+    return conversation_from(reading.conversation_row(connection, conversation_id))
 
 
 def restore_conversation(connection: Connection, conversation_id: str) -> Conversation:
     return update_conversation(connection, conversation_id, {"trashed_at": None})
 
 
-def purge_trash(connection: Connection, older_than: datetime) -> int:
-    deleted = connection.execute(
-        delete(ConversationRow).where(
-            ConversationRow.trashed_us < to_us(older_than), ConversationRow.trashed_us > STAGED_US
-        )
-    )
-    return deleted.rowcount
-
-
 # --- messages ---------------------------------------------------------------------------------
 
 
-def append_message(connection: Connection, message: Message) -> Message:
+def append_message(
+    connection: Connection, message: Message, *, keep_in_view: bool = False
+) -> Message:
+    """keep_in_view: what it is to hang on may have been deleted meanwhile; then it ends the path
+    that is shown. Without it, what hangs on a deleted message is deleted with that one."""
     conversation = reading.conversation_row(connection, message.conversation_id)
+    if keep_in_view and _is_gone(connection, message):
+        message = replace(message, parent_id=reading.living_leaf(connection, conversation))
     parent_row_id = _parent_row_id(connection, message, conversation.row_id)
     values = columns_for(
         {name: v for name, v in _fields_of(message).items() if name not in _PLACE_IN_TREE}
@@ -153,6 +149,13 @@ def interrupt_streaming(connection: Connection) -> int:
         .values(state=MessageState.INTERRUPTED.value, error=INTERRUPTED_SENTENCE)
     )
     return found.rowcount
+
+
+def _is_gone(connection: Connection, message: Message) -> bool:
+    """Whether the message has no place yet, and what it is to hang on is deleted."""
+    if message.parent_id is None or reading.is_there(connection, message.parent_id):
+        return False
+    return connection.scalar(select(MessageRow.row_id).where(MessageRow.id == message.id)) is None
 
 
 def _parent_row_id(

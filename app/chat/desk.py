@@ -271,6 +271,8 @@ class Desk(
             self._shelf.flush_draft()
             self._edits.flush()
             self._replies.close()
+            if self._is_opened:
+                self._folders.see_clock()
         self._last_chat.close()
         self._fetching.close()
         around.is_closing = True

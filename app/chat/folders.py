@@ -21,6 +21,8 @@ from models.store import Store
 
 MAX_NAME_LENGTH: Final = 100
 PURGED_AT_ONCE: Final = 20
+_NEVER_DAYS: Final = 730
+"""Where nothing is purged: for how the times are judged if that is changed."""
 
 Fields = dict[str, Any]
 
@@ -220,12 +222,11 @@ class Folders:
         for conversation in gone:
             self._stop(conversation.id)
         open_id = self._shelf.open.id
-        when = now()
-        changes: dict[str, Fields] = {c.id: {"trashed_at": when} for c in gone}
+        ids = [c.id for c in gone]
         self._shelf.flush_draft()
-        gone = self._stored(changes)
-        written = self._store.change_conversations(changes)
-        self._shelf.take_away(changes)
+        gone = self._stored(ids)
+        written = self._store.trash_conversations(ids)
+        self._shelf.take_away(ids)
         self._around.when_done(written, lambda _: self._shelf.list_trash())
         verb = "is" if len(gone) == 1 else "are"
         self._offer_undo(f"{subject} {verb} in the trash.", lambda: self._restore(gone, open_id))
@@ -243,11 +244,16 @@ class Folders:
 
     def _restore(self, trashed: list[Conversation], open_id: str) -> None:
         changes: dict[str, Fields] = {c.id: {"trashed_at": None} for c in trashed}
-        written = self._store.change_conversations(changes)
         self._shelf.put_back([dataclasses.replace(c, trashed_at=None) for c in trashed])
-        self._around.when_done(written, lambda _: self._shelf.list_trash())
-        if open_id in changes:
-            self._shelf.open_stored(open_id)
+
+        def settle(there: tuple[Conversation, ...]) -> None:
+            """Some of them may have been deleted for good meanwhile."""
+            self._shelf.take_away(changes.keys() - {c.id for c in there})
+            self._shelf.list_trash()
+            if any(c.id == open_id for c in there):
+                self._shelf.open_stored(open_id)
+
+        self._around.when_done(self._store.change_conversations(changes), settle)
 
     def delete_for_good(self, ids: Iterable[str]) -> None:
         """What is in the trash, and only that. The view has asked the user before."""
@@ -258,9 +264,15 @@ class Folders:
 
         self._around.when_done(self._store.delete_trashed(ids), tell)
 
+    def see_clock(self) -> None:
+        """At the start and at the end: a clock that jumps makes nothing in the trash old."""
+        days = self._around.settings.trash_days or _NEVER_DAYS
+        self._around.saved(self._store.see_clock(now(), timedelta(days=days) / 2))
+
     def purge_expired(self) -> None:
         """Delete what has been in the trash for too long: bit by bit, so that the writing of
         messages comes in between."""
+        self.see_clock()
         days = self._around.settings.trash_days
         if days <= 0:
             return

@@ -151,7 +151,7 @@ class Replies:
 
     def _send(self, message: Message, above: tuple[Message, ...]) -> None:
         shelf, conversation_id = self._shelf, message.conversation_id
-        stored = self._store.append_message(message)
+        stored = self._store.append_message(message, keep_in_view=True)
         waiting = Waiting(conversation_id, (*above, message))
         self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
         if message.parent_id == shelf.leaf_id:
@@ -161,7 +161,7 @@ class Replies:
         shelf.touch(conversation_id)
         self._around.when_done(
             stored,
-            lambda _: self._on_message_saved(waiting),
+            partial(self._on_message_saved, waiting),
             lambda sentence: self._on_message_unsaved(waiting, message, sentence),
         )
 
@@ -177,9 +177,26 @@ class Replies:
             return False
         return self._around.store is not None and not self.is_busy(self._shelf.open.id)
 
-    def _on_message_saved(self, waiting: Waiting) -> None:
+    def _on_message_saved(self, waiting: Waiting, stored: Message) -> None:
+        if stored.parent_id != waiting.path[-1].parent_id:
+            self._move(waiting, stored)
+            return
         waiting.is_saved = True
         self.begin_waiting()
+
+    def _move(self, waiting: Waiting, stored: Message) -> None:
+        """What it was to hang on was deleted as it was sent: it ends another path now."""
+
+        def take(path: tuple[Message, ...]) -> None:
+            waiting.path, waiting.is_saved = path, True
+            self._shelf.replace_path(stored.conversation_id, path)
+            self.begin_waiting()
+
+        self._around.when_done(
+            self._store.load_path(stored.conversation_id, stored.id),
+            take,
+            lambda sentence: self._on_message_unsaved(waiting, stored, sentence),
+        )
 
     def _on_message_unsaved(self, waiting: Waiting, message: Message, sentence: str) -> None:
         self._drop(waiting)

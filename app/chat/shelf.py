@@ -525,10 +525,20 @@ class Shelf:
 
     def _restore(self, trashed: Conversation) -> None:
         self._undo.pop(f"trash {trashed.id}", None)
-        self._tell_trash_after(self._store.restore_conversation(trashed.id))
         self._listed[trashed.id] = dataclasses.replace(trashed, trashed_at=None)
         self._emit_list()
-        self.open_stored(trashed.id)
+
+        def show(_: Conversation) -> None:
+            self.list_trash()
+            self.open_stored(trashed.id)
+
+        def lose(sentence: str) -> None:
+            self.take_away([trashed.id])
+            self._around.emit(Noticed("error", sentence))
+            self.list_trash()
+
+        restored = self._store.restore_conversation(trashed.id)
+        self._around.when_done(restored, show, lose)
 
     def _tell_trash_after(self, written: Future[Any]) -> None:
         """Reads run beside writes, so the trash is asked for when the write is done."""

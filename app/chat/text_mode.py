@@ -138,7 +138,7 @@ class TextMode:
         message = dataclasses.replace(message, settings={PLACE: [start, end]})
         store = self._around.store
         assert store is not None
-        self._around.saved(store.append_message(message))
+        self._around.saved(store.append_message(message, keep_in_view=True))
         shelf.add(message)
         shelf.touch(shelf.open.id)
 

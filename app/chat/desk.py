@@ -582,12 +582,11 @@ class Desk(
 
     def _take_ending(self, event: Finished | Stopped | Failed) -> None:
         if isinstance(event, Finished) and isinstance(event.result, Loaded):
-            self._loader.take_loaded(event.result)
+            self._loader.take_loaded(event.id, event.result)
             self._settle_rest()
         elif self._loader.is_load(event.id):
-            if not isinstance(event, Finished):
-                self._loader.take_ended_load(event)
-                self._settle_rest()
+            self._loader.take_ended_load(event)
+            self._settle_rest()
         elif self._attachments.is_count(event.id):
             self._attachments.take_ending(event)
         elif self._meter.is_count(event.id):

@@ -25,6 +25,7 @@ from app.chat.surroundings import Surroundings, now
 from app.engine.protocol import (
     Device,
     Failed,
+    Finished,
     Hello,
     Loaded,
     LoadOptions,
@@ -64,6 +65,9 @@ class Loader:
     Weights that work are not lost to a file that does not: a bad header is refused while they
     stay, and after a load that fails later they are loaded again, once. Not after a crash of the
     same file: it may crash again.
+
+    An ending may come when others have been chosen already. It is about what its own load was
+    asked for (`_asked`), and changes nothing of the load that is current (`_load_id`).
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Loader:
         self._log: deque[tuple[str, str]] = deque(maxlen=MAX_LOG_LINES)
         self._path = ""
         self._load_id: int | None = None
+        self._asked: dict[int, Attempt] = {}
         self._progress_at = 0.0
         self._is_wanted = False
         self._last_loaded: Loaded | None = None
@@ -124,7 +129,7 @@ class Loader:
     def is_ready(self) -> bool:
         """Whether a reply can be asked for now. After a crash in mid-reply it can: the
         supervisor then loads the same weights again."""
-        if self._engine is None:
+        if self._engine is None or self.is_loading:
             return False
         state = self.state.state
         return state in ("ready", "busy") or (state == "crashed" and self._is_wanted)
@@ -272,7 +277,8 @@ class Loader:
 
     def _load_chosen(self, path: str) -> None:
         attempt = Attempt(path, self.options_of(path))
-        is_there = self.is_ready or self.is_loading
+        # After a failure those before it are still on their way back.
+        is_there = self.is_ready or self.is_loading or self._failed is not None
         self._spare = self._good if is_there and self._good != attempt else None
         self._begin(attempt)
 
@@ -282,6 +288,7 @@ class Loader:
         self._path = attempt.path
         self._is_wanted = False
         self._load_id = self.engine.load(attempt.path, attempt.options)
+        self._asked[self._load_id] = attempt
 
     def load_again(self) -> bool:
         """After an unload: load what was loaded last. False if there is nothing to load, or
@@ -299,7 +306,7 @@ class Loader:
 
     def unload(self) -> None:
         self._choices += 1
-        self._good = self._spare = None
+        self._good = self._spare = self._failed = None
         self._is_wanted = False
         self.engine.unload()
 
@@ -315,7 +322,7 @@ class Loader:
         if self._failed is not None and event.sentence and self._load_spare(event):
             return
         self._set_state(event.state.value, event.sentence, event.evidence)
-        if event.state is EngineState.READY:
+        if event.state is EngineState.READY and not self.is_loading:
             self._on_ready()
 
     def _load_spare(self, event: StateChanged) -> bool:
@@ -335,23 +342,42 @@ class Loader:
         self._begin(spare)
         return True
 
-    def take_loaded(self, loaded: Loaded) -> None:
+    def take_loaded(self, request_id: int, loaded: Loaded) -> None:
+        """Weights are loaded: those of a load, or after a crash the last ones again, which only
+        the supervisor asked for."""
+        attempt = self._asked.pop(request_id, None)
+        if self._load_id is not None and request_id != self._load_id:
+            if attempt is not None:
+                self._take_replaced(attempt, loaded)
+            return
         self._path = self._path or loaded.path
         self._is_wanted = True
         self._load_id = None
         self._last_loaded = loaded
-        name = self._name_of(loaded)
+        name = self._name_of(self._path, loaded)
         if self._attempt is not None:
             self._good = dataclasses.replace(self._attempt, name=name)
         self._spare = None
         self.state = EngineStateChanged(self.state.state, name, loaded)
         self._around.emit(LoadProgressed(1.0))
-        self._record(name, loaded)
+        self._record(self._path, name, loaded)
         self.say(loaded.notes)
 
-    def take_ended_load(self, event: Stopped | Failed) -> None:
-        """The load failed or was cancelled; it is not tried again unasked. If other weights come
+    def _take_replaced(self, attempt: Attempt, loaded: Loaded) -> None:
+        """Others were chosen while this came: these work, and come back if those fail."""
+        name = self._name_of(attempt.path, loaded)
+        self._good = dataclasses.replace(attempt, name=name)
+        self._spare = self._good if self._good != self._attempt else None
+        self._record(attempt.path, name, loaded)
+
+    def take_ended_load(self, event: Finished | Stopped | Failed) -> None:
+        """The load ended without weights; it is not tried again unasked. If other weights come
         back for it, `take_state` says so once the child is gone."""
+        attempt = self._asked.pop(event.id, None)
+        if event.id != self._load_id:
+            if isinstance(event, Failed) and attempt == self._good:
+                self._good = self._spare = None
+            return
         self._load_id = None
         self._path = ""
         if self._good == self._attempt:
@@ -374,9 +400,11 @@ class Loader:
                 self._around.emit(Noticed("info", note))
 
     def is_load(self, request_id: int) -> bool:
-        return request_id == self._load_id
+        return request_id in self._asked
 
     def take_progress(self, event: Progress) -> None:
+        if self._load_id is not None and event.id != self._load_id:
+            return
         moment = self._around.clock()
         if moment - self._progress_at < PROGRESS_INTERVAL_S and event.done < event.total:
             return
@@ -403,11 +431,11 @@ class Loader:
             return self._name_of_path(self._path)
         return self.state.weights_name if state != "stopped" else ""
 
-    def _name_of(self, loaded: Loaded) -> str:
+    def _name_of(self, path: str, loaded: Loaded) -> str:
         """Files are known by their file names: what they call themselves is often odd."""
-        if Path(self._path).suffix.lower() == ".gguf" or self.name_of_file(self._path):
-            return self._name_of_path(self._path)
-        return _one_line(loaded.name) or self._name_of_path(self._path)
+        if Path(path).suffix.lower() == ".gguf" or self.name_of_file(path):
+            return self._name_of_path(path)
+        return _one_line(loaded.name) or self._name_of_path(path)
 
     def _name_of_path(self, path: str) -> str:
         found = self.included
@@ -415,16 +443,16 @@ class Loader:
             return found.name
         return _one_line(self.name_of_file(path) or Path(path).stem)
 
-    def _record(self, name: str, loaded: Loaded) -> None:
+    def _record(self, path: str, name: str, loaded: Loaded) -> None:
         if not self._remember or self._around.store is None:
             return
         weights = Weights(
-            self._path,
+            path,
             name,
             loaded.size_bytes,
             last_used_at=now(),
             fast_hash=loaded.fast_hash or None,
-            settings=self.settings_of_weights(),
+            settings=self.settings_of_weights(path),
         )
         self._known[weights.path] = weights
         if self._around.can_write:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.engine.protocol import Failed, Finished
 from app.gguf import starter
 from app.gguf.header import HeaderRefused
 
@@ -165,6 +166,88 @@ def test_same_weights_do_not_come_back_after_they_crashed(make_room):
     room.until(lambda: room.desk.engine_state.state == "crashed")
     assert room.desk.engine_state.sentence
     assert "again" not in room.until(lambda: room.of(events.Noticed))[-1].sentence
+
+
+class _Held:
+    """A listener of the engine whose news of a load come when the test says so."""
+
+    def __init__(self, room: Any) -> None:
+        self._desk = room.desk
+        self._take = room.desk._take
+        self.kept: list[Any] = []
+        self.is_keeping = True
+        room.desk._inbox._handle = self
+
+    def __call__(self, event: Any) -> None:
+        if self.is_keeping:
+            self.kept.append(event)
+        else:
+            self._take(event)
+
+    def let_go(self) -> None:
+        self.is_keeping = False
+        for event in self.kept:
+            self._take(event)
+
+
+def choose_while_the_ending_is_under_way(room: Any, first: Path, second: Path, ended: type) -> None:
+    """`first` has loaded, or failed, and the desk does not know it when `second` is chosen."""
+    held = _Held(room)
+    room.desk.load_weights(str(first))
+    room.until(lambda: any(isinstance(e, ended) and hasattr(e, "id") for e in held.kept))
+    room.desk.load_weights(str(second))
+    held.let_go()
+
+
+def test_weights_are_recorded_with_what_they_are(make_room, tmp_path: Path):
+    """Chosen while the ending of another load is under way."""
+    room = make_room(bad_script(match="none")).start_ready()
+    first, second = tmp_path / "first.gguf", tmp_path / "second.gguf"
+    choose_while_the_ending_is_under_way(room, first, second, Finished)
+    assert room.desk.weights_path == str(second)
+    assert str(second) not in {w.path for w in room.desk.known_weights()}, "it is not loaded yet"
+    room.until(lambda: room.desk.engine_state.state == "ready" and not room.desk._loader.is_loading)
+    state = room.desk.engine_state
+    assert (state.weights_name, Path(state.loaded.path)) == ("second", second)
+    assert {str(first), str(second)} <= {w.path for w in room.desk.known_weights()}
+    assert room.ask("Hello").weights_name == "second"
+
+
+def test_weights_whose_ending_came_late_come_back(make_room, tmp_path: Path):
+    room = make_room(bad_script(fail={"kind": "x", "sentence": "“bad” is bad."})).start_ready()
+    good, bad = tmp_path / "good.gguf", tmp_path / "bad.gguf"
+    choose_while_the_ending_is_under_way(room, good, bad, Finished)
+    room.until(lambda: any("is loaded again" in n.sentence for n in room.of(events.Noticed)))
+    room.until(lambda: room.desk.engine_state.state == "ready" and not room.desk._loader.is_loading)
+    assert room.desk.engine_state.weights_name == "good"
+    assert str(bad) not in {w.path for w in room.desk.known_weights()}
+
+
+def test_a_failure_that_came_late_is_not_that_of_the_next_choice(make_room, tmp_path: Path):
+    room = make_room(bad_script(fail={"kind": "x", "sentence": "“bad” is bad."})).start_ready()
+    bad, good = tmp_path / "bad.gguf", tmp_path / "good.gguf"
+    choose_while_the_ending_is_under_way(room, bad, good, Failed)
+    assert room.desk.weights_path == str(good)
+    room.until(lambda: room.desk.engine_state.state == "ready" and not room.desk._loader.is_loading)
+    assert room.desk.engine_state.weights_name == "good"
+
+
+@pytest.mark.parametrize("then", ["choose", "unload"])
+def test_choice_between_a_failure_and_what_comes_back_for_it(make_room, tmp_path: Path, then: str):
+    """Known to have failed, but the engine is not gone yet."""
+    room = make_room(bad_script(fail={"kind": "x", "sentence": "“bad” is bad."})).start_ready()
+    before = room.desk.engine_state.weights_name
+    bad, worse = tmp_path / "bad.gguf", tmp_path / "bad-too.gguf"
+    room.desk.load_weights(str(bad))
+    room.until(lambda: room.desk._loader._failed is not None)
+    if then == "unload":
+        room.desk.unload_weights()
+        room.until(lambda: room.desk.engine_state.state == "stopped")
+        return
+    room.desk.load_weights(str(worse))
+    room.until(lambda: any("is loaded again" in n.sentence for n in room.of(events.Noticed)))
+    room.until(lambda: room.desk.engine_state.state == "ready" and not room.desk._loader.is_loading)
+    assert room.desk.engine_state.weights_name == before
 
 
 def test_cancelled_load_brings_nothing_back(make_room, tmp_path: Path):

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.engine.bounds import BadSetting, Bounds, check_list, check_number
-from app.engine.chain import check
+from app.engine.bounds import BadSetting
+from app.engine.grammar import check_grammar
 from app.engine.protocol import Failed, Generate
-from app.engine.slot import MAX_STOP_CHARACTERS, MAX_STOPS
+from app.engine.request_rules import check_request
 from app.engine.vocabulary import Vocabulary
-
-MAX_DEADLINE_S: Final = 1_000_000
-"""Eleven days; a timer takes no more than 292 years."""
 
 
 def refusal(
@@ -25,8 +22,8 @@ def refusal(
 ) -> Failed | None:
     """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
     try:
-        check_request(generate, vocabulary)
-        check_stop_ids(generate, n_vocab)
+        check_request(generate, n_vocab)
+        check_grammar(generate.sampling.grammar, generate.sampling.json_schema, vocabulary)
     except BadSetting as error:
         return Failed(generate.id, "bad_setting", error.sentence, error.field)
     if not all(0 <= i < n_vocab for i in generate.forced_ids):
@@ -59,38 +56,13 @@ def check_ids(ids: list[int], n_vocab: int) -> None:
         )
 
 
-def check_request(generate: Generate, vocabulary: Vocabulary | None = None) -> None:
-    """Raise BadSetting for the first value that cannot be used. Without a vocabulary token IDs
-    and grammars are not looked at."""
-    check(generate.sampling, vocabulary)
-    if generate.max_tokens < 0:
-        raise BadSetting("max_tokens", "The largest number of tokens must be 0 (no limit) or more.")
-    if not 0 <= generate.alternatives <= 64:
-        raise BadSetting("alternatives", "Alternatives must be between 0 and 64.")
-    if not 0 <= generate.deadline_s <= MAX_DEADLINE_S:
-        raise BadSetting(
-            "deadline_s", f"The deadline must be 0 (none) to {MAX_DEADLINE_S:,} seconds."
-        )
-    if len(generate.stop) > MAX_STOPS:
-        raise BadSetting("stop", f"There may be at most {MAX_STOPS} stop strings.")
-    for stop in generate.stop:
-        if not 0 < len(stop) <= MAX_STOP_CHARACTERS:
-            raise BadSetting(
-                "stop", f"A stop string must have 1 to {MAX_STOP_CHARACTERS:,} characters."
-            )
-
-
-def check_stop_ids(generate: Generate, n_vocab: int) -> None:
-    check_list(generate.stop_ids, "The list of stop tokens", "stop_ids", most=MAX_STOPS)
-    bounds = Bounds(0, n_vocab - 1, f"a token's ID, 0 to {n_vocab - 1:,}", whole=True)
-    for token_id in generate.stop_ids:
-        check_number(token_id, "A stop token", "stop_ids", bounds)
-
-
 EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."
 UNCLOSED: Final = "The reply ended inside its reasoning, without an answer after it."
 READ_AGAIN: Final = (
     "llama.cpp failed at this step, so what it held of the conversation was read again."
+)
+GAVE_WAY: Final = (
+    "Other replies filled the context window, so this one paused until there was room again."
 )
 DECODE_FAILED: Final = (
     "llama.cpp failed while computing. Try again; if it fails again, load the weights anew."

@@ -57,14 +57,15 @@ class Batching:
         self._batch = batch
         self._max_outputs = max_outputs
 
-    def build(self, end_full: Callable[[Slot], None]) -> list[Row]:
-        """The rows of the next step, already in the batch. `end_full(slot)` ends a writer for
-        whom there is no cell left: the newest ones, and no more than needed."""
+    def build(self, give_way: Callable[[Slot], None]) -> list[Row]:
+        """The rows of the next step, already in the batch. `give_way(slot)` takes the cells of a
+        reply where others need them: of the newest ones, and no more than needed, so that the
+        oldest one always gets on."""
         self._batch.clear()
-        rows = self._writers(end_full)
-        reading = [s for s in self._slots if s.reply is not None and s.reply.phase is Phase.READING]
+        rows = self._writers(give_way)
+        reading = self._in_phase(Phase.READING)
         if reading:
-            rows += self._readers(reading, len(rows))
+            rows += self._readers(reading, len(rows), give_way)
         for row in rows:
             row.index = self._batch.add(
                 row.tokens,
@@ -75,22 +76,27 @@ class Batching:
             )
         return rows
 
-    def _writers(self, end_full: Callable[[Slot], None]) -> list[Row]:
-        writing = [
-            (slot, slot.reply, slot.reply.next_token)
-            for slot in self._slots
-            if slot.reply is not None
-            and slot.reply.phase is Phase.WRITING
-            and slot.reply.next_token is not None
-        ]
-        while writing and self._space.make_room(len(writing)) < len(writing):
-            newest = max(writing, key=lambda one: one[1].started)
-            end_full(newest[0])
-            writing.remove(newest)
-        return [Row(slot, reply, [token], wants_scores=True) for slot, reply, token in writing]
+    def _in_phase(self, phase: Phase) -> list[Slot]:
+        return [s for s in self._slots if s.reply is not None and s.reply.phase is phase]
 
-    def _readers(self, reading: list[Slot], n_writers: int) -> list[Row]:
-        reading.sort(key=lambda slot: slot.reply.started if slot.reply else 0.0)
+    def _writers(self, give_way: Callable[[Slot], None]) -> list[Row]:
+        writing = self._in_phase(Phase.WRITING)
+        while writing and self._space.make_room(len(writing)) < len(writing):
+            give_way(max([*writing, *self._in_phase(Phase.READING)], key=_began))
+            writing = self._in_phase(Phase.WRITING)
+        return [
+            Row(slot, slot.reply, [slot.reply.next_token], wants_scores=True)
+            for slot in writing
+            if slot.reply is not None and slot.reply.next_token is not None
+        ]
+
+    def _readers(
+        self, reading: list[Slot], n_writers: int, give_way: Callable[[Slot], None]
+    ) -> list[Row]:
+        while not n_writers and len(reading) > 1 and not self._space.make_room(1):
+            give_way(max(reading, key=_began))  # each would wait for the other one's end
+            reading = self._in_phase(Phase.READING)
+        reading.sort(key=_began)
         replies = [slot.reply for slot in reading if slot.reply is not None]
         chunk = self._pace.chunk(somebody_writes=n_writers > 0)
         if n_writers:
@@ -113,6 +119,10 @@ class Batching:
                 ids = reply.ids[at : at + share]
                 rows.append(Row(slot, reply, ids, at + share == len(reply.ids)))
         return rows
+
+
+def _began(slot: Slot) -> tuple[float, int]:
+    return (slot.reply.started if slot.reply is not None else 0.0, slot.cells.sequence)
 
 
 def shares(wants: Sequence[int], room: int) -> list[int]:

@@ -184,13 +184,17 @@ class Chain:
         self.seed = fresh_seed() if sampling.seed is None else sampling.seed
         self._context = Context(n_vocab, n_ctx, self.seed, vocabulary)
         self._n_vocab = n_vocab
-        self._steps = [self._step(stage) for stage in [*sampling.filters, sampling.select]]
+        self._steps: list[_Step] = []
+        self._grammar: Grammar | None = None
+        try:
+            for stage in [*sampling.filters, sampling.select]:
+                self._steps.append(self._step(stage))
+            if vocabulary is not None:
+                self._grammar = new_grammar(sampling.grammar, sampling.json_schema, vocabulary)
+        except BaseException:
+            self._free()
+            raise
         self._remembering = [step for step in self._steps if step.remembers]
-        self._grammar = (
-            new_grammar(sampling.grammar, sampling.json_schema, vocabulary)
-            if vocabulary is not None
-            else None
-        )
         self._end_ids = np.array(vocabulary.eog_ids if vocabulary is not None else [], np.int32)
         self._min_tokens = sampling.min_tokens
         self._ban_end_token = sampling.ban_end_token
@@ -202,9 +206,9 @@ class Chain:
 
     def _step(self, stage: Stage) -> _Step:
         kind = KINDS[type(stage)]
+        biases = biases_of(stage, self._context.vocabulary) if isinstance(stage, LogitBias) else {}
         sampler = kind.build(stage, self._context)
         idle = (llama.llama_sampler_name(sampler) or b"").startswith(b"?")
-        biases = biases_of(stage, self._context.vocabulary) if isinstance(stage, LogitBias) else {}
         keeps = stage.k if isinstance(stage, TopK) else 0
         return _Step(kind, stage, sampler, idle, np.array(list(biases), np.int32), kind.name, keeps)
 
@@ -395,6 +399,9 @@ class Chain:
 
     def close(self) -> None:
         self._remembering.clear()
+        self._free()
+
+    def _free(self) -> None:
         while self._steps:
             llama.llama_sampler_free(self._steps.pop().sampler)
         if self._grammar is not None:

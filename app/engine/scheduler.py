@@ -26,12 +26,14 @@ import psutil
 
 from app.engine.admission import (
     DECODE_FAILED,
+    GAVE_WAY,
     INTERNAL,
     READ_AGAIN,
     UNCLOSED,
     refusal,
 )
 from app.engine.batching import Batching, Row
+from app.engine.bounds import BadSetting
 from app.engine.cache_view import CacheView
 from app.engine.cells import Cells, Traits
 from app.engine.chain import Chain, NoCandidate
@@ -47,6 +49,7 @@ from app.engine.protocol import (
     Finished,
     Generate,
     LoadOptions,
+    Log,
     Note,
     Progress,
     Stopped,
@@ -152,11 +155,19 @@ class Scheduler:
             self._waiting.add(request)
         self._is_stuck = False
         if generate.deadline_s > 0:  # only now, or it could come before there is what expires
-            left = max(generate.deadline_s - (self._clock() - arrived), 0.0)
-            request.timer = threading.Timer(left, self.expire, [generate.id])
-            request.timer.daemon = True
-            request.timer.start()
+            try:
+                self._set_alarm(request)
+            except RuntimeError:  # no thread to be had
+                with self._lock:
+                    self._waiting.take(request)
+                raise
         return request
+
+    def _set_alarm(self, request: Request) -> None:
+        left = max(request.generate.deadline_s - (self._clock() - request.arrived), 0.0)
+        request.timer = threading.Timer(left, self.expire, [request.id])
+        request.timer.daemon = True
+        request.timer.start()
 
     @property
     def has_work(self) -> bool:
@@ -171,6 +182,12 @@ class Scheduler:
         return can_move and not self._is_stuck
 
     @property
+    def is_held(self) -> bool:
+        """Whether a reply waits for a choice. From any thread."""
+        replies = [slot.reply for slot in self._slots]
+        return any(reply is not None and reply.phase is Phase.HELD for reply in replies)
+
+    @property
     def open_ids(self) -> set[int]:
         """Requests that have not ended."""
         running = {slot.reply.request.id for slot in self._slots if slot.reply is not None}
@@ -182,7 +199,7 @@ class Scheduler:
         self._sweep()
         self._begin_again()
         self._admit()
-        rows = self._batching.build(self._end_full)
+        rows = self._batching.build(self._give_way)
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
             self._returned_at = 0.0
@@ -301,7 +318,11 @@ class Scheduler:
             if plan is None or awaited is not None:
                 self._waiting.hold_up(request, awaited or "queued")
                 break
-            reply = self._begin(request)
+            try:
+                reply = self._begin(request)
+            except Exception as error:  # noqa: BLE001 - it ends this request
+                self._refuse(request, *_failure(error))
+                continue
             with self._lock:  # so that `stop` finds the request in one place or the other
                 taken = self._waiting.take(request)
                 plan.target.reply = reply if taken else None
@@ -312,6 +333,15 @@ class Scheduler:
         if len(self._waiting):
             with self._lock:
                 self._waiting.tell_places()
+
+    def _refuse(self, request: Request, kind: str, sentence: str, evidence: str) -> None:
+        """Fail a request that could not begin, unless it has been ended meanwhile."""
+        with self._lock:
+            taken = self._waiting.take(request)
+        if taken:
+            if request.timer is not None:
+                request.timer.cancel()
+            self._emit(Failed(request.id, kind, sentence, evidence))
 
     def _begin_again(self) -> None:
         """Replies that have lost their cells come before those that wait, the oldest one first."""
@@ -343,9 +373,13 @@ class Scheduler:
             n_ctx=self._weights.n_ctx,
             vocabulary=self._vocabulary,
         )
-        ids = request.prompt.ids
-        chain.see_prompt(ids[: len(ids) - request.prompt.n_begun])
-        reply = Reply(request, self._vocabulary, chain)
+        try:
+            ids = request.prompt.ids
+            chain.see_prompt(ids[: len(ids) - request.prompt.n_begun])
+            reply = Reply(request, self._vocabulary, chain)
+        except BaseException:
+            chain.close()
+            raise
         reply.started = self._clock()
         return reply
 
@@ -393,9 +427,10 @@ class Scheduler:
             if reply is None:
                 continue
             if reply.request.stop:
-                self._end(slot, "stopped", "")
+                self._guard(slot, partial(self._end, reason="stopped", detail=""))
             elif reply.request.expired:
-                self._end(slot, "deadline", f"{reply.request.generate.deadline_s:g} s")
+                deadline = f"{reply.request.generate.deadline_s:g} s"
+                self._guard(slot, partial(self._end, reason="deadline", detail=deadline))
             elif reply.phase is Phase.HELD and _has_news(reply):
                 self._is_stuck = False
                 self._guard(slot, self._writer.leave_hold)
@@ -420,18 +455,26 @@ class Scheduler:
     def _fail(self, slot: Slot, kind: str, sentence: str, evidence: str = "") -> None:
         reply = slot.reply
         assert reply is not None
-        self._flush(reply, [*reply.release(0), *reply.text.flush().pieces])
-        partial = self._summary(reply, "failed", kind, len(slot.cells))
+        partial: Summary | None = None
+        try:
+            self._flush(reply, [*reply.release(0), *reply.text.flush().pieces])
+            partial = self._summary(reply, "failed", kind, len(slot.cells))
+        except Exception:  # noqa: BLE001 - without its text it still has to end
+            evidence = f"{evidence}\n{traceback.format_exc(limit=-6)}"
         self._emit(Failed(reply.request.id, kind, sentence, evidence, partial))
         self._release(slot)
 
     def _release(self, slot: Slot) -> None:
+        """The slot is idle again."""
         reply, slot.reply = slot.reply, None
         self._is_stuck = False
         self._weights.abort.clear()  # it may have been set for this one alone
         slot.used_at = self._clock()
         if reply is not None:
-            self.cache.remember(reply)
+            try:
+                self.cache.remember(reply)
+            except Exception:  # noqa: BLE001 - the reply has its ending; the others go on
+                self._emit(Log("error", traceback.format_exc(limit=-6)))
             self._close(reply)
 
     @staticmethod
@@ -452,8 +495,17 @@ class Scheduler:
 
     # --- the batch ------------------------------------------------------------------------
 
-    def _end_full(self, slot: Slot) -> None:
-        self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+    def _give_way(self, slot: Slot) -> None:
+        """Others need its cells. It goes on as soon as there is room: only a reply that fills the
+        whole window has come to its end."""
+        reply = slot.reply
+        assert reply is not None
+        if all(other.is_idle for other in self._slots if other is not slot):
+            self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+            return
+        self._space.give_way(slot)
+        self._restart(reply)
+        self._note(reply, "gave_way", GAVE_WAY)
 
     def _take_off(self, rows: list[Row]) -> bool:
         """Announce the batch to `stop`; False if one of its requests was stopped meanwhile. What
@@ -471,19 +523,19 @@ class Scheduler:
         self._latest.slots, self._latest.batch = len(rows), self._batch.size
         for row in rows:
             if row.scores_prompt:
-                self._score(row)
+                self._guard(row.slot, partial(self._score, row))
             row.slot.cells.extend(row.tokens)
-            if row.is_reading:
+            if row.slot.reply is row.reply and row.is_reading:
                 row.reply.evaluated += len(row.tokens)
                 row.reply.request.timeline.prefilled(started, now, len(row.tokens))
                 self._progress(row.slot, row.reply)
                 if row.wants_scores:
                     row.reply.read_at = row.reply.last_at = now
         for row in rows:
-            if row.wants_scores:
+            if row.wants_scores and row.slot.reply is row.reply:
                 self._guard(row.slot, partial(self._writer.draw, row))
 
-    def _score(self, row: Row) -> None:
+    def _score(self, row: Row, _: Slot) -> None:
         """Say how probable the tokens after those of the row were; needs the cells as they were."""
         reply, context, n_vocab = row.reply, self._weights.context, self._vocabulary.n_vocab
         first = max(len(row.slot.cells) + 1, reply.scored)
@@ -553,18 +605,10 @@ class Scheduler:
         """What goes wrong in one reply ends that reply only."""
         try:
             act(slot)
-        except NoCandidate as error:
-            self._fail(slot, "no_candidate", error.sentence, error.stage)
-        except ChoiceRefused as error:
-            self._fail(slot, "bad_setting", error.sentence, "choice")
-        except GrammarTooSlow as error:
-            self._fail(slot, "bad_setting", error.sentence, "grammar")
-        except NativeError as error:
-            self._fail(slot, "native_error", DECODE_FAILED, str(error))
-        except Exception:  # a fault of ours must not take the other replies along
+        except Exception as error:
             if slot.reply is None:
                 raise
-            self._fail(slot, "internal", INTERNAL, traceback.format_exc(limit=-6))
+            self._fail(slot, *_failure(error))
 
     def _progress(self, slot: Slot, reply: Reply) -> None:
         done = max(len(slot.cells) - reply.reused, 0)  # read again, it begins anew
@@ -577,6 +621,21 @@ class Scheduler:
     def _note(self, reply: Reply, kind: str, sentence: str) -> None:
         reply.request.notes.append(sentence)
         self._emit(Note(reply.request.id, kind, sentence))
+
+
+def _failure(error: Exception) -> tuple[str, str, str]:
+    """(kind, sentence, evidence) of a request that met this; called where it is handled."""
+    if isinstance(error, NoCandidate):
+        return "no_candidate", error.sentence, error.stage
+    if isinstance(error, ChoiceRefused):
+        return "bad_setting", error.sentence, "choice"
+    if isinstance(error, GrammarTooSlow):
+        return "bad_setting", error.sentence, "grammar"
+    if isinstance(error, BadSetting):
+        return "bad_setting", error.sentence, error.field
+    if isinstance(error, NativeError):
+        return "native_error", DECODE_FAILED, str(error)
+    return "internal", INTERNAL, traceback.format_exc(limit=-6)
 
 
 def _reuses(generate: Generate) -> bool:

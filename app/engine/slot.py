@@ -53,8 +53,6 @@ BEGINNING_REFUSED: Final = (
     "The grammar does not allow what this reply begins with. Switch the grammar off, or branch "
     "where the reply begins."
 )
-MAX_STOPS: Final = 64
-MAX_STOP_CHARACTERS: Final = 4096
 
 
 class PreparedPrompt(Protocol):

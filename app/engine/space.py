@@ -31,7 +31,9 @@ PARK_OWN_FROM: Final = 256
 """Of its own chat, a slot loses cells at each new attempt: so only what takes long to read."""
 
 _RESERVE: Final = 256
-"""Cells kept for what a reply without a limit will still write, before another one joins."""
+"""Cells kept for what a reply will still write, before another one joins. It may write more: who
+came last then gives way, and goes on when there is room. More kept would let fewer write at once,
+less would let them begin only to give way."""
 
 PARKED_LOST: Final = (
     "What was kept of this conversation could not be used any more, "
@@ -105,7 +107,8 @@ class CellSpace:
 
     def _reserve(self, reply: Reply) -> int:
         more = min(_RESERVE, self._n_ctx // 8)
-        return min(more, reply.request.generate.max_tokens or more)
+        limit = reply.request.generate.max_tokens
+        return min(more, limit - len(reply.generated)) if limit else more
 
     def waits_for_prefix(self, request: Request) -> bool:
         """Whether a slot is just reading what this prompt begins with: then it can be shared in
@@ -206,20 +209,36 @@ class CellSpace:
         ids = slot.reply.ids
         if reuse and self._is_being_read(ids):
             return False
-        there = [
-            other
-            for other in self._slots
-            if other.reply is not None and other.reply.phase is not Phase.RESTARTING
-        ]
-        return self._fits(ids, self._reserve(slot.reply), there, reuse=reuse)
+        return self._fits(ids, self._reserve(slot.reply), self._at_work(), reuse=reuse)
 
     def restart(self, slot: Slot) -> None:
-        """Share what other slots hold of what is to be read again."""
+        """Bring back what is known of what is to be read again: other slots hold it, or it is
+        parked. What is shared takes no room, so a copy of more must fit beside what others will
+        still write."""
         assert slot.reply is not None
-        plan = Plan(slot)
-        self._look_into_slots(plan, slot.reply.ids, slot.conversation)
-        if plan.slot is not None:
+        plan, ids = Plan(slot), slot.reply.ids
+        self._look_into_slots(plan, ids, slot.conversation)
+        parked, keep = self.parking.best(ids, len(ids) - 1)
+        if (
+            parked is not None
+            and keep > plan.keep
+            and self._fits(ids, self._reserve(slot.reply), self._at_work(), reuse=False)
+        ):
+            self._restore(slot, parked, keep)
+        elif plan.slot is not None:
             slot.cells.fork_from(plan.slot.cells, plan.keep)
+
+    def _at_work(self) -> list[Slot]:
+        """The busy slots but those that have lost their cells."""
+        return [
+            slot
+            for slot in self._slots
+            if slot.reply is not None and slot.reply.phase is not Phase.RESTARTING
+        ]
+
+    def give_way(self, slot: Slot) -> None:
+        """Leave a reply's cells to others, in the middle of it."""
+        self._vacate(slot)
 
     # --- leaving ----------------------------------------------------------------------------
 

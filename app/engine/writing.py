@@ -161,6 +161,13 @@ class Writer:
     def _append(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
         """The token becomes part of the reply, unless it ends it. Returns what was drawn instead
         of a token that had to be taken back."""
+        try:
+            return self._take_in(slot, reply, token_id, drawn)
+        except BaseException:
+            _free(drawn)
+            raise
+
+    def _take_in(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
         if self._vocabulary.is_eog(token_id) or token_id in reply.stop_ids:
             _free(drawn)
             if self._vocabulary.is_eog(token_id):

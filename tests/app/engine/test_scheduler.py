@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import NativeSession, load_quietly
 
+from app.engine.chain import Chain
 from app.engine.native import NativeLog, llama
+from app.engine.prompt_scores import PromptScorer
 from app.engine.protocol import (
     Failed,
     Finished,
@@ -27,6 +30,7 @@ from app.engine.protocol import (
     TextFlushed,
     TopK,
 )
+from app.engine.registry import KINDS
 from app.engine.scores import ScoreBuffers
 from app.engine.weights import Weights
 
@@ -594,14 +598,141 @@ def test_idle_cells_that_are_in_nobodys_way_are_kept(tiny: TinySession) -> None:
     assert session.reply([b] * 60, max_tokens=2, conversation="two").reused == 59
 
 
-def test_writers_that_fill_the_cells_together_end_one_by_one(tiny: TinySession) -> None:
+def test_who_pauses_for_want_of_cells_says_what_it_would_have_said_alone(tiny: TinySession) -> None:
+    """Two long answers in a half-filled window, and several to one prompt: none is cut short."""
     session = tiny(LOOP)
-    a = word(session, "alpha")
-    requests = [session.add([a] * 40) for _ in range(3)]
+    a, b = word(session, "alpha"), word(session, " beta")
+    prompts = [[a] * 100, [b] * 100, [a] * 100]
+    alone = [session.reply(ids, conversation=str(n)).text for n, ids in enumerate(prompts)]
+    session.events.clear()
+    requests = [session.add(ids, conversation=str(n)) for n, ids in enumerate(prompts)]
     session.run()
     endings = [session.ending(request).result for request in requests]
-    assert {ending.stop_reason for ending in endings} == {"context_full"}
-    assert max(ending.generated for ending in endings) > 100
+    assert [ending.text for ending in endings] == alone
+    assert [session.streamed(request) for request in requests] == alone
+    assert {(e.stop_reason, e.context_used) for e in endings} == {("context_full", 256)}
+    paused = [
+        r for r in requests if any(getattr(e, "kind", "") == "gave_way" for e in session.of(r))
+    ]
+    assert paused
+    assert requests[0] not in paused
+
+
+def test_four_answers_to_a_long_prompt_reach_their_limit(tiny: TinySession) -> None:
+    session = tiny(LOOP, n_slots=4)
+    a = word(session, "alpha")
+    requests = [session.add([a] * 150, max_tokens=90) for _ in range(4)]
+    session.run()
+    endings = [session.ending(request).result for request in requests]
+    assert {(e.stop_reason, e.generated) for e in endings} == {("max_tokens", 90)}
+
+
+class _FaultError(Exception):
+    """What nobody foresaw."""
+
+
+def _fail(*_: object) -> None:
+    raise _FaultError
+
+
+def test_a_reply_that_cannot_begin_fails_alone_and_leaves_no_sampler(
+    tiny: TinySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = tiny(LOOP)
+    a = word(session, "alpha")
+    freed: list[object] = []
+    free = llama.llama_sampler_free
+
+    def count(sampler: object) -> None:
+        freed.append(sampler)
+        free(sampler)
+
+    running = session.add([a], max_tokens=6)
+    session.scheduler.step()
+    monkeypatch.setattr(llama, "llama_sampler_free", count)
+    with monkeypatch.context() as broken:
+        broken.setattr(Chain, "see_prompt", _fail)
+        unseen = session.add([a], Sampling([TopK(5), Temperature(1.0)]), max_tokens=6)
+        session.scheduler.step()
+    assert len(freed) == 3
+    with monkeypatch.context() as broken:
+        broken.setitem(KINDS, Temperature, replace(KINDS[Temperature], build=_fail))
+        unbuilt = session.add([a], Sampling([TopK(5), Temperature(1.0)]), max_tokens=6)
+        session.scheduler.step()
+    assert len(freed) == 4
+    session.run()
+    for request in (unseen, unbuilt):
+        failed = session.ending(request)
+        assert isinstance(failed, Failed)
+        assert failed.kind == "internal"
+        assert "_FaultError" in failed.evidence
+    ending = session.ending(running)
+    assert isinstance(ending, Finished)
+    assert ending.result.generated == 6
+
+
+def test_scores_of_a_prompt_that_cannot_be_made_end_one_reply(
+    tiny: TinySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = tiny(LOOP)
+    a = word(session, "alpha")
+    running = session.add([a], max_tokens=6)
+    session.scheduler.step()
+    monkeypatch.setattr(PromptScorer, "chunk", _fail)
+    scored = session.add([a] * 8, max_tokens=1, score_prompt=True)
+    session.run()
+    failed, ending = session.ending(scored), session.ending(running)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "internal"
+    assert isinstance(ending, Finished)
+    assert session.reply([a], max_tokens=2).generated == 2
+
+
+@pytest.mark.parametrize("broken", ["flush", "feed"])
+def test_a_text_that_cannot_be_made_ends_one_reply(
+    tiny: TinySession, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Also where the fault comes again as the reply is ended."""
+    session = tiny(LOOP)
+    a = word(session, "alpha")
+    running, other = session.add([a], max_tokens=9), session.add([a], max_tokens=9)
+    session.scheduler.step()
+    session.scheduler.step()
+    slot = next(s for s in session.scheduler._slots if s.reply and s.reply.request.id == other)
+    assert slot.reply is not None
+    monkeypatch.setattr(slot.reply.text, broken, _fail)
+    session.scheduler.stop(other)
+    if broken == "feed":
+        slot.reply.request.stop = False
+    session.run()
+    assert isinstance(session.ending(other), Failed)
+    assert isinstance(session.ending(running), Finished)
+
+
+def test_a_reply_whose_memory_cannot_be_kept_has_one_ending(
+    tiny: TinySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = tiny(LOOP)
+    a = word(session, "alpha")
+    monkeypatch.setattr(session.scheduler.cache, "remember", _fail)
+    requests = [session.add([a], max_tokens=n) for n in (2, 6)]
+    session.run()
+    assert [session.ending(r).result.generated for r in requests] == [2, 6]
+
+
+def test_a_request_whose_alarm_cannot_be_set_is_no_ghost(
+    tiny: TinySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of threads: whoever asked is told, and nothing of it runs."""
+
+    def no_thread(_: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    session = tiny(LOOP)
+    monkeypatch.setattr(threading.Timer, "start", no_thread)
+    with pytest.raises(RuntimeError):
+        session.add([word(session, "alpha")], max_tokens=2, deadline_s=5)
+    assert not session.scheduler.has_work
 
 
 def test_unloading_ends_whatever_is_open(tiny: TinySession) -> None:

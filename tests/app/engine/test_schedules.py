@@ -20,6 +20,7 @@ from recurrent_gguf import tiny_jamba, tiny_mamba
 from app.engine.batching import shares
 from app.engine.cells import Cells, cells_in_use
 from app.engine.native import NativeLog, llama
+from app.engine.pace import Pace
 from app.engine.protocol import (
     Failed,
     Finished,
@@ -35,6 +36,7 @@ from app.engine.protocol import (
     TokenArrived,
 )
 from app.engine.slot import Reply
+from app.engine.space import CellSpace
 from app.engine.weights import Weights
 
 pytestmark = pytest.mark.weights
@@ -509,25 +511,75 @@ def test_states_that_were_lost_are_read_again(
 # --- the edge of the window -----------------------------------------------------------------------
 
 
-def test_writers_that_fill_the_window_end_one_by_one_the_newest_first(
+def test_writers_that_fill_the_window_take_turns_and_each_has_the_whole_of_it(
     tiny_weights: dict[str, Weights], native_log: NativeLog
 ) -> None:
-    """C01. Only as many end as others need room; the last one has the whole window."""
+    """C01. Only a reply that fills the window itself ends as such; the newest ones give way."""
     session = NativeSession(tiny_weights["llama"], native_log)
     endless = Sampling([Temperature(1.5)], seed=3, ban_end_token=True)
     requests = []
     for ids in prompts_apart(3, 30):
         requests.append(session.add(ids, endless))
         session.scheduler.step()
-    run_to_the_end(session)
+    run_to_the_end(session, most_steps=2000)
     endings = [session.ending(request) for request in requests]
     assert all(isinstance(ending, Finished) for ending in endings)
     assert [ending.result.stop_reason for ending in endings] == ["context_full"] * 3
-    assert sorted(endings, key=session.events.index) == endings[::-1]
-    used = [ending.result.context_used for ending in endings]
-    assert used[0] == 256
-    assert 100 < used[1] <= 128
-    assert 60 < used[2] <= 85
+    assert [ending.result.context_used for ending in endings] == [256] * 3
+    assert [ending.result.generated for ending in endings] == [256 - 30 + 1] * 3
+    assert sorted(endings, key=session.events.index) == endings
+    gave_way = [[e.kind for e in session.of(r) if isinstance(e, Note)] for r in requests]
+    assert gave_way[0] == []
+    assert set(gave_way[1]) == set(gave_way[2]) == {"gave_way"}
+
+
+def test_a_long_prompt_makes_way_for_who_began_before_it(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C01. Read a token at a time beside a reply that is written, it is overtaken."""
+    monkeypatch.setattr(
+        Pace, "chunk", lambda self, *, somebody_writes: 1 if somebody_writes else 64
+    )
+    session = NativeSession(tiny_weights["llama"], native_log)
+    endless = Sampling([Temperature(1.5)], seed=3, ban_end_token=True)
+    writer_prompt, long_prompt = prompts_apart(2, 150)
+    writer = session.add(writer_prompt[:20], endless)
+    session.scheduler.step()
+    long_one = session.add(long_prompt, max_tokens=5)
+    run_to_the_end(session, most_steps=2000)
+    filled, answered = session.ending(writer).result, session.ending(long_one).result
+    assert (filled.stop_reason, filled.context_used) == ("context_full", 256)
+    assert (answered.stop_reason, answered.generated) == ("max_tokens", 5)
+
+
+def test_two_prompts_that_wait_for_each_others_cells_are_both_answered(
+    tiny_weights: dict[str, Weights], native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C01. Nobody writes, and neither can be read on."""
+    monkeypatch.setattr(CellSpace, "fits", lambda self, request, *, reuse: True)
+    session = NativeSession(tiny_weights["llama"], native_log)
+    requests = [session.add(ids, max_tokens=3) for ids in prompts_apart(2, 200)]
+    run_to_the_end(session)
+    assert [session.ending(r).result.generated for r in requests] == [3, 3]
+
+
+def test_who_gave_way_waits_for_a_held_reply(
+    tiny_weights: dict[str, Weights], native_log: NativeLog
+) -> None:
+    """C01. A held reply keeps its cells; the other one goes on when they are free."""
+    session = NativeSession(tiny_weights["llama"], native_log)
+    endless = Sampling([Temperature(1.5)], seed=3, ban_end_token=True)
+    held_prompt, other_prompt = prompts_apart(2, 100)
+    held = session.add(held_prompt, hold=True)
+    session.run()
+    other = session.add(other_prompt, endless)
+    run_to_the_end(session)
+    assert session.scheduler.open_ids == {held, other}
+    assert session.scheduler.is_held
+    session.scheduler.stop(held)
+    run_to_the_end(session, most_steps=2000)
+    ending = session.ending(other).result
+    assert (ending.stop_reason, ending.context_used) == ("context_full", 256)
 
 
 @pytest.mark.parametrize("length", range(254, 259))

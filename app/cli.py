@@ -20,6 +20,7 @@ from typing import Final, NoReturn
 
 from app.ask_output import AskOutput, JsonLines, PlainText
 from app.ask_settings import AskSettings, read_settings_file, resolved
+from app.engine.bounds import BadSetting
 from app.engine.client import child_command
 from app.engine.pieces import Pieces
 from app.engine.protocol import (
@@ -36,6 +37,7 @@ from app.engine.protocol import (
     Vocabulary,
     clean_text,
 )
+from app.engine.request_rules import check_request
 from app.engine.supervisor import Ending, Engine, EngineEvent, StateChanged
 from app.paths import typed_path
 from app.strict_reading import Refused
@@ -82,6 +84,10 @@ def main(argv: Sequence[str]) -> int:
             f"The answer cannot be written ({error.strerror}). Send it somewhere else.",
             file=sys.stderr,
         )
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - a fault of ours is one sentence, too
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        print(f"Something went wrong ({what}). Try again, or report this.", file=sys.stderr)
         return FAILED
 
 
@@ -216,6 +222,14 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     return settings.chat_prompt(text)
 
 
+def _check(request: Generate) -> None:
+    """Refuse a value before the weights load for it. Raises AskError."""
+    try:
+        check_request(request)
+    except BadSetting as error:
+        raise AskError(error.sentence, WRONG_ARGUMENTS) from error
+
+
 def _stdin_text() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -228,7 +242,8 @@ def _stdin_text() -> str:
 
 def _run(options: argparse.Namespace) -> int:
     settings = _settings(options)
-    prompt = _prompt(options, settings)
+    request = settings.generate(_prompt(options, settings), with_trace=options.json)
+    _check(request)
     weights = _weights(options)
     command = child_command("engine")
     if options.scripted is not None:
@@ -239,7 +254,7 @@ def _run(options: argparse.Namespace) -> int:
         talk.load(weights, settings.load_options())
         if options.json:
             output.pieces = talk.read_pieces()
-        return talk.answer(settings.generate(prompt, with_trace=options.json))
+        return talk.answer(request)
     finally:
         talk.close()
 
@@ -250,9 +265,9 @@ class _CtrlC:
 
 @dataclass(frozen=True)
 class _CannotPrint:
-    """Put among the endings when stdout takes nothing more."""
+    """Put among the endings when stdout takes nothing more, or a line of it cannot be made."""
 
-    error: OSError
+    error: Exception
 
 
 class _Talk:
@@ -327,7 +342,7 @@ class _Talk:
     def _tell(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - raised where somebody waits for the ending
             self._is_read = False
             self._endings.put(_CannotPrint(error))
 

@@ -149,8 +149,10 @@ def _read_plain(value: object, kind: inspect.Type, place: str) -> Any:
     if isinstance(kind, inspect.StrType) and isinstance(value, str):
         return clean_text(value)
     if isinstance(kind, inspect.IntType) and not is_bool:
-        if isinstance(value, int) and abs(value) < 2**63:
-            return value
+        if isinstance(value, int):
+            if abs(value) < 2**63:
+                return value
+            raise Refused(f"{_upper(place)} is too large a number.")
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
             return int(value)
     is_number = isinstance(value, int | float) and not is_bool

@@ -85,6 +85,34 @@ class ScriptedTalk:
             self._changed.notify_all()
 
 
+class HandClock:
+    """Stands still; `pass_by` moves it on, a second at a time, as the child gives a sign."""
+
+    def __init__(self, talk: ScriptedTalk) -> None:
+        self.now = 1000.0
+        self._talk = talk
+        self._signs = threading.Semaphore(0)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def watch(self, engine: Engine) -> None:
+        on_report = engine._oversight._on_report
+
+        def note(child: Any, report: Any) -> None:
+            on_report(child, report)
+            self._signs.release()
+
+        engine._oversight._on_report = note  # type: ignore[method-assign]
+
+    def pass_by(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.now += 1.0
+            while self._signs.acquire(blocking=False):
+                pass
+            assert self._signs.acquire(timeout=PATIENCE_S), "the child says nothing"
+
+
 def ask(text: str = "Hello", **fields: Any) -> Generate:
     return Generate(0, ChatPrompt([ChatMessage("user", text)]), **fields)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from app.engine import wire
-from app.engine.protocol import Message, ProtocolError
+from app.engine.protocol import Message
 
 _STDERR_GRACE_S: Final = 1.0
 _EXIT_GRACE_S: Final = 2.0
@@ -92,10 +92,12 @@ class ChildProcess:
         report: Callable[[ChildProcess, ChildReport], None],
         env: Mapping[str, str] | None = None,
         decode: Callable[[bytes], Message] = wire.decode_event,
+        encode: Callable[[Message], bytes] = wire.encode_command,
     ) -> None:
         """Start the process. Raises OSError if it cannot be started."""
         self._report = report
         self._decode = decode
+        self._encode = encode
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             command,
@@ -116,8 +118,8 @@ class ChildProcess:
             thread.start()
 
     def send(self, command: Message) -> None:
-        """Queue one struct. Raises ProtocolError if it is too large for a frame."""
-        self._frames.put(wire.encode_frame(command))
+        """Queue one struct. Raises ProtocolError for one that the child would not take."""
+        self._frames.put(self._encode(command))
 
     def close_stdin(self) -> None:
         """Say goodbye: after what is queued, the child's stdin ends, and so does the child."""
@@ -162,10 +164,10 @@ class ChildProcess:
             while payloads := frames.read_few():
                 self._report_all(payloads)
                 del payloads  # megabytes at the end of a long chat's reply
-        except (ProtocolError, OSError) as error:
-            self._report(self, BrokenFrames(str(error)))
+        except Exception as error:  # noqa: BLE001 - without its exit no request would end
+            self._report(self, BrokenFrames(str(error) or repr(error)))
             # The child must not block in a write that nobody reads.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):
                 while self._stdout.read(65536):
                     pass
         code = self._wait_for_exit()

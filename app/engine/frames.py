@@ -26,6 +26,10 @@ class ProtocolError(Exception):
     """A frame that does not fit. The receiver ends the connection."""
 
 
+class FrameTooLarge(ProtocolError):  # noqa: N818 - it is an outcome, not an error of ours
+    """A struct that no frame can hold."""
+
+
 class Message(msgspec.Struct, frozen=True, tag_field="@", forbid_unknown_fields=False):
     """Base of all structs on the wire; the class name travels as `@`."""
 

@@ -13,7 +13,6 @@ from app.engine.protocol import (
     Event,
     Failed,
     Generate,
-    Held,
     Progress,
     Result,
     Stopped,
@@ -30,7 +29,6 @@ class OpenRequest:
     def __init__(self, command: Command, started_s: float) -> None:
         self.command = command
         self.id: int = command.id  # type: ignore[union-attr]
-        self.held = False
         self.stopping = False
         self._texts: dict[str, list[str]] = {"content": [], "reasoning": []}
         self._token_ids: list[int] = []
@@ -42,7 +40,6 @@ class OpenRequest:
     def note(self, event: Event) -> None:
         """Take in an event that belongs to this request and does not end it."""
         if isinstance(event, TokenArrived):
-            self.held = False
             self._texts[event.part].append(event.text)
             self._token_ids.append(event.token.token_id)
             self._ms.append(event.token.ms)
@@ -52,8 +49,6 @@ class OpenRequest:
         elif isinstance(event, TextTakenBack):
             kept = max(len(self._token_ids) - event.n_tokens, 0)
             del self._token_ids[kept:], self._ms[kept:]
-        elif isinstance(event, Held):
-            self.held = True
         elif isinstance(event, Progress) and event.phase == "prefill":
             self._prefilled, self._prompt_tokens = event.done, event.total
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -17,16 +18,19 @@ from typing import Final, cast
 
 import msgspec
 
+from app.engine.bounds import BadSetting
 from app.engine.client import BrokenFrames, ChildProcess, ChildReport, Exited, StderrLine
 from app.engine.exits import Doing, describe_exit
 from app.engine.open_request import OpenRequest
 from app.engine.protocol import (
     PROTOCOL_VERSION,
+    Alive,
     Choose,
     Done,
     Event,
     Failed,
     Finished,
+    FrameTooLarge,
     Generate,
     Hello,
     Hold,
@@ -41,6 +45,7 @@ from app.engine.protocol import (
     UnloadWeights,
     clean_text,
 )
+from app.engine.request_rules import check_request
 from app.engine.timers import Timers
 from app.memory import in_large_pages
 
@@ -49,6 +54,13 @@ RESTART_WINDOW_S: Final = 600.0
 _EVIDENCE_LINES: Final = 40
 _LINE_CHARACTERS: Final = 4096
 _CANCELLED: Final = "Loading was cancelled. Load them again, or choose others."
+_TOO_MUCH_TEXT: Final = (
+    "This is too much text for one request. Start a new chat and send it in parts."
+)
+_NOT_SENDABLE: Final = (
+    "A setting of this request is out of range. Check its numbers and send it again."
+)
+FAULT: Final = "Something went wrong in Cutaway. Try again; the log has the details."
 
 
 class EngineState(StrEnum):
@@ -161,18 +173,22 @@ class Oversight:
         busy = any(isinstance(request.command, Generate) for request in self._open.values())
         return EngineState.BUSY if busy else EngineState.READY
 
+    @property
+    def open_ids(self) -> set[int]:
+        """Requests that are sent, or wait for weights."""
+        return {*self._open, *(request.id for request in self._waiting)}
+
     # --- timers -----------------------------------------------------------------------------
 
     def seconds_to_next_timer(self) -> float | None:
         """How long the owner may sleep; None: until a step comes."""
-        times = [at for at in (self._timers.next_at(), self._progress_due_at()) if at is not None]
-        return max(0.0, min(times) - self._clock()) if times else None
+        return self._timers.nap_s(self._progress_due_at())
 
     def run_timers(self) -> None:
-        """Do what is due."""
+        """Do what is due. Call it when all that had come by then is taken in."""
         self._timers.run_due()
         due_at = self._progress_due_at()
-        if due_at is not None and self._clock() >= due_at:
+        if due_at is not None and self._timers.now() >= due_at:
             self._end_by_force(
                 "native_error",
                 f"The engine gave no sign of life for {self._patience.progress_s:.0f} s and was "
@@ -180,10 +196,11 @@ class Oversight:
             )
 
     def _progress_due_at(self) -> float | None:
-        """When the child must have given its next sign of life, or None if it owes us none."""
+        """When the child must have given its next sign of life, or None if it owes us none. What
+        a request waits for (a long step, a person's choice) it alone knows: it says `Alive`."""
         if self._child is None or self._farewell is not None:
             return None
-        if self.hello is None or any(not request.held for request in self._open.values()):
+        if self.hello is None or self._open:
             return self._last_sign + self._patience.progress_s
         return None
 
@@ -266,13 +283,9 @@ class Oversight:
 
     def steer(self, command: Hold | Choose | Resume) -> None:
         """Pass on a command of step mode, if its request is still open."""
-        request = self._open.get(command.target)
-        if request is None or self._child is None or self._farewell is not None:
-            return
-        if not isinstance(command, Hold):
-            request.held = False
-            self._last_sign = self._clock()
-        self._child.send(command)
+        if command.target in self._open and self._child is not None and self._farewell is None:
+            with suppress(ProtocolError):  # no such token: the choice is still open
+                self._child.send(command)
 
     def stop(self, request_id: int) -> None:
         """Begin the ladder for a reply or a load; drop a request that only waits."""
@@ -288,11 +301,19 @@ class Oversight:
         if is_load and self.hello is None:  # a child that only starts reads no commands yet
             return self._cancel_load_by_force()
         self._child.send(Stop(request_id))
-        climb = self._cancel_load_by_force if is_load else self._stop_by_force
+        climb = self._cancel_load_by_force if is_load else partial(self._stop_by_force, request)
         return self._timers.arm(f"stop {request_id}", self._patience.stop_s, climb)
 
-    def _stop_by_force(self) -> None:
-        self._end_by_force(
+    def _stop_by_force(self, request: OpenRequest) -> None:
+        """The next rung. A child in the middle of other people's replies is not ended for one that
+        was stopped, nor for a question: that one ends here, and the child sees its Stop later."""
+        others = any(
+            isinstance(other.command, Generate) and not other.stopping
+            for other in self._open.values()
+        )
+        if others or not isinstance(request.command, Generate):
+            return self._on_ending(request, request.stopped(self._context_size()))
+        return self._end_by_force(
             "native_error",
             "The engine did not answer Stop and was ended. "
             "The weights load again with the next message.",
@@ -319,7 +340,7 @@ class Oversight:
         if self._child is not None:
             return True
         self._crashed = None
-        self._last_sign = self._clock()
+        self._last_sign = self._timers.now()
         try:
             env = {**in_large_pages(), **(self._env or {})}
             self._child = ChildProcess(self._command, self._report, env)
@@ -333,16 +354,19 @@ class Oversight:
 
     def _send(self, request: OpenRequest) -> None:
         assert self._child is not None
-        if all(other.held or other is request for other in self._open.values()):
-            self._last_sign = self._clock()
+        if len(self._open) == 1:  # nothing was owed until now
+            self._last_sign = self._timers.now()
         try:
-            self._child.send(request.command)
-        except ProtocolError:
-            del self._open[request.id]
-            sentence = (
-                "This is too much text for one request. Start a new chat and send it in parts."
-            )
-            self._finish(Failed(request.id, "prompt_too_long", sentence))
+            if isinstance(request.command, Generate):
+                check_request(request.command)
+            return self._child.send(request.command)
+        except BadSetting as error:
+            failed = Failed(request.id, "bad_setting", error.sentence, error.field)
+        except FrameTooLarge as error:
+            failed = Failed(request.id, "prompt_too_long", _TOO_MUCH_TEXT, str(error))
+        except ProtocolError as error:
+            failed = Failed(request.id, "bad_setting", _NOT_SENDABLE, str(error))
+        return self._on_ending(request, failed)
 
     def _report(self, child: ChildProcess, report: ChildReport) -> None:
         """Called on the child's threads."""
@@ -364,7 +388,7 @@ class Oversight:
                     "What had arrived is kept; try again.",
                 )
         else:
-            self._last_sign = self._clock()
+            self._last_sign = self._timers.now()
             for message in report.messages:
                 if child is self._child:
                     self._on_event_of_child(cast("Event", message))
@@ -374,6 +398,8 @@ class Oversight:
             self._on_hello(event)
         elif isinstance(event, Log):
             self._on_log(event)
+        elif isinstance(event, Alive):
+            return  # that it came is all that it says
         elif (request := self._open.get(event.id)) is None:
             return  # of a request that has already ended
         elif isinstance(event, Finished | Stopped | Failed):
@@ -435,6 +461,31 @@ class Oversight:
         return waiting
 
     # --- endings ----------------------------------------------------------------------------
+
+    def on_fault(self, request_id: int, evidence: str) -> None:
+        """A fault of ours on the owner thread. The command that met it fails alone; without one
+        (0), and where it was to load, what is known of the child may be wrong: the child is ended,
+        and with it everything that is open."""
+        self.log_lines.extend(evidence.splitlines())
+        reason = Failed(request_id, "internal", FAULT, evidence)
+        if request_id and (self._wanted is None or request_id != self._wanted.id):
+            return self._fail_alone(reason)
+        if self._child is None:
+            self._fail_everything(reason)
+        elif self._farewell is None:
+            self._end_by_force(reason.kind, reason.sentence)
+        else:
+            self._child.kill()
+        return self._finish(reason)  # a load may not have come to be open
+
+    def _fail_alone(self, reason: Failed) -> None:
+        self._waiting = [request for request in self._waiting if request.id != reason.id]
+        self._timers.disarm(f"stop {reason.id}")
+        request = self._open.pop(reason.id, None)
+        if request is not None and self._child is not None:
+            self._child.send(Stop(reason.id))
+        self._finish(reason if request is None else request.failed(reason, self._context_size()))
+        self._settle()
 
     def _end_open_requests_as_stopped(self) -> None:
         requests = [*self._open.values(), *self._take_waiting()]

@@ -45,6 +45,7 @@ from app.engine.frames import (
     MAX_ARRAY_RANK as MAX_ARRAY_RANK,
     MAX_FRAME_BYTES as MAX_FRAME_BYTES,
     Array as Array,
+    FrameTooLarge as FrameTooLarge,
     Message as Message,
     ProtocolError as ProtocolError,
     clean_text as clean_text,
@@ -357,6 +358,11 @@ class Progress(Message, frozen=True, tag=True):
     total: int
 
 
+class Alive(Message, frozen=True, tag=True):
+    """Sent while requests are open and there has been nothing else to say: the engine computes
+    (one step may take minutes), or a held reply waits for a person and others for it."""
+
+
 class Queued(Message, frozen=True, tag=True):
     """The request waits for a slot; `position` 1 is next."""
 
@@ -506,6 +512,7 @@ class Failed(Message, frozen=True, tag=True):
 
 Event = (
     Hello
+    | Alive
     | Progress
     | Queued
     | Log

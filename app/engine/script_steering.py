@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
+from typing import Final
 
 from app.engine.protocol import (
     Choose,
@@ -14,15 +17,21 @@ from app.engine.protocol import (
     Stop,
 )
 
+PULSE_S: Final = 0.2
+"""Of the real engine it is longer; deadlines of tests are short."""
+
 
 class StopSeenError(Exception):
     """The user stopped what is being played."""
 
 
 class Steering:
-    """What the user wants of each request. All methods may be called from both threads."""
+    """What the user wants of each request. All methods may be called from both threads. `pulse` is
+    called now and then while the player waits: a delay stands for work, and a held reply for a
+    person who thinks; of a hang nothing is heard."""
 
-    def __init__(self) -> None:
+    def __init__(self, pulse: Callable[[], None]) -> None:
+        self._pulse = pulse
         self._changed = threading.Condition()
         self._stopped: set[int] = set()
         self._holding: set[int] = set()
@@ -61,9 +70,8 @@ class Steering:
 
     def wait(self, request_id: int, seconds: float) -> None:
         """Sleep, or raise StopSeenError as soon as the request is to stop."""
-        with self._changed:
-            if self._changed.wait_for(lambda: self._is_over(request_id), max(seconds, 0)):
-                raise StopSeenError
+        if self._wait_for(lambda: self._is_over(request_id), seconds):
+            raise StopSeenError
 
     def is_holding(self, request_id: int) -> bool:
         """Whether the next token waits for a choice."""
@@ -75,11 +83,23 @@ class Steering:
 
     def choice(self, request_id: int) -> int | None:
         """Wait for Choose (its ID) or Resume (None). Raises StopSeenError at Stop."""
+        self._wait_for(lambda: self._is_over(request_id) or request_id in self._choices)
         with self._changed:
-            self._changed.wait_for(lambda: self._is_over(request_id) or request_id in self._choices)
             if self._is_over(request_id):
                 raise StopSeenError
             return self._choices.pop(request_id)
+
+    def _wait_for(self, is_so: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Whether it came to be so within this time (None: however long it takes)."""
+        ends_at = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = PULSE_S if ends_at is None else max(ends_at - time.monotonic(), 0.0)
+            with self._changed:
+                if self._changed.wait_for(is_so, min(left, PULSE_S)):
+                    return True
+            if left <= PULSE_S and ends_at is not None:
+                return False
+            self._pulse()
 
     def _is_over(self, request_id: int) -> bool:
         return self._ended or request_id in self._stopped

@@ -28,6 +28,7 @@ from app.engine.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompt import BuiltPrompt
 from app.engine.protocol import (
     PROTOCOL_VERSION,
+    Alive,
     Array,
     ChangeCache,
     ChatPrompt,
@@ -118,7 +119,7 @@ class ScriptedEngine:
         self._frames = frames
         self._writer = wire.FrameWriter(frames)
         self._jobs: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
-        self._steering = Steering()
+        self._steering = Steering(lambda: self._send(Alive()))
         self._vocabulary = ScriptVocabulary(script)
         self._loaded: Loaded | None = None
         self._next_reply = 0

@@ -10,10 +10,12 @@ Everything happens on one *owner thread*: commands of any thread and reports of 
 threads become steps in its inbox, and `on_event` is called on it, in order. What must hold:
 
 * Each request ends exactly once, in Finished, Stopped or Failed, also when the child is
-  killed, never starts, or stops answering; then the ending is made here.
-* Deadlines measure lack of progress: any frame is a sign of life. A held request waits for
-  a person and has no deadline.
-* Stop is a ladder: a Stop frame, after 2 s terminate, after 1 s more kill, always join.
+  killed, never starts, or stops answering, and when a fault of ours meets it on the owner
+  thread; then the ending is made here.
+* Deadlines measure lack of progress that the child owes, while we are awake to see it: any frame
+  is a sign of life. A child that computes for long, or waits for a person, says `Alive`.
+* Stop is a ladder: a Stop frame, after 2 s terminate, after 1 s more kill, always join. While
+  others are answered the child is not ended: the stopped request ends here after 2 s.
 * Weights that crashed the engine while they loaded are never loaded again unasked. After
   another crash the next `generate` starts a child and loads them again, at most
   `RESTART_BUDGET` times in `RESTART_WINDOW_S`.
@@ -27,6 +29,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -37,6 +40,7 @@ import msgspec
 
 from app.engine.open_request import OpenRequest
 from app.engine.oversight import (
+    FAULT,
     RESTART_BUDGET,
     RESTART_WINDOW_S,
     Ending,
@@ -49,6 +53,7 @@ from app.engine.oversight import (
 from app.engine.protocol import (
     Choose,
     Command,
+    Failed,
     Generate,
     Hello,
     Hold,
@@ -103,6 +108,9 @@ class Engine:
         self._on_quiet = on_quiet
         self._clock = clock
         self._ids = itertools.count(1)
+        self._promised: set[int] = set()
+        self._taken: set[int] = set()
+        self._is_judging = False
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._start_lock = threading.Lock()
         self._owner: threading.Thread | None = None
@@ -118,7 +126,7 @@ class Engine:
             post=self._inbox.put,
             emit=self._emit,
             finish=self._finish,
-            new_id=partial(next, self._ids),
+            new_id=self._new_id,
         )
 
     # --- what any thread may ask ------------------------------------------------------------
@@ -144,14 +152,14 @@ class Engine:
 
     def start(self) -> None:
         """Start the child without weights, so that a later load begins sooner."""
-        self._post(self._oversight.start)
+        self._post(0, self._oversight.start)
 
     def load(self, path: str | PathLike[str], options: LoadOptions | None = None) -> int:
         """Load weights in place of those loaded now, if any. Ends in Finished(Loaded)."""
         name = fspath(path)
         raw = b"" if clean_text(name) == name else fsencode(name)
-        command = LoadWeights(next(self._ids), name, options or LoadOptions(), raw)
-        self._post(partial(self._oversight.load, command))
+        command = LoadWeights(self._new_id(), name, options or LoadOptions(), raw)
+        self._post(command.id, partial(self._oversight.load, command))
         return command.id
 
     def unload(self) -> int:
@@ -168,22 +176,23 @@ class Engine:
             self.stop(command.target)
             return command.target
         if isinstance(command, Hold | Choose | Resume):
-            self._post(partial(self._oversight.steer, command))
+            self._post(command.target, partial(self._oversight.steer, command))
             return command.target
         if isinstance(command, Shutdown):
             raise TypeError("close() shuts the engine down")
-        command = msgspec.structs.replace(command, id=next(self._ids))
+        command = msgspec.structs.replace(command, id=self._new_id())
         if isinstance(command, LoadWeights):
-            self._post(partial(self._oversight.load, command))
+            step = partial(self._oversight.load, command)
         elif isinstance(command, UnloadWeights):
-            self._post(partial(self._oversight.unload, command))
+            step = partial(self._oversight.unload, command)
         else:
-            self._post(partial(self._oversight.submit, OpenRequest(command, self._clock())))
+            step = partial(self._oversight.submit, OpenRequest(command, self._clock()))
+        self._post(command.id, step)
         return command.id
 
     def stop(self, request_id: int) -> None:
         """Stop a reply or a load: at once if the child obeys, else by ending the child."""
-        self._post(partial(self._oversight.stop, request_id))
+        self._post(request_id, partial(self._oversight.stop, request_id))
 
     def wait_for(self, request_id: int, timeout: float) -> Ending:
         """Block until the request has ended and return its ending.
@@ -211,29 +220,61 @@ class Engine:
 
     # --- the owner thread -------------------------------------------------------------------
 
-    def _post(self, step: Callable[[], None]) -> None:
+    def _new_id(self) -> int:
+        """An id that one ending is promised for."""
+        request_id = next(self._ids)
+        self._promised.add(request_id)
+        return request_id
+
+    def _post(self, request_id: int, step: Callable[[], None]) -> None:
+        """Put a step of this request (0: of none) into the inbox."""
         with self._start_lock:
             if self._closed:
                 raise RuntimeError("the engine is closed")
             if self._owner is None:
                 self._owner = threading.Thread(target=self._run, name="engine-owner", daemon=True)
                 self._owner.start()
-            self._inbox.put(step)
+            self._inbox.put(partial(self._guard, step, request_id))
 
     def _run(self) -> None:
         while True:
+            wait_s = self._oversight.seconds_to_next_timer()
+            if wait_s == 0.0 and not self._is_judging:
+                # Behind all that has come: a deadline is judged when that is taken in.
+                self._is_judging = True
+                self._inbox.put(self._judge)
             try:
-                step = self._inbox.get(timeout=self._oversight.seconds_to_next_timer())
+                step = self._inbox.get(timeout=wait_s)
             except queue.Empty:
-                self._oversight.run_timers()
                 continue
             if step is None:
                 return self._tell_quiet()
-            step()
+            self._guard(step)
             del step  # a request holds a whole chat, an ending its prompt
-            self._oversight.run_timers()
             if self._inbox.empty():
                 self._tell_quiet()
+
+    def _judge(self) -> None:
+        self._is_judging = False
+        self._oversight.run_timers()
+
+    def _guard(self, step: Callable[[], None], request_id: int = 0) -> None:
+        """Take a step. A fault of ours must not end the thread that ends everything, nor leave a
+        request that was taken, and is known nowhere any more, without its ending."""
+        if request_id in self._promised:
+            self._taken.add(request_id)
+        try:
+            step()
+        except Exception:  # noqa: BLE001 - it ends its request
+            _log.exception("a fault on the engine's owner thread")
+            evidence = traceback.format_exc(limit=-6)
+            try:
+                self._oversight.on_fault(request_id, evidence)
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("and another one, as its request was ended")
+                self._finish(Failed(request_id, "internal", FAULT, evidence))
+            for lost in sorted(self._taken - self._oversight.open_ids):
+                self._finish(Failed(lost, "internal", FAULT, evidence))
 
     def _emit(self, event: EngineEvent) -> None:
         try:
@@ -249,7 +290,12 @@ class Engine:
             _log.exception("the engine's listener failed in a pause")
 
     def _finish(self, ending: Ending) -> None:
-        """Tell the listener how a request ended, then whoever waits for it."""
+        """Tell the listener how a request ended, then whoever waits for it. Once: what has ended
+        before, or was never promised, is not told."""
+        if ending.id not in self._promised:
+            return
+        self._promised.discard(ending.id)
+        self._taken.discard(ending.id)
         self._emit(ending)
         with self._ended:
             self._endings[ending.id] = ending

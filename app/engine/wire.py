@@ -31,6 +31,7 @@ from app.engine.protocol import (
     Array,
     Command,
     Event,
+    FrameTooLarge,
     Message,
     ProtocolError,
     clean_text,
@@ -115,7 +116,8 @@ class FrameWriter:
         self._lock = threading.Lock()
 
     def write(self, message: Message) -> None:
-        """Send one struct. Raises ProtocolError if it is too large, OSError if nobody reads."""
+        """Send one struct. Raises ProtocolError if no frame can hold it, OSError if nobody
+        reads."""
         self._write(encode_frame(message))
 
     def write_all(self, messages: Sequence[Message]) -> None:
@@ -133,17 +135,38 @@ class FrameWriter:
 
 
 def encode_frame(message: Message) -> bytes:
-    """Return the struct as length and payload. Lone surrogates in its texts become U+FFFD."""
+    """Return the struct as length and payload. Lone surrogates in its texts become U+FFFD.
+
+    Raises ProtocolError for what msgpack cannot say (a number beyond 64 bits), FrameTooLarge.
+    """
     try:
-        payload = _encoder.encode(message)
-    except UnicodeEncodeError:
-        payload = _encoder.encode(_without_surrogates(message))
+        payload = _encoded(message)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise ProtocolError(f"{type(message).__name__} cannot be a frame: {error}") from error
     if len(payload) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"a frame of {len(payload)} bytes is not allowed")
+        raise FrameTooLarge(f"a frame of {len(payload)} bytes is not allowed")
     return _LENGTH.pack(len(payload)) + payload
 
 
-def decode_command(payload: bytes) -> Command:
+def _encoded(message: Message) -> bytes:
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError:
+        return _encoder.encode(_without_surrogates(message))
+
+
+def encode_command(command: Message) -> bytes:
+    """The frame of a command that the engine will understand. msgspec checks no types where a
+    struct is made, and the engine ends at a frame that does not fit, with everybody's replies.
+
+    Raises ProtocolError for a command that the engine would not take.
+    """
+    frame = encode_frame(command)
+    decode_command(memoryview(frame)[_LENGTH.size :])
+    return frame
+
+
+def decode_command(payload: bytes | memoryview) -> Command:
     """Decode what the window sent. Raises ProtocolError for anything that does not fit."""
     return _decode(_commands, payload)
 
@@ -153,7 +176,7 @@ def decode_event(payload: bytes) -> Event:
     return _decode(_events, payload)
 
 
-def _decode(decoder: msgspec.msgpack.Decoder[M], payload: bytes) -> M:
+def _decode(decoder: msgspec.msgpack.Decoder[M], payload: bytes | memoryview) -> M:
     try:
         message = decoder.decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as error:

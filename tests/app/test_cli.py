@@ -180,6 +180,13 @@ def _one_sentence(err: str, *words: str) -> None:
         (["x", "--temperature", "nan"], 2, ["temperature"]),
         (["x", "--top-p", "1.5"], 2, ["Top-p"]),
         (["x", "--seed", "4294967295"], 2, ["seed"]),
+        (["x", "--min-tokens", "99999999999999999999"], 2, ["smallest length", "10,000,000"]),
+        (["x", "--min-tokens", "-1"], 2, ["smallest length"]),
+        (["x", "--stop-id", "99999999999999999999"], 2, ["stop token"]),
+        (["x", "--stop-id", "-1"], 2, ["stop token"]),
+        (["x", *["--stop-id", "1"] * 65], 2, ["stop tokens", "64"]),
+        (["x", "--stop", "y" * 5000], 2, ["top string"]),
+        (["x", "--ban", ""], 2, ["anned"]),
         (["x", "--gguf", "/does/not/exist.gguf"], 1, ["/does/not/exist.gguf"]),
         (["x", "--settings", "/does/not/exist.json"], 1, ["/does/not/exist.json"]),
         (["x", "--gguf", "y" * 5000], 1, ["no file", "--gguf"]),
@@ -211,6 +218,10 @@ def test_wrong_arguments(
         ('{"colour": 1}', "colour"),
         ('{"temperature": NaN}', "temperature"),
         ('{"seed": 1e400}', "seed"),
+        ('{"deadline_s": 1e300}', "deadline"),
+        ('{"alternatives": 9000000000000000000}', "Alternatives"),
+        ('{"stop_ids": [99999999999999999999]}', "too large a number"),
+        ('{"chain": [{"stage": "top_k", "k": 99999999999999999999}]}', "too large a number"),
     ],
 )
 def test_a_settings_file_that_does_not_fit(
@@ -246,6 +257,19 @@ def test_an_engine_that_crashes_keeps_what_it_said(
     out, err = capsys.readouterr()
     assert out == "Once\n"
     _one_sentence(err, "exit code 3")
+
+
+def test_what_cannot_be_printed_ends_it_in_a_sentence(
+    script: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault on the thread that prints is told where the answer is waited for."""
+
+    def fail(*_: object) -> None:
+        raise KeyError("what nobody foresaw")
+
+    monkeypatch.setattr(cli.PlainText, "event", fail)
+    assert _ask("x", "--scripted", script({"text": "Hi there."})) == 1
+    _one_sentence(capsys.readouterr().err, "what nobody foresaw")
 
 
 def test_a_script_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

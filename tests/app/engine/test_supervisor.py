@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
-from scripted_talk import PATIENCE_S, ScriptedTalk, ask, slow, wait_until_gone
+from scripted_talk import PATIENCE_S, HandClock, ScriptedTalk, ask, slow, wait_until_gone
 
 from app.engine.protocol import (
     Choose,
@@ -26,6 +27,7 @@ from app.engine.protocol import (
     Held,
     Hello,
     Hold,
+    IdsPrompt,
     Loaded,
     LoadOptions,
     Log,
@@ -34,6 +36,7 @@ from app.engine.protocol import (
     ReadDevices,
     ReadVocabulary,
     Resume,
+    Sampling,
     SetThreads,
     Shutdown,
     Stop,
@@ -214,7 +217,6 @@ def test_hold_choose_and_resume(talk: ScriptedTalk) -> None:
     vocabulary = engine.wait_for(engine.request(Tokenize(0, "blue")), PATIENCE_S)
     assert isinstance(vocabulary, Finished)
     assert isinstance(vocabulary.result, Tokens)
-    time.sleep(1.5)  # longer than the deadline: a held request waits for a person
     engine.request(Choose(request, vocabulary.result.token_ids[0]))
     talk.wait_until(lambda: len(talk.of(Held)) == 2)
     engine.request(Resume(request))
@@ -344,6 +346,179 @@ def test_a_message_that_waits_for_weights_can_be_stopped(talk: ScriptedTalk) -> 
     assert isinstance(reply.result, Summary)
     assert isinstance(engine.wait_for(load, PATIENCE_S), Finished)
     assert not talk.of(TokenArrived)
+
+
+def test_stop_takes_nobody_elses_reply_along(talk: ScriptedTalk) -> None:
+    """The child is busy with another reply, and sees a Stop only after its step."""
+    tokens = [{"text": "a", "ms": 20, "repeat": 60}]
+    engine = talk.loaded_engine(
+        {"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, stop_grace_s=0.1
+    )
+    first, second = engine.generate(ask()), engine.generate(ask())
+    talk.wait_for_tokens(1)
+    engine.stop(second)
+    assert isinstance(engine.wait_for(second, PATIENCE_S), Stopped)
+    assert not _endings(talk, first)
+    reply = engine.wait_for(first, PATIENCE_S)
+    assert isinstance(reply, Finished)
+    assert isinstance(reply.result, Summary)
+    assert reply.result.text == "a" * 60
+    assert engine.wait_for(engine.request(Tokenize(0, "a")), PATIENCE_S)
+    assert len(_endings(talk, second)) == len(talk.of(Hello)) == 1
+
+
+def test_a_question_that_does_not_obey_stop_costs_no_weights(talk: ScriptedTalk) -> None:
+    """Nobody waits for its answer any more: that is all."""
+    tokens = [{"log": "hangs", "hang": True}]
+    engine = talk.loaded_engine(
+        {"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, stop_grace_s=0.1
+    )
+    hanging = engine.generate(ask())
+    talk.wait_until(lambda: bool(talk.of(Log)))
+    question = engine.request(SetThreads(0, 2))
+    engine.stop(question)
+    assert isinstance(engine.wait_for(question, PATIENCE_S), Stopped)
+    assert engine.state is EngineState.BUSY
+    assert not _endings(talk, hanging)
+
+
+# --- what is out of range ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sampling": Sampling(min_tokens=99999999999999999999)},
+        {"sampling": Sampling(seed=10**5000)},
+        {"stop_ids": [10**25]},
+        {"max_tokens": 2**70},
+        {"max_tokens": "many"},
+        {"deadline_s": float("nan")},
+        {"prompt": IdsPrompt([10**30])},
+        {"forced_ids": [-(2**80)]},
+        {"conversation": 5},
+        {"reply_id": None},
+    ],
+)
+def test_a_value_of_any_size_and_kind_is_a_sentence(
+    talk: ScriptedTalk, fields: dict[str, Any]
+) -> None:
+    engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"text": "Hi", "ms": 100}]})
+    beside = engine.generate(ask())
+    refused = engine.wait_for(engine.request(msgspec.structs.replace(ask(), **fields)), PATIENCE_S)
+    assert isinstance(refused, Failed)
+    assert refused.kind == "bad_setting"
+    assert refused.sentence.endswith(".")
+    assert isinstance(engine.wait_for(beside, PATIENCE_S), Finished)
+    assert len(talk.of(Hello)) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [LoadOptions(n_ctx=10**30), LoadOptions(type_k=7)],  # type: ignore[arg-type]
+)
+def test_a_load_option_of_any_size_is_a_sentence_and_others_load(
+    talk: ScriptedTalk, options: LoadOptions
+) -> None:
+    engine = talk.engine(SHORT)
+    load = engine.load("w.gguf", options)
+    waiting = engine.generate(ask())
+    for request in (load, waiting):
+        assert isinstance(engine.wait_for(request, PATIENCE_S), Failed)
+    talk.wait_for_state(EngineState.STOPPED)
+    assert isinstance(engine.wait_for(engine.load("w.gguf"), PATIENCE_S), Finished)
+
+
+def test_a_choice_that_is_no_token_leaves_the_reply_held(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine(SHORT)
+    request = engine.generate(ask(hold=True))
+    talk.wait_until(lambda: len(talk.of(Held)) == 1)
+    engine.request(Choose(request, 10**30))
+    engine.request(Resume(request))
+    assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
+
+
+# --- faults of ours ---------------------------------------------------------------------------
+
+
+class _FaultError(Exception):
+    """What nobody foresaw."""
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise _FaultError
+
+
+@pytest.mark.parametrize("where", ["submit", "_send", "_settle"])
+def test_a_fault_with_one_request_ends_it_alone(
+    talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    engine = talk.loaded_engine(slow(count=50))
+    beside = engine.generate(ask())
+    talk.wait_for_tokens(1)
+    with monkeypatch.context() as broken:
+        broken.setattr(engine._oversight, where, _fail)
+        request = engine.generate(ask())
+        failed = engine.wait_for(request, PATIENCE_S)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "internal"
+    assert "_FaultError" in failed.evidence
+    assert isinstance(engine.wait_for(beside, PATIENCE_S), Finished)
+    assert len(_endings(talk, request)) == len(talk.of(Hello)) == 1
+
+
+def test_a_fault_with_what_the_child_says_ends_what_is_open(
+    talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = talk.loaded_engine(slow())
+    requests = [engine.generate(ask()) for _ in range(3)]
+    talk.wait_for_tokens(1)
+    with monkeypatch.context() as broken:
+        broken.setattr(engine._oversight, "_on_event_of_child", _fail)
+        for request in requests:
+            assert isinstance(engine.wait_for(request, PATIENCE_S), Failed)
+    talk.wait_for_state(EngineState.CRASHED)
+    engine.stop(engine.generate(ask()))
+    talk.wait_until(lambda: len(talk.of(Hello)) == 2)
+
+
+def test_a_fault_with_a_load_ends_it_and_the_next_one_loads(
+    talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = talk.engine(SHORT)
+    for where in ("load", "_begin_load", "_ensure_child", "_send"):
+        with monkeypatch.context() as broken:
+            broken.setattr(engine._oversight, where, _fail)
+            load = engine.load("w.gguf")
+            assert isinstance(engine.wait_for(load, PATIENCE_S), Failed)
+        assert isinstance(engine.wait_for(engine.load("w.gguf"), PATIENCE_S), Finished)
+        assert len(_endings(talk, load)) == 1
+
+
+def test_a_fault_as_a_fault_is_handled_still_ends_the_request(
+    talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = talk.loaded_engine(SHORT)
+    with monkeypatch.context() as broken:
+        broken.setattr(engine._oversight, "submit", _fail)
+        broken.setattr(engine._oversight, "on_fault", _fail)
+        assert isinstance(engine.wait_for(engine.generate(ask()), PATIENCE_S), Failed)
+    assert isinstance(engine.wait_for(engine.generate(ask()), PATIENCE_S), Finished)
+
+
+def test_a_fault_of_the_thread_that_reads_ends_what_is_open(
+    talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its exit a child would never be gone."""
+    engine = talk.loaded_engine(slow())
+    request = engine.generate(ask())
+    talk.wait_for_tokens(1)
+    child = engine._oversight._child
+    assert child is not None
+    monkeypatch.setattr(child, "_decode", _fail)
+    failed = engine.wait_for(request, PATIENCE_S)
+    assert isinstance(failed, Failed)
+    talk.wait_for_state(EngineState.CRASHED)
 
 
 # --- the child dies ---------------------------------------------------------------------------
@@ -552,6 +727,83 @@ def test_a_child_that_is_silent_too_long_is_ended(talk: ScriptedTalk) -> None:
     assert isinstance(reply, Failed)
     assert "no sign of life" in reply.sentence
     assert reply.partial is not None
+
+
+def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk) -> None:
+    """What is owed to it, a person owes."""
+    clock = HandClock(talk)
+    engine = talk.loaded_engine(SHORT, clock=clock, progress_timeout_s=3.0)
+    held, behind = engine.generate(ask(hold=True)), engine.generate(ask())
+    talk.wait_until(lambda: len(talk.of(Held)) == 1)
+    clock.watch(engine)
+    clock.pass_by(8)
+    assert not _endings(talk, held)
+    assert not _endings(talk, behind)
+    engine.request(Resume(held))
+    for request in (held, behind):
+        assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
+    assert len(talk.of(Hello)) == 1
+
+
+def test_a_step_may_take_longer_than_the_deadline(talk: ScriptedTalk) -> None:
+    """A large prefill batch on a slow processor: minutes in which no token is ready."""
+    clock = HandClock(talk)
+    script = {"load": {"ms": 5}, "replies": [{"text": "x", "prefill": {"ms": 3000, "chunks": 1}}]}
+    engine = talk.loaded_engine(script, clock=clock, progress_timeout_s=3.0)
+    request = engine.generate(ask())
+    talk.wait_for_state(EngineState.BUSY)
+    clock.watch(engine)
+    clock.pass_by(8)
+    assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
+
+
+def test_a_machine_that_slept_ends_nobody(talk: ScriptedTalk) -> None:
+    """The child could not say anything either."""
+    clock = HandClock(talk)
+    tokens = [{"log": "hangs", "hang": True}]
+    engine = talk.loaded_engine(
+        {"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, clock=clock, progress_timeout_s=60.0
+    )
+    engine.generate(ask())
+    talk.wait_until(lambda: bool(talk.of(Log)))
+    clock.now += 3600.0
+    engine.request(Hold(99))  # wakes the owner
+    clock.now += 3600.0
+    assert isinstance(engine.wait_for(engine.request(Tokenize(0, "a")), PATIENCE_S), Finished)
+    assert engine.state is EngineState.BUSY
+
+
+def test_what_has_come_is_taken_in_before_a_deadline_is_judged(talk: ScriptedTalk) -> None:
+    """A listener that held the owner up, and an ending that came meanwhile."""
+    clock = HandClock(talk)
+    script = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "a", "ms": 5, "repeat": 9999}]}]}
+    engine = talk.loaded_engine(script, clock=clock, stop_grace_s=0.5)
+    request = engine.generate(ask())
+    talk.wait_for_tokens(1)
+    inner, is_told = engine._on_event, threading.Event()
+    child = engine._oversight._child
+    assert child is not None
+    has_ended = threading.Event()
+    report = child._report
+
+    def watch(child: Any, said: Any) -> None:
+        report(child, said)
+        if any(isinstance(m, Stopped) for m in getattr(said, "messages", ())):
+            has_ended.set()
+
+    def slow_listener(event: Any) -> None:
+        if isinstance(event, TokenArrived) and not is_told.is_set():
+            is_told.set()
+            engine.stop(request)
+        elif isinstance(event, TokenArrived) and not has_ended.is_set():
+            assert has_ended.wait(PATIENCE_S)
+            clock.now += 1.0
+        inner(event)
+
+    child._report = watch
+    engine._on_event = slow_listener
+    assert isinstance(engine.wait_for(request, PATIENCE_S), Stopped)
+    talk.wait_until(lambda: engine.state is EngineState.READY)
 
 
 def test_a_slow_reply_that_makes_progress_is_left_alone(talk: ScriptedTalk) -> None:

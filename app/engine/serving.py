@@ -5,9 +5,13 @@
     text       renders, tokenises and counts, beside a running reply
     outbox     makes token events and writes frames, in order
 
-What must hold: each request ends exactly once (whoever ends it takes it out of `_open`); no
-exception ends a thread (it becomes `Failed(internal)`); when stdin ends the process is gone
-within `_LEAVE_AFTER_S`, whatever native code is doing.
+    pulse      says `Alive` in a long step, and while a held reply waits (`pulse.py`)
+
+What must hold: each request ends exactly once (whoever ends it takes it out of `_open`); an
+exception ends the request that it is about (`Failed(internal)`), and one that ends a thread ends
+the process, so that the window ends what was open; what has not begun is stopped at once, also
+while others are in the middle of a long step; when stdin ends the process is gone within
+`_LEAVE_AFTER_S`, whatever native code is doing.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import BinaryIO, Final
 
@@ -35,6 +40,7 @@ from app.engine.prompt_shown import shown
 from app.engine.prompt_tokens import inside_ids
 from app.engine.protocol import (
     PROTOCOL_VERSION,
+    Alive,
     CacheCommand,
     ChatPrompt,
     CheckGrammar,
@@ -68,6 +74,7 @@ from app.engine.protocol import (
     Tokens,
     UnloadWeights,
 )
+from app.engine.pulse import Pulse
 from app.engine.registry import prepare
 from app.engine.scheduler import Scheduler
 from app.engine.slot import empty_summary
@@ -79,6 +86,7 @@ from app.engine.weights import LoadCancelled, LoadRefused, Weights, load
 from app.gguf.header import MAIN_TEMPLATE
 
 _LEAVE_AFTER_S: Final = 1.0
+_FAULT_EXIT_CODE: Final = 70
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
@@ -128,37 +136,62 @@ class Serving:
         self._is_hold_wanted: dict[int, bool] = {}
         self._ahead: set[int] = set()
         self._looks: set[int] = set()
+        self._questions: set[int] = set()
         self._looking = 0
-        self._preparing: dict[int, Generate] = {}
+        self._unscheduled: dict[int, Generate] = {}
+        self._at_rest: set[str] = set()
         self._turn_ends: dict[tuple[str, str], str] = {}
         self._leaving = threading.Event()
         self._exit_code = 0
+        self._pulse = Pulse(
+            is_open=lambda: bool(self._open),
+            quiet_s=self._outbox.quiet_s,
+            waits=self._waits_for_a_person,
+            say=lambda: self._outbox.put(Alive()),
+        )
 
     def run(self) -> int:
         """Say Hello and serve. Called on the main thread."""
         native.start(self._log)
         self._outbox.put(_hello())
         threads = [
-            threading.Thread(target=target, name=name, daemon=True)
+            threading.Thread(target=self._or_leave, args=[target], name=name, daemon=True)
             for name, target in (
                 ("commands", self._read_commands),
                 ("context", self._run_context),
                 ("text", self._run_text),
+                ("pulse", lambda: self._pulse.run(self._leaving)),
             )
         ]
         for thread in threads:
             thread.start()
-        for thread in threads[1:]:
+        for thread in threads[1:3]:
             thread.join()
         self._templates.close()
         self._outbox.close(timeout_s=0.5)
         return self._exit_code
+
+    def _or_leave(self, run: Callable[[], None]) -> None:
+        """Run a thread. One that ends by a fault could end no request any more, but the window does
+        once the process is gone."""
+        try:
+            run()
+        except Exception:  # noqa: BLE001 - what we did not foresee
+            traceback.print_exc()
+            self._exit_code = _FAULT_EXIT_CODE
+            self._leave()
+
+    def _waits_for_a_person(self) -> bool:
+        """Whether nothing can go on before a held reply does."""
+        scheduler = self._scheduler
+        return len(self._at_rest) == 2 and scheduler is not None and scheduler.is_held
 
     def _leave(self) -> None:
         """End soon: in an orderly way if native code lets us, by force if not."""
         if self._leaving.is_set():
             return
         self._leaving.set()
+        self._pulse.begin()
         weights = self._weights
         if weights is not None:
             weights.abort.set()
@@ -176,15 +209,14 @@ class Serving:
                 command = wire.decode_command(payload)
                 if isinstance(command, Shutdown):
                     break
-                self._take(command)
+                self._guard(_subject(command), partial(self._take, command))
         except ProtocolError as error:
             # Whoever writes this is not our window: there is nobody to talk to.
             self._exit_code = 2
             sys.stderr.write(f"the engine was sent what it does not understand: {error}\n")
         except OSError:
             pass
-        finally:
-            self._leave()
+        self._leave()
 
     def _take(self, command: Command) -> None:
         now = time.perf_counter()
@@ -194,9 +226,13 @@ class Serving:
             self._steer(command)
         elif isinstance(command, TextQuestion | ReadDevices):
             self._open[command.id] = now
+            self._questions.add(command.id)
             self._texts.put((1, next(self._counter), command, now))
+            self._pulse.begin()
         elif not isinstance(command, Shutdown):
             self._open[command.id] = now
+            if isinstance(command, Generate):
+                self._unscheduled[command.id] = command
             if isinstance(command, CacheCommand):
                 self._looks.add(command.id)
             else:  # a measurement makes way for it
@@ -204,11 +240,19 @@ class Serving:
                 if self._scheduler is not None:
                     self._scheduler.cache.interrupt()
             self._inbox.put(command)
+            self._pulse.begin()
 
     def _stop(self, target: int) -> None:
         if target not in self._open:
             return
-        if _taken_out(self._looks, target):  # a long one may be before it
+        # What has not begun waits for nobody's step; the answer of a question is dropped.
+        generate = self._unscheduled.pop(target, None)
+        if generate is not None:
+            weights = self._weights
+            n_ctx = weights.n_ctx if weights is not None else 0
+            self._emit(Stopped(target, empty_summary(generate, n_ctx)))
+            return
+        if _taken_out(self._looks, target) or target in self._questions:
             self._emit(Stopped(target, Done()))
             return
         # First the mark, then the scheduler: a request that is just on its way into the
@@ -243,6 +287,8 @@ class Serving:
             if self._open.pop(item.id, None) is None:
                 return
             self._stopped.discard(item.id)
+            self._questions.discard(item.id)
+            self._unscheduled.pop(item.id, None)
             self._is_hold_wanted.pop(item.id, None)
         self._outbox.put(item)
 
@@ -266,7 +312,9 @@ class Serving:
             if self._inbox.empty() and self._scheduler is not None and self._scheduler.has_work:
                 self._step()
                 continue
+            self._at_rest.add("context")
             job = self._inbox.get()
+            self._at_rest.discard("context")
             if job is None:
                 break
             self._do(job)
@@ -294,12 +342,11 @@ class Serving:
         elif isinstance(job, SetThreads):
             self._guard(job.id, lambda: self._set_threads(job))
         elif isinstance(job, Generate):
-            self._prepare(job)
+            self._guard(job.id, lambda: self._prepare(job))
         elif isinstance(job, CacheCommand):
             self._guard(job.id, lambda: self._look_at_cache(job))
         if isinstance(job, LoadWeights | UnloadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
-        self._end_stopped_early()
 
     def _load(self, command: LoadWeights) -> None:
         with self._weights_lock:
@@ -364,7 +411,7 @@ class Serving:
             self._scheduler.cache.answer(
                 command,
                 is_stopped=lambda: command.id in self._stopped or self._leaving.is_set(),
-                is_in_the_way=lambda: bool(self._ahead or self._preparing),
+                is_in_the_way=lambda: bool(self._ahead or self._unscheduled),
             )
         )
 
@@ -373,13 +420,14 @@ class Serving:
         if self._weights is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
             return
-        self._preparing[command.id] = command
+        if command.id not in self._unscheduled:  # stopped meanwhile
+            return
         arrived = self._open.get(command.id, time.perf_counter())
         self._texts.put((0, next(self._counter), command, arrived))
 
     def _schedule(self, prepared: _Prepared) -> None:
-        generate = self._preparing.pop(prepared.generate.id, None)
-        if generate is None:  # stopped while it was being prepared
+        generate = self._unscheduled.pop(prepared.generate.id, None)
+        if generate is None:  # stopped meanwhile
             return
         if prepared.failed is not None:
             self._emit(prepared.failed)
@@ -394,18 +442,13 @@ class Serving:
             if generate.id in self._stopped:
                 self._scheduler.stop(generate.id)
 
-    def _end_stopped_early(self) -> None:
-        """Requests that were stopped before the scheduler had them."""
-        for request_id in [i for i in self._preparing if i in self._stopped]:
-            generate = self._preparing.pop(request_id)
-            n_ctx = self._weights.n_ctx if self._weights is not None else 0
-            self._emit(Stopped(request_id, empty_summary(generate, n_ctx)))
-
     # --- the text thread ----------------------------------------------------------------------
 
     def _run_text(self) -> None:
         while not self._leaving.is_set():
+            self._at_rest.add("text")
             _, _, command, arrived = self._texts.get()
+            self._at_rest.discard("text")
             if command is None:
                 break
             if isinstance(command, Generate):
@@ -517,6 +560,13 @@ class Serving:
         else:
             ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
         return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
+
+
+def _subject(command: Command) -> int:
+    """The request that a command is, or is about."""
+    if isinstance(command, Stop | Hold | Choose | Resume):
+        return command.target
+    return 0 if isinstance(command, Shutdown) else command.id
 
 
 def _taken_out(ids: set[int], request_id: int) -> bool:

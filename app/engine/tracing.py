@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
@@ -109,6 +110,7 @@ class Outbox:
         self._urgent = threading.Event()
         self._measurer: Measurer | None = None
         self._broken = threading.Event()
+        self._sent_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
         self._thread.start()
 
@@ -123,6 +125,10 @@ class Outbox:
         if is_urgent or self._queue.qsize() >= self._MOST_AT_ONCE:
             self._urgent.set()
 
+    def quiet_s(self) -> float:
+        """How long nothing was sent."""
+        return time.monotonic() - self._sent_at
+
     def close(self, timeout_s: float = 2.0) -> None:
         """Send what is left and end the thread."""
         self._queue.put(None)
@@ -134,8 +140,13 @@ class Outbox:
             while items := self._gather():
                 self._send_few(items)
         except (OSError, ValueError):  # the pipe is closed: the window is gone
-            self._broken.set()
-            self._on_broken()
+            pass
+        except Exception:  # noqa: BLE001 - without this thread no request would end
+            traceback.print_exc()
+        else:
+            return
+        self._broken.set()
+        self._on_broken()
 
     def _gather(self) -> list[Event | TokenRecord]:
         """What there is to send now, at least one; empty at the end."""
@@ -159,6 +170,7 @@ class Outbox:
                 self._send_one(self._event(item))
         else:
             self._send_together(items, self._send_all)
+        self._sent_at = time.monotonic()
         if self._queue.qsize() == 0:
             self._urgent.wait(max(began + self.GATHER_S - time.monotonic(), 0.0))
 

@@ -5,7 +5,8 @@
                          add_generation_prompt=True)
 
 A render that takes longer than the deadline ends the process; the next render starts a new
-one. So a hostile template costs one sentence, never the engine.
+one. So a hostile template costs one sentence, never the engine. A process that was ended from
+outside is no template's fault: what it was asked, another one is asked once more.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ from app.engine.template_messages import (
     TemplatesReady,
     decode_reply,
 )
+from app.engine.wire import encode_frame
 
 __all__ = ["TemplateClient", "TemplateFailed"]
 
 DEADLINE_S: Final = 5.0
 _START_S: Final = 30.0
+_NOT_STARTED: Final = (
+    "The process that renders chat templates did not start. Close other programs and try again."
+)
 
 
 class TemplateClient:
@@ -71,16 +76,25 @@ class TemplateClient:
             self._deadline_s,
         )
         with self._lock:
-            child = self._ensure_child()
-            try:
-                child.send(request)
-            except ProtocolError as error:
-                sentence = "This conversation is too large for its chat template. Shorten it."
-                raise TemplateFailed("too_large", sentence) from error
-            reply = self._await_reply()
+            reply = self._answer(request)
+            if reply is None:  # it may have been gone before it could read the template
+                reply = self._answer(request)
+        if reply is None:
+            sentence = f"The chat template brought its process down. {AT_FAULT}"
+            raise TemplateFailed("failed", sentence)
         if isinstance(reply, NotRendered):
             raise TemplateFailed(reply.kind, reply.sentence, reply.line)
         return reply.text
+
+    def _answer(self, request: RenderTemplate) -> Rendered | NotRendered | None:
+        """What the process makes of it; None where it ended first."""
+        child = self._ensure_child()
+        try:
+            child.send(request)
+        except ProtocolError as error:
+            sentence = "This conversation is too large for its chat template. Shorten it."
+            raise TemplateFailed("too_large", sentence) from error
+        return self._await_reply()
 
     def close(self) -> None:
         """End the process; a later render starts a new one."""
@@ -103,7 +117,10 @@ class TemplateClient:
             reports = self._reports
             try:
                 self._child = ChildProcess(
-                    self._command, lambda _, report: _put(report, reports), decode=decode_reply
+                    self._command,
+                    lambda _, report: _put(report, reports),
+                    decode=decode_reply,
+                    encode=encode_frame,
                 )
             except OSError as error:
                 sentence = f"The template process could not be started: {error}."
@@ -111,16 +128,15 @@ class TemplateClient:
             self._is_ready = False
         return self._child
 
-    def _await_reply(self) -> Rendered | NotRendered:
-        """The next answer. A process that is silent too long, or gone, is cleared away."""
+    def _await_reply(self) -> Rendered | NotRendered | None:
+        """The next answer; None where the process is gone. One that is silent too long, or gone, is
+        cleared away."""
         while True:
             try:
                 report = self._reports.get(timeout=self._deadline_s if self._is_ready else _START_S)
             except queue.Empty:
                 self._end_child()
-                seconds = f"{self._deadline_s:g} seconds"
-                sentence = f"The chat template did not finish within {seconds}. {AT_FAULT}"
-                raise TemplateFailed("timeout", sentence) from None
+                raise self._too_slow() from None
             if isinstance(report, TemplatesReady):
                 self._is_ready = True
             elif isinstance(report, Rendered):
@@ -131,8 +147,16 @@ class TemplateClient:
                 return report
             elif isinstance(report, Exited):
                 self._end_child()
-                sentence = f"The chat template brought its process down. {AT_FAULT}"
-                raise TemplateFailed("failed", sentence)
+                if self._is_ready or self._is_abandoned:
+                    return None
+                raise TemplateFailed("failed", _NOT_STARTED)
+
+    def _too_slow(self) -> TemplateFailed:
+        if not self._is_ready:
+            return TemplateFailed("failed", _NOT_STARTED)
+        seconds = f"{self._deadline_s:g} seconds"
+        sentence = f"The chat template did not finish within {seconds}. {AT_FAULT}"
+        return TemplateFailed("timeout", sentence)
 
     def _end_child(self) -> None:
         child, self._child = self._child, None

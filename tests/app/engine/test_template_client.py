@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
 from app.engine.template_client import TemplateClient, TemplateFailed
+from app.engine.template_messages import AT_FAULT
+
+ROOT = Path(__file__).resolve().parents[3]
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -60,16 +65,63 @@ def test_a_hostile_template_ends_in_a_sentence_and_the_next_one_renders(
     assert _through(client, "fine") == "fine"
 
 
-def test_a_process_that_dies_is_a_sentence(client: TemplateClient) -> None:
+def test_a_process_that_died_while_idle_blames_nobody(client: TemplateClient) -> None:
     client.start()
     assert _through(client, "x") == "x"
-    for child in psutil.Process().children():
-        if "--child=templates" in child.cmdline():
-            child.kill()
-            child.wait(5)
+    assert client._child is not None
+    psutil.Process(client._child.pid).kill()
+    assert _through(client, "y") == "y"
+
+
+def _over(tmp_path: Path, *lives: str) -> tuple[TemplateClient, Path]:
+    """A process that does in each of its lives what is said, the last one for ever."""
+    counter = tmp_path / "lives"
+    source = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from app.engine import wire
+from app.engine.template_messages import Rendered, TemplatesReady
+from pathlib import Path
+counter = Path({str(counter)!r})
+life = len(counter.read_text()) if counter.exists() else 0
+counter.write_text("x" * (life + 1))
+lives = {list(lives)!r}
+act = lives[min(life, len(lives) - 1)]
+commands, frames = wire.begin_child()
+writer, reader = wire.FrameWriter(frames), wire.FrameReader(commands)
+if act == "no start":
+    raise SystemExit(1)
+writer.write(TemplatesReady())
+reader.read()
+if act == "die":
+    os._exit(3)
+writer.write(Rendered("fine"))
+reader.read()
+"""
+    return TemplateClient(command=[sys.executable, "-c", source]), counter
+
+
+def test_a_process_that_is_ended_in_the_middle_is_asked_once_more(tmp_path: Path) -> None:
+    client, lives = _over(tmp_path, "die", "answer")
+    try:
+        assert _through(client, "x") == "fine"
+        assert len(lives.read_text()) == 2
+    finally:
+        client.close()
+
+
+def test_a_template_that_brings_each_process_down_is_at_fault(tmp_path: Path) -> None:
+    client, lives = _over(tmp_path, "die")
     with pytest.raises(TemplateFailed, match="brought its process down"):
         _through(client, "x")
-    assert _through(client, "y") == "y"
+    assert len(lives.read_text()) == 2
+
+
+def test_a_process_that_does_not_start_blames_no_template(tmp_path: Path) -> None:
+    client, _ = _over(tmp_path, "no start")
+    with pytest.raises(TemplateFailed, match="did not start") as caught:
+        _through(client, "x")
+    assert AT_FAULT not in caught.value.sentence
 
 
 def test_a_command_that_does_not_exist_is_a_sentence() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from models import erasing
 from models.errors import StoreError
 
 _NAME = re.compile(r"cutaway-(\d{8}T\d{6})Z(?:-before-(\w+))?\.sqlite3")
@@ -25,6 +26,7 @@ _KEPT_BEFORE_MIGRATIONS = 3
 _KEPT_DAYS, _KEPT_WEEKS, _KEPT_MONTHS = 7, 4, 6
 
 DUE_AFTER = timedelta(days=1)
+UNFINISHED = "unfinished.sqlite3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def back_up(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if shutil.disk_usage(folder).free < 2 * database.stat().st_size:
         raise StoreError("There is not enough room on the disk for a backup of the database.")
-    unfinished = folder / "unfinished.sqlite3"
+    unfinished = folder / UNFINISHED
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)
     try:
@@ -100,6 +102,14 @@ def thin(folder: Path) -> list[Path]:
     return [backup.path for backup in too_many]
 
 
+def delete_all(folder: Path) -> int:
+    """Delete every backup, also one that was broken off; how many backups."""
+    backups = list_backups(folder)
+    for path in (*(backup.path for backup in backups), folder / UNFINISHED):
+        path.unlink(missing_ok=True)
+    return len(backups)
+
+
 def surplus(backups: Iterable[Backup]) -> list[Backup]:
     """Of backups, newest first, those that thinning deletes.
 
@@ -139,6 +149,7 @@ def _copy(database: Path, target: Path, keep_going: Callable[[], bool]) -> None:
         source.backup(copy, pages=_STEP_PAGES, progress=progress, sleep=0)
         # The copy is one file: no write-ahead log beside it.
         copy.execute("PRAGMA journal_mode = DELETE")
+        erasing.erase_all(copy)
 
 
 def _free_name(folder: Path, now: datetime, before: str | None) -> Path:

@@ -1,4 +1,5 @@
-"""The thread that makes backups: once a day by itself, and when one is asked for.
+"""The thread that makes backups: once a day by itself, and when one is asked for. It deletes them
+all, too.
 
 It only reads the database, with a connection of its own, so it holds up nobody.
 """
@@ -11,9 +12,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from models.errors import ClosedError, ReadOnlyError, StoreError
 from models.threads import WriterThread
+
+if TYPE_CHECKING:
+    from models.opening import Database
+
+T = TypeVar("T")
+Callback = Callable[["Future[T]"], None]
 
 _CHECK_EVERY_S = 3600.0
 
@@ -25,18 +33,26 @@ class BackupThread(threading.Thread):
         super().__init__(name="database-backup", daemon=True)
         self._writer = writer
         self._first_after_s = first_after_s
-        self._asked: deque[Future[Path]] = deque()
+        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._changed = threading.Condition()
         self._is_closing = False
 
-    def submit(self, callback: Callable[[Future[Path]], None] | None = None) -> Future[Path]:
-        future: Future[Path] = Future()
+    def submit(self, callback: Callback[Path] | None = None) -> Future[Path]:
+        """Make a backup; where it lies."""
+        return self._submit(self._back_up, callback)
+
+    def delete_all(self, callback: Callback[int] | None = None) -> Future[int]:
+        """Delete all backups and whatever repairs have left; how many files that were."""
+        return self._submit(self._delete_all, callback)
+
+    def _submit(self, work: Callable[[], T], callback: Callback[T] | None) -> Future[T]:
+        future: Future[T] = Future()
         if callback is not None:
             future.add_done_callback(callback)
         with self._changed:
             is_open = not self._is_closing
             if is_open:
-                self._asked.append(future)
+                self._asked.append((work, future))
                 self._changed.notify_all()
         if not is_open:
             future.set_exception(ClosedError("The store is closed."))
@@ -53,20 +69,20 @@ class BackupThread(threading.Thread):
         while not self._is_closing:
             with self._changed:
                 self._changed.wait_for(lambda: self._asked or self._is_closing, wait_s)
-                future = self._asked.popleft() if self._asked else None
-            if future is not None:
-                self._answer(future)
+                asked = self._asked.popleft() if self._asked else None
+            if asked is not None:
+                self._answer(*asked)
             elif not self._is_closing:
                 self._back_up_if_due()
                 wait_s = _CHECK_EVERY_S
-        for future in self._asked:
+        for _, future in self._asked:
             future.set_exception(ClosedError("The store was closed before the backup."))
 
-    def _answer(self, future: Future[Path]) -> None:
+    def _answer(self, work: Callable[[], Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            future.set_result(self._back_up())
+            future.set_result(work())
         except StoreError as error:
             future.set_exception(error)
 
@@ -77,16 +93,12 @@ class BackupThread(threading.Thread):
         if database is None or database.connect_writer is None:
             return
         if is_due(database.backups, datetime.now(UTC)):
-            future: Future[Path] = Future()
-            self._answer(future)
+            self._answer(self._back_up, Future())
 
     def _back_up(self) -> Path:
         from models import backup
 
-        self._writer.opened.result()
-        database = self._writer.database
-        if database is None or database.connect_writer is None:
-            raise ReadOnlyError("The data folder cannot be written to, so no backup was made.")
+        database = self._writable("The data folder cannot be written to, so no backup was made.")
         try:
             path = backup.back_up(
                 database.path, database.backups, keep_going=lambda: not self._is_closing
@@ -97,3 +109,19 @@ class BackupThread(threading.Thread):
         except Exception as error:
             raise StoreError(f"The backup could not be made: {error}") from error
         return path
+
+    def _delete_all(self) -> int:
+        from models import backup
+
+        database = self._writable("The data folder cannot be written to: nothing was deleted.")
+        try:
+            return backup.delete_all(database.backups) + database.place.delete_kept()
+        except OSError as error:
+            raise StoreError(f"Some of the backups could not be deleted: {error}") from error
+
+    def _writable(self, sentence: str) -> Database:
+        self._writer.opened.result()
+        database = self._writer.database
+        if database is None or database.connect_writer is None:
+            raise ReadOnlyError(sentence)
+        return database

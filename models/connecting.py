@@ -2,7 +2,8 @@
 
 What must hold: a commit is on disk when it returns (WAL with `synchronous=FULL`); a write
 takes its lock when it begins, so it waits there and not half-way; text that is no UTF-8 is
-read with replacement characters instead of failing the whole query.
+read with replacement characters instead of failing the whole query; what is deleted is blanked
+(`models.erasing` does the rest).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def connect_for_writing(
         try:
             raw.execute(f"PRAGMA journal_mode = {journal}")
             raw.execute("PRAGMA synchronous = FULL")
+            raw.execute("PRAGMA secure_delete = ON")
             raw.execute("PRAGMA journal_size_limit = 67108864")
             raw.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
         except sqlite3.Error:

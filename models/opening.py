@@ -102,6 +102,13 @@ class Place:
         """A note that SQLite reported damage: the next start checks everything."""
         return self.path.with_name("suspect")
 
+    def delete_kept(self) -> int:
+        """Delete the damaged files that repairs have kept; how many databases."""
+        kept = list(self.path.parent.glob(f"{self.path.stem}.damaged-*"))
+        for path in kept:
+            path.unlink(missing_ok=True)
+        return sum(path.suffix == self.path.suffix for path in kept)
+
     def prepare(self) -> None:
         """Make the folders, for their owner alone; OSError where nothing can be written."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -158,6 +165,7 @@ def open_database(
     except OSError:
         return opener.read_only(_FOLDER_SENTENCE.format(folder=data_dir))
     finish_swap(place)
+    _remove(place.building)
     return opener.writable()
 
 
@@ -409,8 +417,7 @@ class _Building:
         self._busy_timeout_s = busy_timeout_s
 
     def __enter__(self) -> Connection:
-        for suffix in ("", *_LOGS):
-            _with_suffix(self._path, suffix).unlink(missing_ok=True)
+        _remove(self._path)
         self._path.touch(mode=0o600)
         self._connection = connect_for_writing(
             self._path,
@@ -424,6 +431,11 @@ class _Building:
 
     def __exit__(self, *_: object) -> None:
         close(self._connection)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", *_LOGS):
+        _with_suffix(path, suffix).unlink(missing_ok=True)
 
 
 def finish_swap(place: Place) -> Path | None:

@@ -1,7 +1,8 @@
 """The database threads: one that writes and one that reads.
 
 The writer opens the database, does what it is given in order, and never gives a write up:
-trouble that may pass (`models.trouble`) makes it wait and try again. The reader has a
+trouble that may pass (`models.trouble`) makes it wait and try again. When it has nothing to do,
+it takes what was deleted for good out of the files (`models.erasing`). The reader has a
 connection of its own that cannot write. Before a question it waits for the writes that were
 asked for earlier, but not for a writer in trouble.
 
@@ -10,6 +11,7 @@ This module imports no SQLAlchemy; the threads do when they run.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from models.erasing import Eraser
     from models.opening import Database
 
 T = TypeVar("T")
@@ -37,7 +40,10 @@ Callback = Callable[["Future[T]"], None]
 _RETRY_FIRST_S, _RETRY_LONGEST_S = 0.1, 2.0
 _READ_ATTEMPTS = 4
 _STEPS_BETWEEN_ASKING = 100_000  # of SQLite's virtual machine: a few milliseconds
+_ERASE_AGAIN_S = 60.0
 _LOST = "Cutaway was closed before this could be saved."
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -95,6 +101,10 @@ class WriterThread(threading.Thread):
         self._deadline: float | None = None
         self._readers_ended = threading.Event()
         self._connection: Connection | None = None
+        self._eraser: Eraser | None = None
+        self._wait_for_erased: list[Future[None]] = []
+        self._written_at = time.monotonic()
+        self._rest_s: float | None = None  # until idle time is used; None: there is no use
 
     # --- called from any thread -----------------------------------------------------------------
 
@@ -111,6 +121,25 @@ class WriterThread(threading.Thread):
         if not is_open:
             future.set_exception(ClosedError("The store is closed."))
         return future
+
+    def erased(self, callback: Callback[None] | None = None) -> Future[None]:
+        """Done at the first idle moment at which nothing is left to erase."""
+        erased: Future[None] = Future()
+        if callback is not None:
+            erased.add_done_callback(callback)
+
+        def fail(submitted: Future[None]) -> None:
+            if error := submitted.exception():
+                erased.set_exception(error)
+
+        def wait(_: Connection) -> None:
+            if self._eraser is None:
+                erased.set_result(None)
+            else:
+                self._wait_for_erased.append(erased)
+
+        self.submit(wait).add_done_callback(fail)
+        return erased
 
     def position(self) -> int:
         """A ticket for `wait_for`: everything that was submitted so far."""
@@ -169,11 +198,17 @@ class WriterThread(threading.Thread):
         except Exception as error:  # noqa: BLE001 -- whatever it was, nobody may wait for ever
             self._cannot_open(error)
             return
+        if self.database.connect_writer is not None and self.database.path.exists():
+            from models.erasing import Eraser
+
+            self._eraser, self._rest_s = Eraser(self.database.path), 0.0
         self.opened.set_result(self.database.outcome)
         while (job := self._next()) is not None:
             self._do(job)
             del job  # what it wrote is not kept until the next one comes
+            self._written_at, self._rest_s = time.monotonic(), 0.0
         self._readers_ended.wait()
+        self._erase_before_the_end()
         self._merge_log()
         self.database.clean_up()
 
@@ -205,9 +240,51 @@ class WriterThread(threading.Thread):
 
     def _next(self) -> _Job | None:
         """The next job; None when the store is closing and nothing is left."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._deadline is not None)
-            return self._jobs.popleft() if self._jobs else None
+        while True:
+            with self._changed:
+                rest_s = self._rest_s if self._eraser is not None else None
+                self._changed.wait_for(lambda: self._jobs or self._deadline is not None, rest_s)
+                if self._jobs:
+                    return self._jobs.popleft()
+                if self._deadline is not None:
+                    return None
+            self._rest_s = self._erase(self._is_idle)
+
+    def _is_idle(self) -> bool:
+        return not self._jobs and self._deadline is None
+
+    def _erase(self, may_go_on: Callable[[], bool]) -> float | None:
+        """A piece of it; how long to rest then, None for ever."""
+        from models.connecting import raw_of
+        from models.trouble import is_damage
+
+        assert self.database is not None
+        assert self.database.connect_writer is not None
+        assert self._eraser is not None
+        try:
+            if self._connection is None:
+                self._connection = self.database.connect_writer()
+            quiet_s = time.monotonic() - self._written_at
+            rest_s = self._eraser.go_on(raw_of(self._connection), may_go_on, quiet_s)
+        except Exception as error:  # noqa: BLE001 -- it is tried again, and hinders nobody
+            _log.warning("what was deleted could not be erased yet", exc_info=error)
+            self._disconnect()
+            if is_damage(error):
+                self.database.mark_suspect()
+                return None  # the next start repairs it, and goes on
+            return _ERASE_AGAIN_S
+        if rest_s is None:
+            while self._wait_for_erased:
+                self._wait_for_erased.pop().set_result(None)
+        return rest_s
+
+    def _erase_before_the_end(self) -> None:
+        """What is quickly done; the next start does the rest."""
+        while self._eraser is not None and not self._is_past_deadline():
+            if self._erase(lambda: not self._is_past_deadline()) != 0.0:
+                break
+        for future in self._wait_for_erased:
+            future.set_exception(ClosedError("The store was closed before all was erased."))
 
     def _do(self, job: _Job) -> None:
         from models.trouble import as_store_error, is_damage

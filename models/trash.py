@@ -15,6 +15,7 @@ What must hold:
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -23,6 +24,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from models.mapping import to_us
+from models.plain import ERASE
 from models.tables import STAGED_US, ConversationRow, MessageRow, SettingRow
 
 BORN: Final = datetime(2025, 1, 1, tzinfo=UTC)
@@ -32,8 +34,7 @@ SLACK: Final = timedelta(days=1)
 """A clock that is set right by less makes no difference, nor does a reply that ends late."""
 
 CLOCK_SEEN: Final = "store.clock_seen_us"
-ERASE: Final = "store.erase"
-"""Notes of the store's own, in the table of the settings."""
+"""As `ERASE`, a note of the store's own in the table of the settings."""
 
 _BORN_US = to_us(BORN)
 _SLACK_US = SLACK // timedelta(microseconds=1)
@@ -219,8 +220,23 @@ def _changes(connection: Connection) -> int:
 
 def _noted(connection: Connection, count: int) -> int:
     if count:
-        _note(connection, ERASE, "1")
+        note_deletion(connection)
     return count
+
+
+def note_deletion(connection: Connection) -> None:
+    """Something is no longer to be found in any file. Each note is another one, so that erasing
+    that is under way begins again."""
+    _note(connection, ERASE, uuid.uuid4().hex)
+
+
+def missing(connection: Connection, ids: Sequence[str]) -> frozenset[str]:
+    """Those of the ids that no conversation and no message has."""
+    found: set[str] = set()
+    for some in _chunks(ids):
+        for table in (ConversationRow, MessageRow):
+            found.update(connection.scalars(select(table.id).where(table.id.in_(some))))
+    return frozenset(ids) - found
 
 
 def _note(connection: Connection, name: str, value: str) -> None:

@@ -51,6 +51,17 @@ class TrashDoors(Doors):
         """Delete for good the messages that were deleted before that time; how many."""
         return self._write(lambda c: trash.purge_branches(c, older_than), callback)
 
+    def note_deletion(self, callback: Callback[None] | None = None) -> Future[None]:
+        """Something other than a chat is to be found in no file any more."""
+        return self._write(lambda c: trash.note_deletion(c), callback)
+
+    def missing(
+        self, ids: Iterable[str], callback: Callback[frozenset[str]] | None = None
+    ) -> Future[frozenset[str]]:
+        """Those that neither a conversation nor a message has; what is in the trash is there."""
+        kept = tuple(ids)
+        return self._read(lambda c: trash.missing(c, kept), callback)
+
     def delete_trashed(
         self, ids: Iterable[str], callback: Callback[int] | None = None
     ) -> Future[int]:

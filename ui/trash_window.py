@@ -14,6 +14,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QCheckBox,
     QHBoxLayout,
     QLabel,
     QListWidget,
@@ -257,12 +258,23 @@ class TrashWindow(QWidget):
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setText(one if len(ids) == 1 else f"Delete {len(ids):,} chats for good?")
         box.setInformativeText(
-            "They cannot be brought back." if len(ids) > 1 else "It cannot be brought back."
+            "They cannot be brought back. Backups still contain them."
+            if len(ids) > 1
+            else "It cannot be brought back. Backups still contain it."
         )
+        backups = QCheckBox("Delete all backups too, then make a new one", box)
+        backups.setObjectName("delete_backups_box")
+        box.setCheckBox(backups)
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(QMessageBox.StandardButton.Cancel)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        delete.clicked.connect(lambda: self._desk.delete_for_good(ids))
+
+        def act() -> None:
+            self._desk.delete_for_good(ids)
+            if backups.isChecked():
+                self._desk.delete_backups()
+
+        delete.clicked.connect(act)
         box.open()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

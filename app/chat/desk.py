@@ -240,6 +240,7 @@ class Desk(
         self._hub = HubQuestions(self._around, self.set_setting, offline=offline)
         self._fetching = Fetching(self._around, self._hub, data_dir, self.set_setting)
         self._folders = Folders(self._around, self._shelf, self._end_replies)
+        self._folders.on_deleted = self._edits.leave_out_deleted
         self._searching = Searching(self._around, self._shelf)
         self._shelf.before_branch = self._text.settle
         self._exchange = Exchange(self._around, self._on_imported)
@@ -343,13 +344,16 @@ class Desk(
             sentence = f"Some settings could not be read and are at their defaults: {names_read}."
             self._around.emit(Noticed("warning", sentence))
         self._hub.take_stored_settings()
-        self._edits.take_stored(stored)
+        self._edits.take_stored(stored, self._purge_expired)
         self._around.emit(SettingsChanged(names))
         self._local.on_settings_read()
         if self._around.can_write:
             first_look.write(self.data_dir, after)
-            self._folders.purge_expired()
             self._exchange.drop_unfinished()
+
+    def _purge_expired(self) -> None:
+        if self._around.can_write and not self._around.is_closing:
+            self._folders.purge_expired()
 
     def _on_store_problem(self, state: str, sentence: str) -> None:
         """Called on a database thread."""

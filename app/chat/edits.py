@@ -10,13 +10,12 @@ What must hold:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from app.chat.prompts import clean_message
 from app.chat.shelf import DRAFT_DELAY_S, Shelf
 from app.chat.surroundings import Surroundings
-from models.records import Conversation
 
 SETTING: Final = "unfinished_edits"
 MAX_KEPT: Final = 200
@@ -35,6 +34,7 @@ class Edits:
         self._shelf = shelf
         self._kept: dict[_Key, Edit] = {}
         self._is_changed = False
+        self._unknown: frozenset[str] = frozenset()
 
     def keep(self, task: str, message_id: str, edit: Edit | None) -> None:
         """Of the open chat; None: there is nothing to keep any more."""
@@ -67,8 +67,9 @@ class Edits:
         ]
         self._around.saved(self._around.store.set_setting(SETTING, stored))
 
-    def take_stored(self, settings: Mapping[str, Any]) -> None:
-        """What the last run left. Anything else that stands there counts as nothing."""
+    def take_stored(self, settings: Mapping[str, Any], then: Callable[[], None]) -> None:
+        """What the last run left; `then` is called when it is known what of it belongs to nothing
+        that is there. Anything else that stands there counts as nothing."""
         stored = settings.get(SETTING)
         rows = stored if isinstance(stored, list) else []
         found = {
@@ -77,16 +78,39 @@ class Edits:
             if isinstance(row, list) and len(row) == 5 and all(isinstance(v, str) for v in row)
         }
         self._kept = found | self._kept
-        if found and self._around.store is not None:
-            self._around.when_done(self._around.store.list_trash(), self._leave_out_deleted)
+        self._leave_out(frozenset(), then)
 
-    def _leave_out_deleted(self, trashed: tuple[Conversation, ...]) -> None:
-        """The list was read before: who is in neither is gone for good."""
-        there = {each.id for each in (*self._shelf.conversations, *trashed)}
-        there |= {self._shelf.open.id, self._shelf.temporary_id}
-        gone = [key for key in self._kept if key[0] not in there]
-        for key in gone:
-            del self._kept[key]
-        if gone:
-            self._is_changed = True
-            self.flush()
+    def leave_out_deleted(self) -> None:
+        """Chats or messages were deleted for good: what was typed at them goes, too."""
+        self._leave_out(self._ids(2), lambda: None)
+
+    def _ids(self, place: int) -> frozenset[str]:
+        """Of what is stored: the chats (0) or the messages (2)."""
+        own = (key for key in self._kept if key[0] != self._shelf.temporary_id)
+        return frozenset(key[place] for key in own) - self._unknown
+
+    def _leave_out(self, messages: frozenset[str], then: Callable[[], None]) -> None:
+        """What belongs to chats that are nowhere any more, or to these messages if they are not."""
+        store = self._around.store
+        chats = self._ids(0) - {self._shelf.open.id}
+        if store is None or not self._kept:
+            then()
+            return
+
+        def drop(missing: frozenset[str]) -> None:
+            gone = [
+                key
+                for key in self._kept
+                if key[0] in missing & chats or key[2] in missing & messages
+            ]
+            for key in gone:
+                del self._kept[key]
+                self._is_changed = True
+            self._unknown |= missing
+            if gone and self._around.can_write:
+                self.flush()
+                self._around.saved(store.note_deletion())
+            then()
+
+        asked = store.missing(chats | self._ids(2))
+        self._around.when_done(asked, drop, lambda _: then())

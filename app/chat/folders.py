@@ -36,6 +36,7 @@ class Folders:
         self._stop = stop
         self._listed: dict[str, Folder] = {}
         self._n_acts = 0
+        self.on_deleted: Callable[[], None] = lambda: None  # chats or messages, for good
 
     @property
     def folders(self) -> tuple[Folder, ...]:
@@ -261,6 +262,7 @@ class Folders:
         def tell(count: int) -> None:
             self._around.emit(Noticed("info", f"{_were(count)} deleted for good."))
             self._shelf.list_trash()
+            self.on_deleted()
 
         self._around.when_done(self._store.delete_trashed(ids), tell)
 
@@ -285,13 +287,25 @@ class Folders:
             if count == PURGED_AT_ONCE and not self._around.is_closing:
                 self._around.when_done(store.purge_some(latest, PURGED_AT_ONCE), go_on)
             elif total:
+                self.on_deleted()
                 sentence = (
                     f"{_were(total)} in the trash for {_days(days)} and now deleted for good."
                 )
                 self._around.emit(Noticed("info", sentence))
 
         self._around.when_done(store.purge_some(latest, PURGED_AT_ONCE), go_on)
-        self._around.saved(store.purge_branches(latest))
+        self._around.when_done(
+            store.purge_branches(latest), lambda count: self.on_deleted() if count else None
+        )
+
+    def delete_backups(self) -> None:
+        """All of them, and what repairs have kept; the store then makes a new one."""
+
+        def tell(count: int) -> None:
+            were = "One backup was" if count == 1 else f"{count:,} backups were"
+            self._around.emit(Noticed("info", f"{were} deleted. A new one is made."))
+
+        self._around.when_done(self._store.delete_backups(), tell)
 
     # --- undo -----------------------------------------------------------------------------------
 

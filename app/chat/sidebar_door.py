@@ -71,6 +71,11 @@ class SidebarDoor(Door):
         if self._may_write():
             self._folders.delete_for_good(ids)
 
+    def delete_backups(self) -> None:
+        """All backups and what repairs have kept: they hold what was deleted for good."""
+        if self._may_write():
+            self._folders.delete_backups()
+
     # --- search ---------------------------------------------------------------------------------
 
     def search(self, typed: str) -> None:

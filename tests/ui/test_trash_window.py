@@ -135,6 +135,17 @@ def test_what_is_chosen_goes_for_good_when_the_user_says_so(
     assert acts(desk) == [("delete_for_good", ("c1",))]
 
 
+def test_backups_go_too_where_the_user_says_so(trash: TrashWindow, desk: FakeDesk) -> None:
+    trash.delete_button.click()
+    box = question(trash)
+    assert "Backups still contain it" in box.informativeText()
+    assert box.checkBox() is not None
+    assert not box.checkBox().isChecked()
+    QTest.keyClick(box.checkBox(), Key.Key_Space)
+    next(b for b in box.findChildren(QPushButton) if b.text() == "Delete").click()
+    assert acts(desk) == [("delete_for_good", ("c1",)), ("delete_backups",)]
+
+
 def test_emptying_is_about_all_chats(trash: TrashWindow, desk: FakeDesk) -> None:
     trash.empty_button.click()
     box = question(trash)

@@ -56,6 +56,8 @@ def _amended(rule: Rule) -> Rule:
         start, known = state.pos, len(state.delimiters)
         if not rule(state, silent):
             return False
+        if state.src.isascii():
+            return True
         before = _before(state.src, start)
         # As in markdown-it, the beginning and the end of what is read count as a space.
         after = state.src[state.pos] if state.pos < state.posMax else " "

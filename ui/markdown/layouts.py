@@ -74,6 +74,7 @@ class TextLayout:
         level = block.level
         inline = inline_of(block.spans, styles, width, level=level)
         self.text, self._links, self.waits = inline.text, inline.links, inline.waits
+        self._places: list[tuple[QRectF, str]] | None = None
         font = styles.heading(level) if level else styles.reply
         self._step = styles.heading_step(level) if level else styles.line_step
         self._lines = TextLines(
@@ -94,11 +95,13 @@ class TextLayout:
         return self._lines.position_at(point)
 
     def links(self) -> list[tuple[QRectF, str]]:
-        """Where the links are, and where they lead."""
-        return [
-            (self._lines.rect_at(start).united(self._lines.rect_at(end)), target)
-            for start, end, target in self._links
-        ]
+        """Where the links are, and where they lead. Every frame asks."""
+        if self._places is None:
+            self._places = [
+                (self._lines.rect_at(start).united(self._lines.rect_at(end)), target)
+                for start, end, target in self._links
+            ]
+        return self._places
 
     def end_point(self) -> QPointF:
         return self._lines.rect_at(self._lines.length).topLeft()
@@ -362,7 +365,8 @@ class SegmentLayout:
         group = self.segment.group if self.segment.kind is SegmentKind.CODE else None
         wraps = group.is_broken if group else len(block.code) > MAX_CHARS
         whole = self._styles.code_width(group.longest) if group and not wraps else 0.0
-        colored = self._colored()
+        # A line that does not fit into one part is data: coloured, it takes longer than it helps.
+        colored = [] if group is not None and group.is_broken else self._colored()
         return CodeLayout(block, self._styles, width, colored, content_width=whole, wraps=wraps)
 
     def _colored(self) -> list[Run] | None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ui.markdown import emphasis, maths
+from ui.markdown import brackets, emphasis, maths
 from ui.markdown.blocks import (
     Block,
     CodeBlock,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _OPENABLE = re.compile(r"^(?:https?://[^\s]|mailto:[^\s])", re.IGNORECASE)
 _BARE_LINK = re.compile(r"(?<![\w/.@-])(?:https?://|www\.)[^\s<>\"`\]]+", re.IGNORECASE)
 _TASK = re.compile(r"^\[([ xX])\](?:\s|$)")
+MAX_COLUMNS = 100
+"""A table with more is shown as it was written: nobody reads it, and each cell is laid out."""
 MARK_CHARS = 2
 """A footnote's label of at most so many letters stands before it, like an item's number."""
 SHOWN_DATA = 40
@@ -70,6 +72,8 @@ def parse_segment(segment: Segment, references: References) -> tuple[Block, ...]
     if segment.kind is SegmentKind.PLAIN:
         return _plain_blocks(segment)
     source = f"{segment.head}\n{segment.text}" if segment.head else segment.text
+    if segment.kind is SegmentKind.TABLE and source.partition("\n")[0].count("|") > MAX_COLUMNS:
+        return (LiteralBlock(segment.text, is_mono=True, is_joined=segment.part > 0),)
     blocks = _Walk(references).blocks(source, segment.number)
     return _adjusted(segment, blocks)
 
@@ -138,6 +142,7 @@ def _markdown() -> MarkdownIt:
     markdown.disable(["html_block", "html_inline"])
     maths.use(markdown)
     emphasis.use(markdown)
+    brackets.use(markdown)
     footnote_plugin(markdown, inline=False, move_to_end=False)
     return markdown
 

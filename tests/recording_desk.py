@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenH
 from app.chat.settings import SettingRefused, Settings, changed
 from app.engine.protocol import Device, Loaded, MemoryPart
 from app.hub.progress import Progress
-from models.records import Conversation, Folder, Message, MessageCounts, Role, Weights
+from models.records import Attachment, Conversation, Folder, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
@@ -74,6 +75,7 @@ class FakeDesk:
         self.calls: list[tuple[Any, ...]] = []
         self.conversation = Conversation("c0", "New chat", created_at=NOON, updated_at=NOON)
         self.messages: tuple[Message, ...] = ()
+        self.attachments: tuple[Attachment, ...] = ()
         self.conversations: tuple[Conversation, ...] = ()
         self.folders: tuple[Folder, ...] = ()
         self.engine_state = EngineStateChanged("stopped")
@@ -87,6 +89,8 @@ class FakeDesk:
         self.has_temporary = False
         self.weights: list[Weights] = []
         self.takes_messages = True
+        self.takes_texts = True
+        self.saved: list[Callable[[], None]] = []
         self.log: list[tuple[str, str]] = []
         self.downloads: tuple[Progress, ...] = ()
         self.downloads_trouble = ""
@@ -119,6 +123,18 @@ class FakeDesk:
     def send(self, text: str) -> bool:
         self.calls.append(("send", text))
         return self.takes_messages
+
+    def _take(self, name: str, *args: Any, saved: Callable[[], None], **named: Any) -> bool:
+        """What saves a text: taken or refused, as the test says; `saved` is the test's to call."""
+        self.calls.append((name, *args, *([named] if named else ())))
+        if self.takes_texts:
+            self.saved.append(saved)
+        return self.takes_texts
+
+    edit_message = partialmethod(_take, "edit_message")
+    edit_and_send = partialmethod(_take, "edit_and_send")
+    insert_message = partialmethod(_take, "insert_message")
+    begin_reply = partialmethod(_take, "begin_reply")
 
     def set_setting(self, name: str, value: Any) -> None:
         self.calls.append(("set_setting", name, value))

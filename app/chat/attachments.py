@@ -37,6 +37,7 @@ from models.store import Store
 
 MAX_ATTACHMENTS: Final = 50
 PASTED_NAME: Final = "Pasted text"
+LEFT_SENTENCE: Final = "“{name}” wasn't attached: you left its chat before the file was read."
 
 
 class Attachments:
@@ -54,6 +55,7 @@ class Attachments:
         self._loader = loader
         self._on_changed = on_changed
         self._drafts: dict[str, list[Attachment]] = {}
+        self._left: set[str] = set()
         self._counted_with: dict[str, str] = {}
         self._counting: tuple[int, Attachment] | None = None
         self._guesses: dict[str, Guess] = {}
@@ -147,7 +149,9 @@ class Attachments:
         if conversation_id == self._shelf.open.id:
             self._shelf.ensure_stored()
         elif not self._shelf.is_stored(conversation_id):
-            return  # a new chat that was left before it held anything
+            # A new chat that was left before it held anything, or one in the trash.
+            self._refuse(LEFT_SENTENCE.format(name=file.name))
+            return
         held = self.of_draft(conversation_id)
         attachment = Attachment(
             id=new_id(),
@@ -166,6 +170,7 @@ class Attachments:
         )
 
     def _put(self, attachment: Attachment) -> None:
+        self._left.discard(attachment.id)
         draft = self._drafts.setdefault(attachment.conversation_id, [])
         draft.append(attachment)
         draft.sort(key=lambda each: each.position)
@@ -177,6 +182,7 @@ class Attachments:
         attachment = self.find(attachment_id)
         if attachment is None:
             return
+        self._left.add(attachment_id)
         self._drafts[attachment.conversation_id].remove(attachment)
         self._around.saved(self._store.delete_attachment(attachment_id))
         self._tell(attachment.conversation_id)
@@ -210,6 +216,7 @@ class Attachments:
         taken = tuple(self._drafts.pop(conversation_id, ()))
         for attachment in taken:
             self._guesses.pop(attachment.id, None)
+        self._left |= {each.id for each in taken}
         if taken:
             self._tell(conversation_id)
         return taken
@@ -218,6 +225,7 @@ class Attachments:
         """It goes back to the queued message that it came from."""
         attachment = self.find(attachment_id)
         if attachment is not None:
+            self._left.add(attachment_id)
             self._drafts[attachment.conversation_id].remove(attachment)
             self._tell(attachment.conversation_id)
 
@@ -233,15 +241,15 @@ class Attachments:
 
     # --- following ------------------------------------------------------------------------------
 
-    def read_draft(self, conversation_id: str, queued: Iterable[str] = ()) -> None:
-        """A conversation came on screen: what its draft holds. `queued`: ids that wait already."""
+    def read_draft(self, conversation_id: str) -> None:
+        """A conversation came on screen: what its draft holds."""
         if self._around.store is None or not self._shelf.is_stored(conversation_id):
             self._tell(conversation_id)
             return
-        waiting = set(queued)
 
         def take(found: tuple[Attachment, ...]) -> None:
-            mine = [a for a in found if a.message_id is None and a.id not in waiting]
+            # What was sent, queued or removed since it was asked for is in the draft no longer.
+            mine = [a for a in found if a.message_id is None and a.id not in self._left]
             known = {each.id: each for each in self.of_draft(conversation_id)}
             merged = {each.id: each for each in mine} | known
             if merged:

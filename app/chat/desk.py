@@ -54,6 +54,7 @@ from app.chat.loading import Loader
 from app.chat.local_weights import FindOthers, LocalWeights
 from app.chat.looking_door import LookingDoor
 from app.chat.message_door import MessageDoor
+from app.chat.paths import Paths
 from app.chat.presets import Presets
 from app.chat.prompt_door import PromptDoor
 from app.chat.prompt_reading import PromptReading
@@ -176,7 +177,9 @@ class Desk(
             self._around, self._on_weights_ready, remember=remember_weights, check=check_weights
         )
         self._replies = Replies(self._around, self._shelf, self._loader)
-        self._tree = Tree(self._around, self._shelf, self._replies)
+        self._paths = Paths(self._around, self._shelf)
+        self._replies.is_changing = self._paths.is_changing
+        self._tree = Tree(self._around, self._shelf, self._paths, self._replies)
         self._attachments = Attachments(
             self._around, self._shelf, self._loader, self._on_prompt_changed
         )
@@ -186,8 +189,9 @@ class Desk(
             self._shelf,
             self._attachments,
             self._replies.send_queued,
-            self._replies.is_busy,
+            self._replies.is_occupied,
         )
+        self._paths.on_settled = self._queue.go_on
         self._shelf.queued_text = self._queue.kept_text
         self._replies.growing.on_ended = self._on_reply_ended
         self._levels = Levels(
@@ -214,7 +218,7 @@ class Desk(
         self._fits = Fits(self._around, self._loader, self._questions)
         self._vocabulary_files = VocabularyFiles(self._around, self._loader, self._words)
         self._cache = CacheLook(self._around, self._questions, self._shelf)
-        self._text = TextMode(self._around, self._shelf, self._loader, self._replies)
+        self._text = TextMode(self._around, self._shelf, self._paths, self._loader, self._replies)
         self._meter.text_prompt = self._text.prompt
         self._branch_at = BranchAt(
             self._around, self._shelf, self._loader, self._replies, self._questions, self._text
@@ -241,7 +245,7 @@ class Desk(
         self._fetching = Fetching(self._around, self._hub, data_dir, self.set_setting)
         self._folders = Folders(self._around, self._shelf, self._end_replies)
         self._folders.on_deleted = self._edits.leave_out_deleted
-        self._searching = Searching(self._around, self._shelf)
+        self._searching = Searching(self._around, self._shelf, self._paths)
         self._shelf.before_branch = self._text.settle
         self._exchange = Exchange(self._around, self._on_imported)
         self._last_chat = LastChat(data_dir, self._around.alarms)
@@ -520,7 +524,7 @@ class Desk(
         open_id = self._shelf.open.id
         if open_id != self._read_draft_of:
             self._read_draft_of = open_id
-            self._attachments.read_draft(open_id, self._queue.attachment_ids(open_id))
+            self._attachments.read_draft(open_id)
             self._queue.tell()
         self._meter.count_soon()
 

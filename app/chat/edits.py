@@ -49,6 +49,15 @@ class Edits:
         self._is_changed = True
         self._around.alarms.set_once("edits", DRAFT_DELAY_S, self.flush)
 
+    def drop(self, task: str, message_id: str) -> None:
+        """It is on disk as a message now, whatever chat is open by then."""
+        mine = [key for key in self._kept if key[1:] == (task, message_id)]
+        for key in mine:
+            del self._kept[key]
+        if mine:
+            self._is_changed = True
+            self._around.alarms.set_once("edits", DRAFT_DELAY_S, self.flush)
+
     def of(self, task: str, message_id: str) -> Edit | None:
         return self._kept.get((self._shelf.open.id, task, message_id))
 

@@ -35,6 +35,7 @@ class Folders:
         self._shelf = shelf
         self._stop = stop
         self._listed: dict[str, Folder] = {}
+        self._deleted: set[str] = set()
         self._n_acts = 0
         self.on_deleted: Callable[[], None] = lambda: None  # chats or messages, for good
 
@@ -52,7 +53,8 @@ class Folders:
         """At the start: ask which folders there are."""
 
         def take(folders: tuple[Folder, ...]) -> None:
-            self._listed = {folder.id: folder for folder in folders} | self._listed
+            found = {each.id: each for each in folders if each.id not in self._deleted}
+            self._listed = found | self._listed
             self._tell()
 
         self._around.when_done(self._store.list_folders(), take)
@@ -135,6 +137,7 @@ class Folders:
         folder = self._listed.pop(folder_id, None)
         if folder is None:
             return
+        self._deleted.add(folder_id)
         above = folder.parent_id if folder.parent_id in self._listed else None
         for inner in [f for f in self._listed.values() if f.parent_id == folder_id]:
             self._listed[inner.id] = dataclasses.replace(inner, parent_id=above)
@@ -154,6 +157,7 @@ class Folders:
         """Undo of `delete`: what went elsewhere meanwhile stays there."""
         self._around.saved(self._store.put_folder_back(folder, contents))
         chats, inner = contents
+        self._deleted.discard(folder.id)
         self._listed[folder.id] = folder
         for each in inner:
             moved = self._listed.get(each)
@@ -235,23 +239,25 @@ class Folders:
     def restore(self, ids: Iterable[str]) -> None:
         """Out of the trash, whenever they were thrown away; one alone is opened."""
         wanted = tuple(dict.fromkeys(ids))
+        is_wanted = self._shelf.want(wanted[0]) if len(wanted) == 1 else (lambda: False)
 
         def find(trashed: tuple[Conversation, ...]) -> None:
             found = [each for each in trashed if each.id in wanted]
             if found:
-                self._restore(found, found[0].id if len(found) == 1 else "")
+                self._restore(found, found[0].id if is_wanted() else "")
 
         self._around.when_done(self._store.list_trash(), find)
 
     def _restore(self, trashed: list[Conversation], open_id: str) -> None:
         changes: dict[str, Fields] = {c.id: {"trashed_at": None} for c in trashed}
         self._shelf.put_back([dataclasses.replace(c, trashed_at=None) for c in trashed])
+        is_wanted = self._shelf.want(open_id) if open_id in changes else (lambda: False)
 
         def settle(there: tuple[Conversation, ...]) -> None:
             """Some of them may have been deleted for good meanwhile."""
             self._shelf.take_away(changes.keys() - {c.id for c in there})
             self._shelf.list_trash()
-            if any(c.id == open_id for c in there):
+            if is_wanted() and any(c.id == open_id for c in there):
                 self._shelf.open_stored(open_id)
 
         self._around.when_done(self._store.change_conversations(changes), settle)

@@ -6,22 +6,27 @@ It only delegates; `app.chat.desk` tells what holds for every method.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.chat.door import Door
+from app.chat.paths import Paths
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.room import Room
 from app.chat.shelf import Shelf
 from app.chat.tree import Tree
-from models.records import Role
+from models.records import Attachment, Role
+
+
+def _nothing() -> None: ...
 
 
 class MessageDoor(Door):
     """Mixed into `Desk`, which makes what these methods delegate to."""
 
     _shelf: Shelf
+    _paths: Paths
     _queue: MessageQueue
     _replies: Replies
     _tree: Tree
@@ -43,7 +48,7 @@ class MessageDoor(Door):
 
     def show_version(self, message_id: str, step: int) -> None:
         """Flip to an earlier (-1) or later (+1) version of a message."""
-        self._shelf.show_version(message_id, step)
+        self._paths.show_version(message_id, step)
 
     # --- the tree -------------------------------------------------------------------------------
 
@@ -54,38 +59,60 @@ class MessageDoor(Door):
         *,
         keep_following: bool = True,
         reasoning: str | None = None,
-    ) -> None:
+        attachments: tuple[Attachment, ...] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
         """Save another text of a message as a new version; nothing is asked of the weights.
 
         keep_following: what follows is copied below the new version, so that it stays in view;
-        else it stays under the old one alone.
+        else it stays under the old one alone. attachments: those that the new version has; None:
+        all of the old one. False: it was not taken, why is said, and whoever has the text keeps
+        it; else `saved` is called when it is on disk. So it is with all that saves a text.
         """
-        if self._may_write():
-            self._tree.edit(message_id, text, keep_following=keep_following, reasoning=reasoning)
+        return self._may_write() and self._tree.edit(
+            message_id,
+            text,
+            keep_following=keep_following,
+            reasoning=reasoning,
+            attachments=attachments,
+            saved=saved,
+        )
 
-    def edit_and_send(self, message_id: str, text: str) -> None:
+    def edit_and_send(
+        self,
+        message_id: str,
+        text: str,
+        attachments: tuple[Attachment, ...] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
         """Save another text of a user's message as a new version, and have it answered."""
-        if self._may_write():
-            self._tree.edit_and_send(message_id, text)
+        return self._may_write() and self._tree.edit_and_send(message_id, text, attachments, saved)
 
     def swap_role(self, message_id: str) -> None:
         """User's becomes assistant's, or the other way round: as a new version."""
         if self._may_write():
             self._tree.swap_role(message_id)
 
-    def insert_message(self, after_id: str | None, role: Role, text: str) -> None:
+    def insert_message(
+        self, after_id: str | None, role: Role, text: str, saved: Callable[[], None] = _nothing
+    ) -> bool:
         """A new message below that one (None: at the top); what follows stays in view."""
-        if self._may_write():
-            self._tree.insert(after_id, role, text)
+        return self._may_write() and self._tree.insert(after_id, role, text, saved)
 
     def continue_reply(self, message_id: str) -> None:
         """Another version of a reply that begins with all of it and goes on."""
         self._replies.go_on(message_id)
 
-    def begin_reply(self, message_id: str, beginning: str, reasoning: str | None = None) -> None:
+    def begin_reply(
+        self,
+        message_id: str,
+        beginning: str,
+        reasoning: str | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
         """A reply to a message, or another version of a reply, that begins with these words (and
         with this reasoning, where it is another one)."""
-        self._replies.begin_with(message_id, beginning, reasoning)
+        return self._replies.begin_with(message_id, beginning, reasoning, saved)
 
     def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
         """Several replies at once, each with settings of its own over those of the chat."""

@@ -44,6 +44,7 @@ class Presets:
         self._shelf = shelf
         self._levels = levels
         self._presets: dict[str, Preset] = {}
+        self._deleted: set[str] = set()
         self._is_read = False
 
     @property
@@ -75,7 +76,9 @@ class Presets:
         self._around.emit(Noticed("error", sentence))
 
     def _take(self, stored: tuple[Preset, ...]) -> None:
-        self._presets = {preset.id: preset for preset in stored}
+        # What was made, changed or deleted here since it was asked for is newer.
+        found = {preset.id: preset for preset in stored if preset.id not in self._deleted}
+        self._presets = found | self._presets
 
         def settle(is_made: Any) -> None:
             if not is_made and self._around.can_write:
@@ -130,6 +133,7 @@ class Presets:
         if preset_id not in self._presets or not self._may_write():
             return
         preset = self._presets.pop(preset_id)
+        self._deleted.add(preset_id)
         self._around.saved(self._store.delete_preset(preset_id))
         self._tell()
 
@@ -150,6 +154,7 @@ class Presets:
         preset = Preset(
             preset.id, name, preset.created_at, preset.updated_at, preset.value, preset.position
         )
+        self._deleted.discard(preset.id)
         self._presets[preset.id] = preset
         self._around.saved(self._store.create_preset(preset))
         return preset

@@ -34,7 +34,7 @@ from app.engine.protocol import (
     TextPrompt,
 )
 from app.insight.prompt_parts import PromptTokens, checked
-from models.records import Attachment, ConversationKind, Message, MessageState, Role
+from models.records import Attachment, Conversation, ConversationKind, Message, MessageState, Role
 
 NOT_A_REPLY: Final = "Only a reply has a prompt. Choose one, or look at what would be sent next."
 NOTHING_YET: Final = "Nothing would be sent: write a message first."
@@ -124,32 +124,42 @@ class PromptReading:
     def read(self, message_id: str, then: Then) -> None:
         """The prompt of a reply on the open path."""
         message = next((m for m in self._shelf.path if m.id == message_id), None)
+        chat = self._shelf.open
         if message is None or message.role is not Role.ASSISTANT:
             then(PromptOf(message_id, NOT_A_REPLY))
-        elif message.rendered_prompt is not None or message.state is MessageState.STREAMING:
-            self._read_with(message, message.rendered_prompt, then)
+            return
+        above = self._shelf.path_to(message.parent_id)
+        if message.rendered_prompt is not None or message.state is MessageState.STREAMING:
+            self._read_with(message, chat, above, message.rendered_prompt, then)
         elif self._around.store is None:
             then(PromptOf(message_id, NOTHING_STORED))
         else:
             self._around.when_done(
                 self._around.store.load_message(message_id),
-                lambda stored: self._read_with(message, stored.rendered_prompt, then),
+                lambda stored: self._read_with(message, chat, above, stored.rendered_prompt, then),
                 lambda sentence: then(PromptOf(message_id, sentence)),
             )
 
-    def _read_with(self, message: Message, stored: str | None, then: Then) -> None:
+    def _read_with(
+        self,
+        message: Message,
+        chat: Conversation,
+        above: tuple[Message, ...],
+        stored: str | None,
+        then: Then,
+    ) -> None:
+        """`chat` and the path `above` are those of the message; others may be on screen by now."""
         refusal = self._refusal(message)
-        settings, why = self._settings_of(message)
+        settings, why = self._settings_of(message, chat)
         refusal = refusal or why
         if refusal or settings is None:
             then(_stored_alone(message.id, stored, refusal))
             return
-        above = self._shelf.path_to(message.parent_id)
 
         def render(path: tuple[Message, ...]) -> None:
             given = given_to(message)
             request = reply_request(
-                self._shelf.open,
+                chat,
                 path,
                 settings,
                 self._loader.weights_hash,
@@ -177,8 +187,8 @@ class PromptReading:
             return OTHER_WEIGHTS.format(name=message.weights_name or "other weights")
         return ""
 
-    def _settings_of(self, message: Message) -> tuple[Settings | None, str]:
-        present = resolved_for(self._around, self._loader, self._shelf.open).settings
+    def _settings_of(self, message: Message, chat: Conversation) -> tuple[Settings | None, str]:
+        present = resolved_for(self._around, self._loader, chat).settings
         if message.state is MessageState.STREAMING and "sampling" not in message.settings:
             return present, ""  # it waits, and will be asked with these
         settings, why = settings_of(message.settings, present)

@@ -7,7 +7,8 @@ Each conversation has a queue of its own. What must hold:
   user says so: whoever presses Stop wants nothing more to be said.
 * Until it is sent a queued message is kept with its conversation's draft, before what stands in
   the composer: whatever ends the app, it is found there again.
-* One that is being edited waits, and those behind it.
+  So it leaves the queue when it is on its way to disk as a message, and not before.
+* One that is being edited waits, and those behind it. What is typed into it is kept, too.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings
 from models.records import Attachment, Message, MessageState
 
-SendIn = Callable[[str, str, tuple[Attachment, ...]], None]
-"""Send in a conversation: its id, the text, what goes along."""
+SendIn = Callable[[str, str, tuple[Attachment, ...], Callable[[bool], None]], None]
+"""Send in a conversation: its id, the text, what goes along. The last one is told whether it is on
+its way to disk."""
 
 
 class MessageQueue:
-    """All queues. `is_busy` tells whether a reply waits or grows in a conversation."""
+    """All queues. `is_busy` tells whether nothing can be sent in a conversation now."""
 
     def __init__(
         self,
@@ -49,10 +51,6 @@ class MessageQueue:
     def of(self, conversation_id: str) -> tuple[QueuedMessage, ...]:
         return tuple(self._queues.get(conversation_id, ()))
 
-    def attachment_ids(self, conversation_id: str) -> set[str]:
-        """Of the messages that wait there."""
-        return {a.id for each in self.of(conversation_id) for a in each.attachments}
-
     def kept_text(self, conversation_id: str) -> str:
         """What waits there, as one text for the draft; empty where nothing does."""
         return "\n\n".join(each.text for each in self.of(conversation_id) if each.text)
@@ -69,12 +67,22 @@ class MessageQueue:
         self._attachments.take(conversation_id)
         queued = QueuedMessage(new_id(), conversation_id, text, attachments)
         self._change(conversation_id, (*self.of(conversation_id), queued), draft="")
-        self._go_on(conversation_id)
+        self.go_on(conversation_id)
         return True
 
     def edit(self, message_id: str) -> None:
         """Its text is being changed: it waits until `change` or `remove`."""
         self._edited = message_id
+
+    def type_into(self, message_id: str, text: str) -> None:
+        """This stands in its editor now: it is kept as it would be after `change`."""
+        queued, text = self._find(message_id), clean_message(text)
+        if queued is None or not text.strip():
+            return
+        queue = self._queues[queued.conversation_id]
+        queue[queue.index(queued)] = dataclasses.replace(queued, text=text)
+        if queued.conversation_id == self._shelf.open.id:
+            self._shelf.save_draft(self._shelf.draft)
 
     def change(self, message_id: str, text: str) -> None:
         """Another text for it; an empty one leaves it as it was."""
@@ -92,7 +100,7 @@ class MessageQueue:
                     for each in self.of(queued.conversation_id)
                 ),
             )
-        self._go_on(queued.conversation_id)
+        self.go_on(queued.conversation_id)
 
     def remove(self, message_id: str) -> None:
         """Out of the queue, with a way back. What went along returns with it."""
@@ -112,15 +120,15 @@ class MessageQueue:
             for attachment in queued.attachments:
                 self._attachments.withdraw(attachment.id)
             self._change(queued.conversation_id, (*now_there[:place], queued, *now_there[place:]))
-            self._go_on(queued.conversation_id)
+            self.go_on(queued.conversation_id)
 
         self._shelf.offer_undo(f"queued {message_id}", "The queued message is removed.", put_back)
-        self._go_on(queued.conversation_id)
+        self.go_on(queued.conversation_id)
 
     def send_next(self, conversation_id: str) -> None:
         """Go on after a reply that failed or was stopped."""
         self._held.discard(conversation_id)
-        self._go_on(conversation_id)
+        self.go_on(conversation_id)
         self._tell(conversation_id)
 
     def hold(self, conversation_id: str) -> None:
@@ -130,9 +138,15 @@ class MessageQueue:
             self._tell(conversation_id)
 
     def leave_in_draft(self, conversation_id: str) -> None:
-        """The conversation goes to the trash: nothing is sent there; its draft holds the texts."""
-        self._queues.pop(conversation_id, None)
+        """The conversation goes to the trash: nothing is sent there. Texts and attachments are its
+        draft's from now on."""
+        text = self.kept_text(conversation_id)
+        waited = self._queues.pop(conversation_id, [])
         self._held.discard(conversation_id)
+        for each in waited:
+            self._attachments.give_back(each.attachments)
+        self._shelf.take_into_draft(conversation_id, text)
+        self._tell(conversation_id)
 
     # --- following ------------------------------------------------------------------------------
 
@@ -142,19 +156,27 @@ class MessageQueue:
         conversation_id = message.conversation_id
         is_last = not self._is_busy(conversation_id)
         if message.state is MessageState.COMPLETE:
-            self._go_on(conversation_id)
+            self.go_on(conversation_id)
         elif message.state is not MessageState.STOPPED or is_last:
             self.hold(conversation_id)
 
-    def _go_on(self, conversation_id: str) -> None:
+    def go_on(self, conversation_id: str) -> None:
+        """Send the next one, if nothing stands against it."""
         waiting = self.of(conversation_id)
         if not waiting or conversation_id in self._held or self._around.is_closing:
             return
         if waiting[0].id == self._edited or self._is_busy(conversation_id):
             return
-        first, *rest = waiting
-        self._change(conversation_id, tuple(rest))
-        self._send(conversation_id, first.text, first.attachments)
+        first = waiting[0]
+
+        def settle(is_sent: bool) -> None:
+            if is_sent:
+                rest = tuple(each for each in self.of(conversation_id) if each.id != first.id)
+                self._change(conversation_id, rest)
+            else:
+                self.hold(conversation_id)
+
+        self._send(conversation_id, first.text, first.attachments, settle)
 
     def _find(self, message_id: str) -> QueuedMessage | None:
         found = (each for queue in self._queues.values() for each in queue)

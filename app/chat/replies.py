@@ -38,6 +38,8 @@ from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store import Store
 
 MAX_ANSWERS: Final = 4
+BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
+CHANGING_SENTENCE: Final = "The last change isn't saved yet. Try again in a moment."
 SURROGATES_SENTENCE: Final = (
     "Your message held halves of characters that cannot be kept; each is now shown as �."
 )
@@ -45,7 +47,11 @@ OTHER_WEIGHTS_SENTENCE: Final = (
     "Other weights were loaded before the branch could begin. Load those that wrote the reply and "
     "choose the token again."
 )
+UNSENT_SENTENCE: Final = "A message could not be sent and is in the message field again."
 NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
+
+
+def _nothing() -> None: ...
 
 
 @dataclass(slots=True)
@@ -56,7 +62,7 @@ class Waiting:
     that is wanted, the settings that it has otherwise. `beginning`: what it begins with.
     `place`: where in a text document it stands (`app.chat.text_document`).
     `is_saved`: the message is on disk. `is_announced`: the user was told that it waits for
-    weights.
+    weights. `on_saved`: what somebody wrote for it is on disk, in a message or in the reply.
     """
 
     conversation_id: str
@@ -67,6 +73,12 @@ class Waiting:
     place: tuple[int, int] | None = None
     is_saved: bool = False
     is_announced: bool = False
+    on_saved: Callable[[], None] = _nothing
+
+    def tell_saved(self) -> None:
+        """Once."""
+        tell, self.on_saved = self.on_saved, _nothing
+        tell()
 
 
 class Replies:
@@ -80,6 +92,7 @@ class Replies:
         self._said: set[str] = set()
         self.growing = Growing(around, shelf, loader, self.is_busy)
         self.is_held: Callable[[Reply], bool] = lambda _reply: False
+        self.is_changing: Callable[[str], bool] = lambda _conversation_id: False
 
     @property
     def _store(self) -> Store:
@@ -89,6 +102,19 @@ class Replies:
     def is_busy(self, conversation_id: str) -> bool:
         """Whether a reply waits or grows there."""
         return conversation_id in self._waiting or self.growing.is_in(conversation_id)
+
+    def is_occupied(self, conversation_id: str) -> bool:
+        """Whether nothing can be sent there now: a reply waits or grows, or messages change."""
+        return self.is_busy(conversation_id) or self.is_changing(conversation_id)
+
+    def is_free(self) -> bool:
+        """Whether the open conversation is not occupied; says why where it is."""
+        open_id = self._shelf.open.id
+        if self.is_busy(open_id):
+            self._around.emit(Noticed("info", BUSY_SENTENCE))
+        elif self.is_changing(open_id):
+            self._around.emit(Noticed("info", CHANGING_SENTENCE))
+        return not self.is_occupied(open_id)
 
     def is_waiting(self, conversation_id: str) -> bool:
         """Whether the user was told that a message there waits."""
@@ -115,11 +141,17 @@ class Replies:
         return True
 
     def send_queued(
-        self, conversation_id: str, text: str, attachments: tuple[Attachment, ...]
+        self,
+        conversation_id: str,
+        text: str,
+        attachments: tuple[Attachment, ...],
+        then: Callable[[bool], None],
     ) -> None:
-        """Send what waited for the reply before it, in whatever conversation; drafts stay."""
+        """Send what waited for the reply before it, in whatever conversation; drafts stay. `then`
+        learns whether it is on its way to disk: until then whoever has it keeps it."""
         if conversation_id == self._shelf.open.id:
             self._send(self._shelf.user_message(text, attachments), self._shelf.path)
+            then(True)
             return
         reading = Waiting(conversation_id, ())
         self._waiting[conversation_id] = reading
@@ -129,13 +161,24 @@ class Replies:
                 path = loaded[1]
                 parent_id = path[-1].id if path else None
                 self._send(new_message(conversation_id, parent_id, text, attachments), path)
+                then(True)
 
-        self._around.when_done(self._store.load_conversation(conversation_id), go_on)
+        def give_up(sentence: str) -> None:
+            if self._waiting.get(conversation_id) is reading:
+                self._drop(reading)
+                self._around.emit(Noticed("error", sentence))
+                then(False)
 
-    def send_version(self, message: Message) -> None:
-        """Store another version of a message of the user and ask for its reply."""
-        if self._may_ask():
-            self._send(message, self._shelf.path_to(message.parent_id))
+        loaded = self._store.load_conversation(conversation_id)
+        self._around.when_done(loaded, go_on, give_up)
+
+    def send_version(self, message: Message, saved: Callable[[], None] = _nothing) -> bool:
+        """Store another version of a message of the user and ask for its reply. False: it was not
+        taken; else `saved` is called when it is on disk."""
+        if not self._may_ask():
+            return False
+        self._send(message, self._shelf.path_to(message.parent_id), saved)
+        return True
 
     def may_ask(self) -> bool:
         """Whether a reply can be asked for in the open conversation; says why where it cannot."""
@@ -149,10 +192,15 @@ class Replies:
         )
         self.begin_waiting()
 
-    def _send(self, message: Message, above: tuple[Message, ...]) -> None:
+    def _send(
+        self,
+        message: Message,
+        above: tuple[Message, ...],
+        saved: Callable[[], None] = _nothing,
+    ) -> None:
         shelf, conversation_id = self._shelf, message.conversation_id
         stored = self._store.append_message(message, keep_in_view=True)
-        waiting = Waiting(conversation_id, (*above, message))
+        waiting = Waiting(conversation_id, (*above, message), on_saved=saved)
         self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
         if message.parent_id == shelf.leaf_id:
             shelf.add(message)
@@ -175,13 +223,14 @@ class Replies:
             sentence = self._around.store_state.sentence or "This window cannot save anything."
             self._around.emit(Noticed("warning", sentence))
             return False
-        return self._around.store is not None and not self.is_busy(self._shelf.open.id)
+        return self._around.store is not None and self.is_free()
 
     def _on_message_saved(self, waiting: Waiting, stored: Message) -> None:
         if stored.parent_id != waiting.path[-1].parent_id:
             self._move(waiting, stored)
             return
         waiting.is_saved = True
+        waiting.tell_saved()
         self.begin_waiting()
 
     def _move(self, waiting: Waiting, stored: Message) -> None:
@@ -189,6 +238,7 @@ class Replies:
 
         def take(path: tuple[Message, ...]) -> None:
             waiting.path, waiting.is_saved = path, True
+            waiting.tell_saved()
             self._shelf.replace_path(stored.conversation_id, path)
             self.begin_waiting()
 
@@ -199,8 +249,12 @@ class Replies:
         )
 
     def _on_message_unsaved(self, waiting: Waiting, message: Message, sentence: str) -> None:
+        """It stays on screen as one that failed; where it is not on screen, it is a draft again."""
         self._drop(waiting)
-        self._shelf.update(dataclasses.replace(message, state=MessageState.FAILED, error=sentence))
+        failed = dataclasses.replace(message, state=MessageState.FAILED, error=sentence)
+        if not self._shelf.update(failed) and message.content:
+            self._shelf.take_into_draft(message.conversation_id, message.content)
+            self._around.emit(Noticed("error", f"{UNSENT_SENTENCE} {sentence}"))
 
     def retry(self, message_id: str) -> None:
         """Ask for another version of a reply, or for the reply of a message that has none."""
@@ -216,17 +270,26 @@ class Replies:
             return
         self._answer(message_id, beginning=beginning_of(message, self._loader.weights_hash))
 
-    def begin_with(self, message_id: str, text: str, thoughts: str | None = None) -> None:
-        """Ask for a reply that begins with these words: another version, or to a message."""
+    def begin_with(
+        self,
+        message_id: str,
+        text: str,
+        thoughts: str | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """Ask for a reply that begins with these words: another version, or to a message. False:
+        it was not taken; else `saved` is called when the words are on disk."""
         text = clean_message(text)
         message = self._shelf.message(message_id)
-        if message is not None and not text.strip():
-            self._answer(message_id)
-        elif message is not None:
-            is_reply = message.role is Role.ASSISTANT
-            reasoning = message.reasoning if thoughts is None else clean_message(thoughts)
-            source_id = message_id if is_reply else None
-            self._answer(message_id, beginning=Beginning(text, reasoning, None, source_id))
+        if message is None:
+            return False
+        if not text.strip():
+            return self._answer(message_id, saved=saved)
+        is_reply = message.role is Role.ASSISTANT
+        reasoning = message.reasoning if thoughts is None else clean_message(thoughts)
+        source_id = message_id if is_reply else None
+        beginning = Beginning(text, reasoning, None, source_id)
+        return self._answer(message_id, beginning=beginning, saved=saved)
 
     def answer_again(
         self, message_id: str, changes: Mapping[str, Any], beginning: Beginning
@@ -256,19 +319,29 @@ class Replies:
         answers: tuple[Mapping[str, Any], ...] = ({},),
         beginning: Beginning = NOTHING,
         place: tuple[int, int] | None = None,
-    ) -> None:
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """False: it was not taken, and why is said."""
         message = self._shelf.message(message_id)
         if message is None or not self._may_ask():
-            return
+            return False
         if message.role is Role.ASSISTANT:
             path, version = self._shelf.path_to(message.parent_id), message.sibling_count
         else:
             path, version = self._shelf.path_to(message_id), self._n_below(message_id)
         if path:
             self._waiting[message.conversation_id] = Waiting(
-                message.conversation_id, path, version, answers, beginning, place, is_saved=True
+                message.conversation_id,
+                path,
+                version,
+                answers,
+                beginning,
+                place,
+                is_saved=True,
+                on_saved=saved,
             )
             self.begin_waiting()
+        return bool(path)
 
     def _n_below(self, message_id: str) -> int:
         """How many versions of what follows a message of the path there are already."""
@@ -369,6 +442,7 @@ class Replies:
             # The others come behind it, and are counted already.
             placed = dataclasses.replace(placed, sibling_count=reply.message.sibling_count)
         self._shelf.place(placed)
+        waiting.tell_saved()
         self._shelf.with_whole(
             waiting.path, partial(self._ask, reply), partial(self._on_reply_unsaved, reply)
         )

@@ -10,10 +10,11 @@ from concurrent.futures import Future
 from typing import Final
 
 from app.chat.events import MessageSought, SearchAnswered
+from app.chat.paths import Paths
 from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
 from models.errors import SupersededError
-from models.records import ConversationKind, Message, SearchPage
+from models.records import ConversationKind, SearchPage
 from models.search_query import parse, with_filter
 
 __all__ = ["PAGE", "Searching", "with_filter"]
@@ -24,9 +25,10 @@ PAGE: Final = 30
 class Searching:
     """One search at a time, page by page."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf) -> None:
+    def __init__(self, around: Surroundings, shelf: Shelf, paths: Paths) -> None:
         self._around = around
         self._shelf = shelf
+        self._paths = paths
         self._typed = ""
         self._number = 0
         self._next_below: int | None = None
@@ -93,32 +95,37 @@ class Searching:
         store = self._around.store
         if store is None:
             return
-        if conversation_id == self._shelf.open.id and self._shelf.is_on_path(message_id):
+
+        def tell() -> None:
             self._around.emit(MessageSought(conversation_id, message_id))
+
+        if conversation_id == self._shelf.open.id and self._shelf.is_on_path(message_id):
+            tell()
             return
         if conversation_id == self._shelf.open.id:
             self._shelf.before_branch()
-        elif self._is_half_written(conversation_id):
+            self._paths.go_to_leaf(store.leaf_through(message_id), self._paths.want(), tell)
+            return
+        if self._is_half_written(conversation_id):
             # What was typed there belongs to the branch that was shown last.
             self._shelf.open_stored(
                 conversation_id, then=lambda: self.open_at(conversation_id, message_id)
             )
             return
 
-        def tell() -> None:
-            self._around.emit(MessageSought(conversation_id, message_id))
-
-        def show(path: tuple[Message, ...]) -> None:
-            self._shelf.replace_path(conversation_id, path)
-            tell()
+        is_wanted = self._shelf.want(conversation_id)
 
         def choose(leaf_id: str) -> None:
+            def find() -> None:
+                # An earlier wish may have opened it, at another branch.
+                is_there = self._shelf.leaf_id == leaf_id
+                tell() if is_there else self.open_at(conversation_id, message_id)
+
+            if not is_wanted():
+                return
             if self._around.can_write:
                 self._around.saved(store.set_active_leaf(conversation_id, leaf_id))
-            if conversation_id == self._shelf.open.id:
-                self._around.when_done(store.load_path(conversation_id, leaf_id), show)
-            else:
-                self._shelf.open_stored(conversation_id, then=tell)
+            self._shelf.open_stored(conversation_id, then=find)
 
         self._around.when_done(store.leaf_through(message_id), choose)
 

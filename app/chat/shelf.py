@@ -2,8 +2,12 @@
 
 What must hold:
 
-* What is on screen is never replaced by something older: an answer of the store that
-  belongs to a conversation which is no longer wanted is dropped (`_wanted_id`).
+* What is on screen is never replaced by something older. An answer of the store is dropped where
+  another conversation is wanted by now (`want`); one whose path was changed since it was asked for
+  (`n_moves`) is asked for again; and it is shown with the draft that is known here. So what
+  somebody types or sends counts, however late an answer comes. `app.chat.paths` has the other
+  paths of the open one.
+* A chat in the trash is on screen no longer: what is typed from then on is not its.
 * A long conversation is shown from its end: `FIRST_PART` messages at once, the rest joins in
   the background. `path` may lack its beginning until `is_whole`; what must have all of it
   (a prompt) goes through `with_whole`.
@@ -16,10 +20,12 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from app.chat.draft_text import with_queued, without_queued
 from app.chat.events import (
     ConversationChanged,
     ConversationOpened,
@@ -67,7 +73,9 @@ class Shelf:
         self._on_opened = on_opened
         self._listed: dict[str, Conversation] = {}
         self._path: dict[str, Message] = {}
+        self._trashed: set[str] = set()
         self._wanted_id = ""
+        self._moves = Counter[str]()
         self._read_above = ""
         self._is_endless = False
         self._undo: dict[str, Callable[[], None]] = {}
@@ -130,8 +138,10 @@ class Shelf:
         return conversation_id in self._listed
 
     def show_list(self, conversations: Iterable[Conversation]) -> None:
-        """Take over what the store lists; what was made here meanwhile stays."""
-        self._listed = {c.id: c for c in conversations} | self._listed
+        """Take over what the store lists; what was made here meanwhile stays, and what was thrown
+        away here does not come back."""
+        found = {c.id: c for c in conversations if c.id not in self._trashed}
+        self._listed = found | self._listed
         self._emit_list()
 
     # --- opening --------------------------------------------------------------------------------
@@ -166,25 +176,49 @@ class Shelf:
             self._show(_fresh(), ())
             self._remember("")
 
+    def want(self, conversation_id: str) -> Callable[[], bool]:
+        """It shall come on screen, once something has been asked of the store: whether that is
+        still so, nothing else having been opened meanwhile."""
+        self._wanted_id = conversation_id
+        return lambda: self._wanted_id == conversation_id
+
     def open_stored(
         self,
         conversation_id: str,
         *,
         with_typed_text: bool = False,
+        unless_begun: bool = False,
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """Load and show a conversation, then call `then`.
+        """Load and show a conversation, then call `then`. The open one is shown as it stands.
 
         `with_typed_text` (at the start): what was typed before it came is added to its draft;
-        who has begun a chat meanwhile stays there.
+        who has begun a chat meanwhile stays there. `unless_begun`: so does who has typed.
         """
-        self._wanted_id = conversation_id
+        is_wanted = self.want(conversation_id)
+        if conversation_id == self.open.id:
+            self._show_again()
+            then()
+            return
         self.awaits_last = with_typed_text
+        n_moves = 0
+
+        def ask() -> None:
+            nonlocal n_moves
+            n_moves = self.n_moves(conversation_id)
+            loaded = self._store.load_conversation(conversation_id, newest=FIRST_PART)
+            self._around.when_done(loaded, show, stay)
 
         def show(loaded: tuple[Conversation, tuple[Message, ...]]) -> None:
-            conversation, messages = loaded
-            if self._wanted_id != conversation.id:
+            if not is_wanted() or (unless_begun and self._is_begun()):
                 return
+            if conversation_id == self.open.id:  # an earlier answer has brought it
+                then()
+                return
+            if self.n_moves(conversation_id) != n_moves:  # something was sent there meanwhile
+                ask()
+                return
+            conversation, messages = self._listed.get(conversation_id, loaded[0]), loaded[1]
             typed = (self._draft or "") if with_typed_text else ""
             if with_typed_text and not self._can_join(typed, conversation):
                 stay()
@@ -193,9 +227,7 @@ class Shelf:
                 self._draft = None
                 joined = "\n".join(text for text in (conversation.draft, typed) if text)
                 self._show(dataclasses.replace(conversation, draft=joined), messages)
-                if self._around.can_write:
-                    saved = self._store.update_conversation(conversation.id, draft=joined)
-                    self._around.saved(saved)
+                self.change(conversation_id, draft=joined)
             else:
                 self.flush_draft()
                 self._show(conversation, messages)
@@ -209,8 +241,11 @@ class Shelf:
             if with_typed_text:
                 self._around.emit(LastChatStays())
 
-        loaded = self._store.load_conversation(conversation_id, newest=FIRST_PART)
-        self._around.when_done(loaded, show, stay)
+        ask()
+
+    def _is_begun(self) -> bool:
+        """Whether the new chat on screen holds anything."""
+        return bool(self._path or self._typed) or self.is_stored(self.open.id)
 
     def _can_join(self, typed: str, last: Conversation) -> bool:
         """Whether the last chat may come under what was written since the start."""
@@ -223,11 +258,20 @@ class Shelf:
         self._draft = None
         self._typed = without_queued(conversation.draft, self.queued_text(conversation.id))
         self._take_path(messages)
-        shown = dataclasses.replace(conversation, draft=self._typed)
+        self._tell_opened()
+
+    def _show_again(self) -> None:
+        """The open conversation as it is here, which nobody knows better."""
+        self.before_flush()
+        self._tell_opened()
+
+    def _tell_opened(self) -> None:
+        shown = dataclasses.replace(self.open, draft=self._typed)
         self._around.emit(ConversationOpened(shown, self.path))
         self._on_opened()
 
     def _take_path(self, messages: Iterable[Message]) -> None:
+        self.note_move(self.open.id)
         self._path = {m.id: m for m in self._live_path(self.open.id, messages)}
         self._is_endless = False
         self._read_on()
@@ -325,15 +369,20 @@ class Shelf:
     def take_away(self, ids: Iterable[str]) -> None:
         """These are in the trash now. Where the open one is, the next one is opened."""
         gone, before = frozenset(ids), self.conversations
+        self._trashed |= gone
         for conversation_id in gone:
             self._listed.pop(conversation_id, None)
         self._emit_list()
+        if self._wanted_id in gone:
+            self._wanted_id = self.open.id
         if self.open.id in gone:
-            self._open_neighbour(before, self.open.id, gone)
+            self._leave(before, gone)
 
     def put_back(self, conversations: Iterable[Conversation]) -> None:
         """These are no longer in the trash."""
-        self._listed |= {c.id: c for c in conversations}
+        back = {c.id: c for c in conversations}
+        self._trashed -= back.keys()
+        self._listed |= back
         self._emit_list()
 
     def rename(self, conversation_id: str, title: str) -> None:
@@ -398,6 +447,17 @@ class Shelf:
         typed = without_queued(conversation.draft, before) if draft is None else draft
         self.change(conversation_id, draft=with_queued(typed, after))
 
+    def take_into_draft(self, conversation_id: str, text: str) -> None:
+        """What waited in a queue, or could not be sent, is a part of the draft now."""
+        conversation = self.conversation(conversation_id)
+        if conversation is None:
+            return
+        if conversation_id == self.open.id:
+            self.save_draft(with_queued(self._typed, text))
+            self.flush_draft()
+        elif not conversation.draft.startswith(text):
+            self.change(conversation_id, draft=with_queued(conversation.draft, text))
+
     # --- messages -------------------------------------------------------------------------------
 
     def user_message(self, text: str, attachments: tuple[Attachment, ...] = ()) -> Message:
@@ -410,6 +470,7 @@ class Shelf:
 
     def add(self, message: Message) -> None:
         """A message now ends the active path (if its conversation is open)."""
+        self.note_move(message.conversation_id)
         if message.conversation_id == self.open.id:
             self._path[message.id] = message
             self._around.emit(MessageAdded(message))
@@ -417,6 +478,7 @@ class Shelf:
     def replace_path(self, conversation_id: str, messages: Iterable[Message]) -> None:
         """The open conversation shows another path."""
         if conversation_id != self.open.id:
+            self.note_move(conversation_id)
             return
         self._take_path(messages)
         self._around.emit(PathChanged(conversation_id, self.path))
@@ -445,6 +507,14 @@ class Shelf:
             )
             self._around.emit(MessageChanged(self._path[stored.id]))
 
+    def n_moves(self, conversation_id: str) -> int:
+        """How often its path has become another one, or another one was asked for."""
+        return self._moves[conversation_id]
+
+    def note_move(self, conversation_id: str) -> None:
+        """Its path becomes another one: what was asked for before is older."""
+        self._moves[conversation_id] += 1
+
     def path_to(self, message_id: str | None) -> tuple[Message, ...]:
         """The active path down to this message; nothing for None or one that is not on it."""
         path = self.path
@@ -454,28 +524,6 @@ class Shelf:
     def message(self, message_id: str) -> Message | None:
         return self._path.get(message_id)
 
-    def show_version(self, message_id: str, step: int) -> None:
-        """Flip to the version `step` away from this one, with the newest leaf below it."""
-        shown, store = self._path.get(message_id), self._store
-        if shown is None:
-            return
-        conversation_id = shown.conversation_id
-
-        def choose(versions: tuple[Message, ...]) -> None:
-            place = next((i for i, v in enumerate(versions) if v.id == message_id), 0) + step
-            if 0 <= place < len(versions):
-                self._around.when_done(store.leaf_below(versions[place].id), take)
-
-        def take(leaf_id: str) -> None:
-            if self._around.can_write:
-                self._around.saved(store.set_active_leaf(conversation_id, leaf_id))
-            self._around.when_done(
-                store.load_path(conversation_id, leaf_id),
-                lambda messages: self.replace_path(conversation_id, messages),
-            )
-
-        self._around.when_done(store.siblings(message_id), choose)
-
     # --- trash ----------------------------------------------------------------------------------
 
     def trash(self, conversation_id: str) -> None:
@@ -484,29 +532,26 @@ class Shelf:
         trashed = self._listed.get(conversation_id)
         if trashed is None:
             return
-        before = self.conversations
         self._tell_trash_after(self._store.trash_conversation(conversation_id))
-        del self._listed[conversation_id]
-        self._emit_list()
-        if self.open.id == conversation_id:
-            self._open_neighbour(before, conversation_id)
-        key = f"trash {conversation_id}"
-        self._undo[key] = lambda: self._restore(trashed)
-        self._around.emit(Noticed("info", f"“{trashed.title}” is in the trash.", undo=key))
+        self.take_away((conversation_id,))
+        self.offer_undo(
+            f"trash {conversation_id}",
+            f"“{trashed.title}” is in the trash.",
+            lambda: self._restore(trashed),
+        )
 
-    def _open_neighbour(
-        self,
-        before: tuple[Conversation, ...],
-        conversation_id: str,
-        gone: frozenset[str] = frozenset(),
-    ) -> None:
-        ids = [c.id for c in before if not c.is_archived or c.id == conversation_id]
-        place = ids.index(conversation_id)
+    def _leave(self, before: tuple[Conversation, ...], gone: frozenset[str]) -> None:
+        """The open one is in the trash. What is typed before its neighbour has been read begins a
+        new chat, which then stays."""
+        left_id = self.open.id
+        ids = [c.id for c in before if not c.is_archived or c.id == left_id]
+        place = ids.index(left_id) if left_id in ids else 0
         others = [each for each in ids[place + 1 :] + ids[:place][::-1] if each not in gone]
+        self._show(_fresh(), ())
         if others:
-            self.open_stored(others[0])
+            self.open_stored(others[0], unless_begun=True)
         else:
-            self.open_new()
+            self._remember("")
 
     def list_trash(self) -> None:
         """Ask the store what is in the trash and say it."""
@@ -519,18 +564,20 @@ class Shelf:
         def find(trashed: tuple[Conversation, ...]) -> None:
             found = next((each for each in trashed if each.id == conversation_id), None)
             if found is not None:
-                self._restore(found)
+                self._restore(found, is_wanted)
 
+        is_wanted = self.want(conversation_id)
         self._around.when_done(self._store.list_trash(), find)
 
-    def _restore(self, trashed: Conversation) -> None:
+    def _restore(self, trashed: Conversation, is_wanted: Callable[[], bool] | None = None) -> None:
+        is_wanted = is_wanted or self.want(trashed.id)
         self._undo.pop(f"trash {trashed.id}", None)
-        self._listed[trashed.id] = dataclasses.replace(trashed, trashed_at=None)
-        self._emit_list()
+        self.put_back((dataclasses.replace(trashed, trashed_at=None),))
 
         def show(_: Conversation) -> None:
             self.list_trash()
-            self.open_stored(trashed.id)
+            if is_wanted():
+                self.open_stored(trashed.id)
 
         def lose(sentence: str) -> None:
             self.take_away([trashed.id])
@@ -549,11 +596,12 @@ class Shelf:
         self._undo[key] = act
         self._around.emit(Noticed("info", sentence, undo=key))
 
-    def take_in(self, conversation: Conversation) -> None:
-        """A conversation was made beside this one: it is listed and opened."""
+    def take_in(self, conversation: Conversation, is_wanted: Callable[[], bool]) -> None:
+        """A conversation was made beside this one: it is listed, and opened if it shall be."""
         self._listed[conversation.id] = conversation
         self._emit_list()
-        self.open_stored(conversation.id)
+        if is_wanted():
+            self.open_stored(conversation.id)
 
     def undo(self, key: str) -> None:
         """Take back what was announced with this key; a second time does nothing."""
@@ -569,18 +617,6 @@ def is_whole(path: Iterable[Message]) -> bool:
     """Whether a path begins at its root (or is empty)."""
     first = next(iter(path), None)
     return first is None or first.parent_id is None
-
-
-def with_queued(draft: str, queued: str) -> str:
-    """A draft as it is stored: what waits in the queue stands before it."""
-    return "\n\n".join(text for text in (queued, draft) if text)
-
-
-def without_queued(stored: str, queued: str) -> str:
-    """What stands in the composer, of a draft as it is stored."""
-    if not queued or not stored.startswith(queued):
-        return stored
-    return stored[len(queued) :].removeprefix("\n\n")
 
 
 def new_message(

@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Callable
 
 from app.chat.loading import Loader
+from app.chat.paths import Paths
 from app.chat.prompts import clean_message
 from app.chat.replies import Replies
 from app.chat.shelf import NEW_TEXT, Shelf, new_message
@@ -30,10 +31,16 @@ class TextMode:
     """What can be done with the open document."""
 
     def __init__(
-        self, around: Surroundings, shelf: Shelf, loader: Loader, replies: Replies
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        paths: Paths,
+        loader: Loader,
+        replies: Replies,
     ) -> None:
         self._around = around
         self._shelf = shelf
+        self._paths = paths
         self._loader = loader
         self._replies = replies
         self._caret = 0
@@ -114,7 +121,7 @@ class TextMode:
         continuation = self.continuation
         if continuation is not None and self._shelf.is_whole:
             self._commit(self.text)
-            self._shelf.show_version(continuation.id, step)
+            self._paths.show_version(continuation.id, step)
 
     def settle(self) -> None:
         """Another branch is about to be shown: what was typed stays with this one."""

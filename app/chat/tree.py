@@ -6,22 +6,28 @@ What must hold:
   followed the old ones stays under them, and is copied below the new ones where the user wants
   to keep it in view.
 * Deleting marks; it can be undone at once, and restored from the trash later.
-* The path on screen changes when the store has done its part, never before.
+* The path on screen changes when the store has done its part, never before, and one change at a
+  time (`app.chat.paths`).
+* Whoever holds a text gives it away only when it is taken: what saves one tells whether it is
+  (`False`: it was refused, and why is said), and calls `saved` when it is on disk.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
 from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
+from app.chat.paths import Paths
 from app.chat.prompts import clean_message
 from app.chat.replies import Replies
 from app.chat.shelf import MAX_TITLE_LENGTH, Shelf, new_id
 from app.chat.surroundings import Surroundings, now
 from models.records import (
+    Attachment,
     Message,
     MessageCounts,
     MessageState,
@@ -33,7 +39,6 @@ from models.records import (
 )
 from models.store import Store
 
-BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
 EMPTY_SENTENCE: Final = "A message without text is not kept. Delete the message instead."
 PRUNED_SENTENCE: Final = "The branch is in the trash."
 TEMPORARY_SENTENCE: Final = (
@@ -44,12 +49,16 @@ BRANCH_MARK: Final = " (branch)"
 OTHER_ROLE: Final = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
 
 
+def _nothing() -> None: ...
+
+
 class Tree:
     """What can be done with the messages of the open conversation, one by one."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf, replies: Replies) -> None:
+    def __init__(self, around: Surroundings, shelf: Shelf, paths: Paths, replies: Replies) -> None:
         self._around = around
         self._shelf = shelf
+        self._paths = paths
         self._replies = replies
 
     @property
@@ -60,23 +69,47 @@ class Tree:
     # --- new versions ---------------------------------------------------------------------------
 
     def edit(
-        self, message_id: str, text: str, *, keep_following: bool, reasoning: str | None = None
-    ) -> None:
-        """Save another text, and another reasoning where one is given, as a new version."""
+        self,
+        message_id: str,
+        text: str,
+        *,
+        keep_following: bool,
+        reasoning: str | None = None,
+        attachments: tuple[Attachment, ...] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """Save another text as a new version; another reasoning and what is attached, too, where
+        they are given. False: it was not taken."""
         old, text = self._shelf.message(message_id), clean_message(text)
-        if old is None or not self._may_change() or not self._has_text(text):
-            return
+        if old is None:
+            return False
+        kept = old.attachments if attachments is None else attachments
+        if not self._has_text(text, kept) or not self._may_change():
+            return False
         thoughts = old.reasoning if reasoning is None else clean_message(reasoning)
-        edited = self._version_of(old, content=text, reasoning=thoughts)
-        self._add(edited, self._following(message_id, keep=keep_following))
+        edited = self._version_of(old, content=text, reasoning=thoughts, attachments=kept)
+        self._add(edited, self._following(message_id, keep=keep_following), saved)
         if not keep_following and self._shelf.leaf_id != message_id:
             self._say_where_the_rest_is(old)
+        return True
 
-    def edit_and_send(self, message_id: str, text: str) -> None:
-        """Save another text of a message of the user as a new version, and have it answered."""
+    def edit_and_send(
+        self,
+        message_id: str,
+        text: str,
+        attachments: tuple[Attachment, ...] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """Save another text of a message of the user as a new version, and have it answered.
+        False: it was not taken."""
         old, text = self._shelf.message(message_id), clean_message(text)
-        if old is not None and self._may_change() and self._has_text(text):
-            self._replies.send_version(self._version_of(old, content=text))
+        if old is None:
+            return False
+        kept = old.attachments if attachments is None else attachments
+        if not self._has_text(text, kept) or not self._may_change():
+            return False
+        version = self._version_of(old, content=text, attachments=kept)
+        return self._replies.send_version(version, saved)
 
     def swap_role(self, message_id: str) -> None:
         """What the user said becomes the assistant's, or the other way round; a new version."""
@@ -86,14 +119,18 @@ class Tree:
         swapped = self._version_of(old, role=OTHER_ROLE[old.role], reasoning="")
         self._add(swapped, self._following(message_id))
 
-    def insert(self, after_id: str | None, role: Role, text: str) -> None:
-        """A new message below that one (None: at the very top); what follows is kept in view."""
+    def insert(
+        self, after_id: str | None, role: Role, text: str, saved: Callable[[], None] = _nothing
+    ) -> bool:
+        """A new message below that one (None: at the very top); what follows is kept in view.
+        False: it was not taken."""
         text = clean_message(text)
-        if not self._may_change() or not self._has_text(text):
-            return
+        if not self._has_text(text) or not self._may_change():
+            return False
         self._shelf.ensure_stored()
         message = Message(new_id(), self._shelf.open.id, after_id, role, text, now())
-        self._add(message, self._following(after_id))
+        self._add(message, self._following(after_id), saved)
+        return True
 
     def _version_of(self, old: Message, **changes: object) -> Message:
         """Another version of a message; whatever was measured of the old one is not its own."""
@@ -130,11 +167,12 @@ class Tree:
             return None
         return Stretch(leaf_id, message_id, str(uuid.uuid4()))
 
-    def _add(self, message: Message, following: Stretch | None) -> None:
-        conversation_id = self._shelf.open.id
+    def _add(
+        self, message: Message, following: Stretch | None, saved: Callable[[], None] = _nothing
+    ) -> None:
         written = self._store.add_branch(message, following)
-        self._around.when_done(written, lambda leaf_id: self._show(conversation_id, leaf_id))
-        self._shelf.touch(conversation_id)
+        self._paths.show_changed(written, lambda leaf_id: leaf_id, lambda _leaf_id: saved())
+        self._shelf.touch(message.conversation_id)
 
     # --- deleting -------------------------------------------------------------------------------
 
@@ -159,8 +197,9 @@ class Tree:
                 lambda: self._bring_back(conversation_id, message_id, leaf_id, instead_id),
             )
 
-        self._around.when_done(trashed, lambda done: self._show(conversation_id, done.leaf_id))
-        self._around.when_done(trashed, lambda done: offer(done.instead_id))
+        self._paths.show_changed(
+            trashed, lambda done: done.leaf_id, lambda done: offer(done.instead_id)
+        )
         self._list_trashed_after(trashed)
 
     def prune(self, message_id: str) -> None:
@@ -178,11 +217,11 @@ class Tree:
             if leaf_id is not None:
                 self._bring_back(conversation_id, message_id, leaf_id, None)
 
-        def tell(done: Trashed) -> None:
-            self._show(conversation_id, done.leaf_id)  # its versions are fewer now
+        def offer(_done: Trashed) -> None:
             shelf.offer_undo(f"trash message {message_id}", PRUNED_SENTENCE, bring_back)
 
-        self._around.when_done(trashed, tell)
+        # Shown anew: the versions of what is on the path are fewer now.
+        self._paths.show_changed(trashed, lambda done: done.leaf_id, offer)
         self._list_trashed_after(trashed)
 
     def restore(self, message_id: str, conversation_id: str) -> None:
@@ -190,9 +229,15 @@ class Tree:
         restored = self._store.restore_branch(message_id)
         self._list_trashed_after(restored)
         if conversation_id == self._shelf.open.id:
-            self._around.when_done(restored, lambda leaf: self._show(conversation_id, leaf))
-        else:
-            self._around.when_done(restored, lambda _: self._shelf.open_stored(conversation_id))
+            self._paths.show_changed(restored, lambda leaf_id: leaf_id)
+            return
+        is_wanted = self._shelf.want(conversation_id)
+
+        def open_it(_leaf_id: str | None) -> None:
+            if is_wanted():
+                self._shelf.open_stored(conversation_id)
+
+        self._around.when_done(restored, open_it)
 
     def _bring_back(
         self, conversation_id: str, message_id: str, leaf_id: str, instead_id: str | None
@@ -202,7 +247,10 @@ class Tree:
             self._around.saved(self._store.trash_branch(instead_id))
         restored = self._store.restore_branch(message_id)
         self._around.saved(self._store.set_active_leaf(conversation_id, leaf_id))
-        self._around.when_done(restored, lambda _: self._show(conversation_id, leaf_id))
+        if conversation_id == self._shelf.open.id:
+            self._paths.show_changed(restored, lambda _: leaf_id)
+        else:
+            self._around.saved(restored)
         self._list_trashed_after(restored)
 
     def list_trashed(self) -> None:
@@ -241,21 +289,15 @@ class Tree:
         )
         path = Stretch(message_id, None, str(uuid.uuid4()))
         copied = self._store.copy_conversation(branch, path)
-        self._around.when_done(copied, self._shelf.take_in)
+        is_wanted = self._shelf.want(branch.id)
+        self._around.when_done(copied, lambda made: self._shelf.take_in(made, is_wanted))
 
     def go_to(self, message_id: str) -> None:
         """Show the newest path that leads through a message."""
         if self._shelf.is_on_path(message_id):
             return
         self._shelf.before_branch()
-        conversation_id = self._shelf.open.id
-
-        def take(leaf_id: str) -> None:
-            if self._around.can_write:
-                self._around.saved(self._store.set_active_leaf(conversation_id, leaf_id))
-            self._show(conversation_id, leaf_id)
-
-        self._around.when_done(self._store.leaf_below(message_id), take)
+        self._paths.go_to_leaf(self._store.leaf_below(message_id), self._paths.want())
 
     def read_tree(self) -> None:
         """Ask for the map of the open conversation; TreeRead answers."""
@@ -283,25 +325,12 @@ class Tree:
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _show(self, conversation_id: str, leaf_id: str | None) -> None:
-        """The path to that leaf comes on screen, if its conversation still is."""
-        if leaf_id is None:
-            self._shelf.replace_path(conversation_id, ())
-            return
-        path = self._store.load_path(conversation_id, leaf_id)
-        self._around.when_done(
-            path, lambda messages: self._shelf.replace_path(conversation_id, messages)
-        )
-
     def _may_change(self) -> bool:
         """Whether the path may change now; if not, why is said."""
-        if not self._replies.is_busy(self._shelf.open.id):
-            return True
-        self._around.emit(Noticed("info", BUSY_SENTENCE))
-        return False
+        return self._replies.is_free()
 
-    def _has_text(self, text: str) -> bool:
-        if text.strip():
+    def _has_text(self, text: str, attachments: tuple[Attachment, ...] = ()) -> bool:
+        if text.strip() or attachments:
             return True
         self._around.emit(Noticed("info", EMPTY_SENTENCE))
         return False

@@ -14,6 +14,7 @@ from app.chat.counting import ContextMeter
 from app.chat.door import Door
 from app.chat.edits import Edit, Edits
 from app.chat.events import ContextCounted, QueuedMessage
+from app.chat.paths import Paths
 from app.chat.queue import MessageQueue
 from app.chat.replies import Replies
 from app.chat.shelf import Shelf
@@ -29,6 +30,7 @@ class WritingDoor(Door):
     _around: Surroundings
     _sent_early: list[str]
     _shelf: Shelf
+    _paths: Paths
     _attachments: Attachments
     _queue: MessageQueue
     _edits: Edits
@@ -45,6 +47,8 @@ class WritingDoor(Door):
         if self._around.store is None and text.strip():
             self._sent_early.append(text)  # keys come before the first paint, `start` after it
             return True
+        if self._paths.is_changing(self._shelf.open.id):
+            return self.queue_message(text)  # it goes below what comes on screen in a moment
         attachments = self._attachments.of_draft(self._shelf.open.id)
         is_taken = self._replies.send(text, attachments)
         if is_taken:
@@ -103,6 +107,10 @@ class WritingDoor(Door):
     def edit_queued(self, message_id: str) -> None:
         self._queue.edit(message_id)
 
+    def type_queued(self, message_id: str, text: str) -> None:
+        """What stands in its editor now; it is kept, and not decided."""
+        self._queue.type_into(message_id, text)
+
     def change_queued(self, message_id: str, text: str) -> None:
         self._queue.change(message_id, text)
 
@@ -118,6 +126,10 @@ class WritingDoor(Door):
     def keep_edit(self, task: str, message_id: str, edit: Edit | None) -> None:
         """What stands in the editor of a message, which is open; None: nothing is to be kept."""
         self._edits.keep(task, message_id, edit)
+
+    def drop_edit(self, task: str, message_id: str) -> None:
+        """What was typed there is on disk as a message, or as a reply's beginning."""
+        self._edits.drop(task, message_id)
 
     def kept_edit(self, task: str, message_id: str) -> Edit | None:
         """What was typed there and not decided, in this run or an earlier one."""

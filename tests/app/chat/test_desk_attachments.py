@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.chat.tree import EMPTY_SENTENCE
 from app.engine.protocol import ChatPrompt
 
 LONG = "All happy families are alike. " * 200
@@ -200,6 +201,28 @@ def test_the_next_paste_has_a_name_of_its_own(make_room):
     room = make_room().start_ready()
     attach(room)
     assert attach(room).name == "Pasted text 2"
+
+
+def test_an_edited_version_can_leave_out_what_was_attached(make_room, asked):
+    """One that was too large is mended so."""
+    room = make_room().start_ready()
+    small, large = attach(room, "the small text"), attach(room, "the large text " * 400)
+    room.ask("What?")
+    prompts = asked(room)
+    question = room.desk.messages[0]
+    kept = tuple(each for each in question.attachments if each.name == small.name)
+    assert room.desk.edit_and_send(question.id, "What?", kept)
+    room.until(lambda: room.ended_reply() and prompts)
+    assert prompts == ["Attached file “Pasted text”:\n```\nthe small text\n```\n\nWhat?"]
+    assert [a.text for a in room.stored()[0].attachments] == ["the small text"]
+    edited = room.desk.messages[0]
+    assert room.desk.edit_message(edited.id, "", attachments=edited.attachments)
+    room.until(lambda: room.desk.messages[0].content == "")
+    assert not room.desk.edit_message(room.desk.messages[0].id, "", attachments=())
+    assert room.of(events.Noticed)[-1].sentence == EMPTY_SENTENCE
+    room.desk.show_version(room.desk.messages[0].id, -2)
+    room.until(lambda: room.desk.messages[0].id == question.id)
+    assert [a.name for a in room.stored()[0].attachments] == [small.name, large.name]
 
 
 def test_an_edited_version_keeps_what_was_attached(make_room, asked):

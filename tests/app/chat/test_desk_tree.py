@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.chat.tree import BUSY_SENTENCE, EMPTY_SENTENCE, TEMPORARY_SENTENCE
+from app.chat.replies import BUSY_SENTENCE
+from app.chat.tree import EMPTY_SENTENCE, TEMPORARY_SENTENCE
 from app.engine.protocol import Queued
 from models.records import Message, MessageState, Role
 
@@ -158,6 +159,57 @@ def test_while_a_reply_grows_the_path_is_not_changed(make_room):
     room.desk.stop()
     room.until(room.ended_reply)
     assert room.desk.messages[0].content == "Go on"
+
+
+def test_a_text_that_is_refused_while_a_reply_grows_stays_with_whoever_has_it(make_room):
+    room = make_room(SLOW).start_ready()
+    room.desk.send("Go on")
+    reply = room.until(lambda: room.growing(20))
+    question, saved = room.desk.messages[0], []
+    acts = (
+        lambda: room.desk.edit_message(question.id, "Else", saved=lambda: saved.append(0)),
+        lambda: room.desk.edit_and_send(question.id, "Else", saved=lambda: saved.append(1)),
+        lambda: room.desk.insert_message(
+            question.id, Role.USER, "X", saved=lambda: saved.append(2)
+        ),
+        lambda: room.desk.begin_reply(reply.id, "Well, ", saved=lambda: saved.append(3)),
+    )
+    for act in acts:
+        n_said = len(room.of(events.Noticed))
+        assert not act()
+        assert [e.sentence for e in room.of(events.Noticed)[n_said:]] == [BUSY_SENTENCE]
+    room.desk.stop()
+    room.until(room.ended_reply)
+    for place, act in enumerate(acts):
+        room.until(lambda: not room.desk.is_generating)
+        question, reply = room.desk.messages[0], room.desk.messages[-1]
+        assert act()
+        room.until(lambda place=place: saved[-1:] == [place], "on disk")
+        if room.desk.is_generating:
+            room.desk.stop()
+        chat = room.desk.conversation.id
+        room.until(lambda chat=chat: not room.desk._replies.is_occupied(chat), "shown")
+    assert saved == [0, 1, 2, 3]
+
+
+def test_a_beginning_is_on_disk_when_the_reply_has_its_row(make_room):
+    """Not while the reply waits for weights: what was typed is nowhere else then."""
+    room = make_room(FOUR).start_ready()
+    room.ask("One?")
+    room.desk.unload_weights()
+    room.until(lambda: room.desk.engine_state.loaded is None)
+    begin = room.desk._replies.begin_waiting
+    room.desk._replies.begin_waiting = lambda: None
+    saved: list[bool] = []
+    beginning = room.desk.messages[0].id, "Well, "
+    assert room.desk.begin_reply(*beginning, saved=lambda: saved.append(True))
+    room.store.all_settings().result(20)
+    room.pump()
+    assert saved == []
+    room.desk._replies.begin_waiting = begin
+    begin()
+    room.until(lambda: saved)
+    assert room.until(room.ended_reply).content.startswith("Well, ")
 
 
 def test_swapped_roles_and_inserted_messages_keep_what_follows(room):

@@ -46,6 +46,18 @@ def test_what_was_decided_is_not_kept(make_room):
     room.until(lambda: stored(room) == [])
 
 
+def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    room.desk.keep_edit("edit", reply.id, ("more", ""))
+    room.desk.keep_edit("begin", reply.id, ("Well", ""))
+    chat = room.desk.conversation.id
+    room.until(lambda: stored(room))
+    room.desk.new_conversation()
+    room.desk.drop_edit("edit", reply.id)
+    room.until(lambda: stored(room) == [[chat, "begin", reply.id, "Well", ""]])
+
+
 def test_each_chat_has_its_own(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")

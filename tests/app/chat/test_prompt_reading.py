@@ -85,6 +85,21 @@ def test_it_is_the_same_after_a_restart_and_after_the_settings_changed(make_room
     assert of.tokens.ids == before.tokens.ids
 
 
+def test_an_answer_that_comes_behind_another_chat_is_of_the_reply_it_was_asked_for(
+    make_room: Any,
+) -> None:
+    room = make_room(SCRIPT).start_ready()
+    before = read(room, room.ask("Which city?"))
+    room.close()
+    again = make_room(SCRIPT).start_ready()
+    reply = again.until(again.ended_reply, "the stored reply")
+    answers: list[PromptOf] = []
+    again.desk.read_prompt(reply.id, answers.append)
+    again.desk.new_conversation()
+    of = again.until(lambda: answers and answers[0], "the answer")
+    assert (of.text, of.sentence, of.is_given) == (before.text, words.GIVEN, True)
+
+
 def test_what_was_attached_is_told_from_what_was_typed(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     assert room.desk.attach_text("bye <|end|> ``` " * 20)

@@ -62,7 +62,11 @@ class QueuedEdit(QPlainTextEdit):
 
 
 class QueuedRow(QFrame):
+    """One message. While it is changed each key is told (`typed`), so that nothing which ends the
+    editor loses it."""
+
     edit_begun = Signal(str)
+    typed = Signal(str, str)
     changed = Signal(str, str)
     removed = Signal(str)
     resized = Signal()
@@ -94,6 +98,7 @@ class QueuedRow(QFrame):
         self.remove_button.clicked.connect(lambda: self.removed.emit(self.message.id))
         self._edit.kept.connect(self._keep)
         self._edit.left.connect(self._leave)
+        self._edit.textChanged.connect(self._on_typed)
         theme.changed.connect(self._dress)
         self.show_message(message)
         self._dress()
@@ -132,6 +137,10 @@ class QueuedRow(QFrame):
 
     def mouseDoubleClickEvent(self, _event: object) -> None:
         self.begin_edit()
+
+    def _on_typed(self) -> None:
+        if self.is_edited:
+            self.typed.emit(self.message.id, whole_text(self._edit))
 
     def _keep(self) -> None:
         self._end(whole_text(self._edit))
@@ -175,6 +184,7 @@ class QueueList(QWidget):
     """All messages that wait, in the order in which they will be sent. Hidden where none does."""
 
     edit_begun = Signal(str)
+    typed = Signal(str, str)
     changed = Signal(str, str)
     removed = Signal(str)
     send_requested = Signal()
@@ -241,6 +251,7 @@ class QueueList(QWidget):
     def _new_row(self, message: QueuedMessage) -> QueuedRow:
         row = QueuedRow(self._theme, message, self._area.widget())
         row.edit_begun.connect(self.edit_begun)
+        row.typed.connect(self.typed)
         row.changed.connect(self.changed)
         row.removed.connect(self.removed)
         row.resized.connect(self._area.fit)

@@ -48,6 +48,7 @@ class Composing(QObject):
         composer.attachment_wanted_as_text.connect(self._put_into_text)
         chat.transcript.attachment_opened.connect(self.open_attachment)
         composer.queued_edit_begun.connect(desk.edit_queued)
+        composer.queued_typed.connect(desk.type_queued)
         composer.queued_changed.connect(desk.change_queued)
         composer.queued_removed.connect(desk.remove_queued)
         composer.send_next_requested.connect(desk.send_queued)

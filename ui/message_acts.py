@@ -5,6 +5,7 @@ One object beside the window, like `ui.composing`. It holds no state of the chat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ui.compare import Comparison
     from ui.theme import Theme
 
+Saved = Callable[[], None]
 GROUP = "Message"
 EDIT_QUESTION = (
     Choice("send", "Send", "A new version, answered anew"),
@@ -161,36 +163,49 @@ class MessageActs(QObject):
             message.content,
             n_following=self._n_below(message.id),
             reasoning=message.reasoning if is_reply else "",
+            attachments=message.attachments,
         )
-        self.editing.open(message.id, task, lambda name, done: self._edited(name, message, done))
+        self.editing.open(message.id, task, partial(self._edited, message))
 
-    def _edited(self, choice: str, message: Message, editor: MessageEditor) -> None:
-        match choice:
-            case "send":
-                self._wants_end = True
-                self._desk.edit_and_send(message.id, editor.text)
-            case "go_on":
-                self._begin_reply(message.id, editor.text, _thoughts(editor))
-            case _ if editor.is_changed:
-                self._desk.edit_message(
-                    message.id,
-                    editor.text,
-                    keep_following=editor.keeps_following,
-                    reasoning=_thoughts(editor),
-                )
+    def _edited(self, message: Message, choice: str, editor: MessageEditor, saved: Saved) -> bool:
+        if choice == "send":
+            send = partial(
+                self._desk.edit_and_send, message.id, editor.text, attachments=editor.attachments
+            )
+            return self._with_end(partial(send, saved=saved))
+        if choice == "go_on":
+            return self._begin_reply(message.id, editor.text, _thoughts(editor), saved)
+        return not editor.is_changed or self._desk.edit_message(
+            message.id,
+            editor.text,
+            keep_following=editor.keeps_following,
+            reasoning=_thoughts(editor),
+            attachments=editor.attachments,
+            saved=saved,
+        )
+
+    def _with_end(self, act: Callable[[], bool]) -> bool:
+        """What is written now is what the user waits for, if it is taken."""
+        self._wants_end = True
+        is_taken = act()
+        self._wants_end = self._wants_end and is_taken
+        return is_taken
 
     def begin(self, message: Message) -> None:
         """Write how a reply begins; the weights go on from there."""
         is_reply = message.role is Role.ASSISTANT
         text = message.content if is_reply else ""
         task = Task("begin", "The reply begins with", BEGIN, text, is_below=not is_reply)
-        self.editing.open(
-            message.id, task, lambda _, done: self._begin_reply(message.id, done.text)
-        )
 
-    def _begin_reply(self, message_id: str, text: str, reasoning: str | None = None) -> None:
-        self._wants_end = True
-        self._desk.begin_reply(message_id, text, reasoning)
+        def begin(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
+            return self._begin_reply(message.id, editor.text, None, saved)
+
+        self.editing.open(message.id, task, begin)
+
+    def _begin_reply(self, message_id: str, text: str, reasoning: str | None, saved: Saved) -> bool:
+        return self._with_end(
+            partial(self._desk.begin_reply, message_id, text, reasoning, saved=saved)
+        )
 
     def insert(self, message_id: str, *, is_above: bool) -> None:
         messages = self._desk.messages
@@ -201,11 +216,11 @@ class MessageActs(QObject):
         task = Task("insert", "A new message", INSERT, role=role, is_below=after_id is not None)
         if after_id is None:
             task = Task("insert", "A new message, above the first", INSERT, role=role)
-        self.editing.open(
-            after.id,
-            task,
-            lambda _, done: self._desk.insert_message(after_id, done.role, done.text),
-        )
+
+        def insert(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
+            return self._desk.insert_message(after_id, editor.role, editor.text, saved=saved)
+
+        self.editing.open(after.id, task, insert)
 
     def ask_for_answers(self, message: Message) -> None:
         from ui.compare_ask import AskSeveral

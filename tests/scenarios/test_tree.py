@@ -95,6 +95,59 @@ def test_what_was_edited_is_there_after_a_restart(person: Any, open_window: Any)
     assert again.app.desk.messages[1].sibling_count == 2
 
 
+@pytest.mark.parametrize("button", ["message_editor_send", "message_editor_save"])
+def test_an_edit_that_is_refused_while_a_reply_grows_is_not_lost(open_window: Any, button: str):
+    slow = {"tokens": [{"text": "slow ", "ms": 5, "repeat": 5000}]}
+    person = open_window(
+        {"load": {"ms": 20}, "replies": [{"match": "slow", **slow}, *TALK["replies"]]}
+    )
+    person.wait_ready()
+    person.send(TURNS[0])
+    person.wait_ended()
+    question = person.app.desk.messages[0]
+    person.window.message_acts.edit(question)
+    shown = editor(person)
+    shown.edit.setPlainText("How many legs have crabs?")
+    person.send("slow")
+    person.wait_growing(10)
+    person.click(button)
+    assert editor(person) is shown
+    assert (shown.isVisible(), shown.text) == (True, "How many legs have crabs?")
+    assert any(
+        "Wait for it, or stop it first" in card.notice.sentence
+        for card in person.window.chat.toasts.cards()
+    )
+    assert person.app.desk.kept_edit("edit", question.id) == (shown.text, "")
+
+    person.click("stop_button")
+    person.wait_ended()
+    person.click(button)
+    person.wait(lambda: texts(person)[0] == "How many legs have crabs?")
+    assert person.window.message_acts.editing.editor is None
+    person.wait(lambda: person.app.desk.kept_edit("edit", question.id) is None)
+
+
+def test_what_is_attached_to_a_sent_message_is_removed_by_editing_it(person: Any):
+    person.app.desk.attach_text("a long text " * 500)
+    person.wait(lambda: person.app.desk.attachments)
+    person.send("And crabs?")
+    person.wait_ended()
+    question = person.app.desk.messages[-2]
+    assert len(question.attachments) == 1
+    person.window.message_acts.edit(question)
+    shown = editor(person)
+    (chip,) = shown.chips.chips()
+    assert chip.isVisible()
+    person.qtbot.mouseClick(
+        chip.findChild(QPushButton, "remove_attachment_button"), Qt.MouseButton.LeftButton
+    )
+    assert not shown.chips.isVisible()
+    person.click("message_editor_send")
+    person.wait(lambda: person.app.desk.messages[-2].id != question.id and person.wait_ended())
+    assert person.app.desk.messages[-2].attachments == ()
+    assert person.app.desk.messages[-2].content == "And crabs?"
+
+
 def test_an_edited_question_is_answered_anew_by_mouse(person: Any):
     view = person.window.chat.transcript
     view.show_message(person.app.desk.messages[2].id)

@@ -61,6 +61,19 @@ def test_what_is_held_says_so_and_offers_to_go_on(qtbot, composer: Composer) -> 
     assert composer.focusProxy().hasFocus(), "the button is gone, and writing goes on"
 
 
+def test_each_key_in_a_queued_message_is_told(composer: Composer) -> None:
+    typed: list[tuple[str, str]] = []
+    composer.queued_typed.connect(lambda *said: typed.append(said))
+    composer.set_queue([queued(1, "one")], is_held=False)
+    (row,) = rows_of(composer)
+    row.begin_edit()
+    edit = row.findChild(QPlainTextEdit, "queued_edit")
+    QTest.keyClicks(edit, " b")
+    assert typed == [("q1", "one "), ("q1", "one b")]
+    QTest.keyClick(edit, Qt.Key.Key_Escape)
+    assert len(typed) == 2
+
+
 def test_it_is_changed_in_place(composer: Composer) -> None:
     begun, changed = [], []
     composer.queued_edit_begun.connect(begun.append)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog
-from recording_desk import FakeBridge, FakeDesk, conversation, message
+from PySide6.QtWidgets import QApplication, QDialog, QWidget
+from recording_desk import NOON, FakeBridge, FakeDesk, conversation, message
 
 from app.chat.events import (
     AnswersBegan,
@@ -20,7 +20,7 @@ from app.chat.events import (
     TextArrived,
     VersionsRead,
 )
-from models.records import Message, MessageState, Role
+from models.records import Attachment, Message, MessageState, Role
 from ui.compare import Comparison
 from ui.compare_ask import AskSeveral
 from ui.theme import Theme
@@ -82,12 +82,10 @@ def test_e_on_a_message_opens_its_editor_and_control_enter_sends_it_anew(
     assert editor(window).text == "One?"
     QTest.keyClicks(editor(window).edit, " Please.")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("edit_and_send") == [("m1", "One? Please.")]
+    assert desk.called("edit_and_send") == [("m1", "One? Please.", {"attachments": ()})]
 
 
 def test_save_only_asks_nothing_of_the_weights(window: MainWindow, desk: FakeDesk):
-    kept: list[Any] = []
-    desk.edit_message = lambda *args, **names: kept.append((args, names))
     window.message_acts.do("edit", "m1")
     editor(window).edit.setPlainText("Uno?")
     editor(window).buttons[1].click()
@@ -95,9 +93,10 @@ def test_save_only_asks_nothing_of_the_weights(window: MainWindow, desk: FakeDes
     editor(window).edit.setPlainText("Erste Antwort.")
     editor(window).keep.setChecked(False)
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert kept == [
-        (("m1", "Uno?"), {"keep_following": True, "reasoning": None}),
-        (("m2", "Erste Antwort."), {"keep_following": False, "reasoning": None}),
+    named = {"reasoning": None, "attachments": ()}
+    assert desk.called("edit_message") == [
+        ("m1", "Uno?", {"keep_following": True, **named}),
+        ("m2", "Erste Antwort.", {"keep_following": False, **named}),
     ]
     assert desk.called("edit_and_send") == []
 
@@ -140,6 +139,103 @@ def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, de
     desk.kept_edit = lambda task, message_id: (f"{task} of {message_id}", "")
     window.message_acts.do("edit", "m4")
     assert editor(window).text == "edit of m4"
+
+
+@pytest.mark.parametrize(
+    ("act", "message_id", "button"),
+    [
+        ("edit", "m1", 0),
+        ("edit", "m1", 1),
+        ("edit", "m2", 0),
+        ("edit", "m2", 1),
+        ("begin", "m3", 0),
+        ("insert_below", "m2", 0),
+        ("insert_above", "m1", 0),
+    ],
+)
+def test_an_editor_whose_text_is_refused_stays_with_it(
+    window: MainWindow, desk: FakeDesk, act: str, message_id: str, button: int
+):
+    """As while a reply grows."""
+    desk.takes_texts = False
+    window.message_acts.do(act, message_id)
+    opened = editor(window)
+    opened.edit.setPlainText("Mine.")
+    opened.buttons[button].click()
+    assert editor(window) is opened
+    assert (opened.text, opened.isVisible()) == ("Mine.", True)
+    assert desk.called("drop_edit") == []
+
+    desk.takes_texts = True
+    opened.buttons[button].click()
+    assert window.message_acts.editing.editor is None
+    assert desk.called("drop_edit") == [], "it is not on disk yet"
+    desk.saved[0]()
+    (dropped,) = desk.called("drop_edit")
+    assert dropped == desk.called("keep_edit")[-1][:2]
+
+
+NOTES = Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON)
+HUGE = Attachment("a2", "c1", "huge.txt", "x" * 900, 900, NOON, tokens=300)
+
+
+@pytest.fixture
+def attached(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
+    """Two texts go along with the first message."""
+    desk.conversation = conversation(1, "A chat")
+    desk.messages = (replace(TALK[0], attachments=(NOTES, HUGE)), *TALK[1:])
+    return open_window()
+
+
+def test_what_is_attached_to_an_edited_message_can_be_removed(attached: MainWindow, desk: FakeDesk):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    chips = shown.chips.chips()
+    assert [chip.attachment for chip in chips] == [NOTES, HUGE]
+    assert all(chip.isVisible() for chip in chips)
+    chips[1].removed.emit(HUGE.id)
+    assert [chip.attachment for chip in shown.chips.chips()] == [NOTES]
+    assert shown.is_changed
+    shown.buttons[1].click()
+    named = {"keep_following": True, "reasoning": None, "attachments": (NOTES,)}
+    assert desk.called("edit_message") == [("m1", "One?", named)]
+
+
+def test_what_is_attached_can_become_a_part_of_the_text(attached: MainWindow, desk: FakeDesk):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    shown.focus()
+    shown.chips.chips()[0].wanted_as_text.emit(NOTES.id)
+    shown.buttons[0].click()
+    sent = ("m1", "One?some notes", {"attachments": (HUGE,)})
+    assert desk.called("edit_and_send") == [sent]
+
+
+def test_a_message_may_be_nothing_but_its_attachments(attached: MainWindow, desk: FakeDesk):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    shown.edit.clear()
+    assert all(button.isEnabled() for button in shown.buttons)
+    shown.chips.chips()[0].removed.emit(NOTES.id)
+    shown.chips.chips()[0].removed.emit(HUGE.id)
+    assert not any(button.isEnabled() for button in shown.buttons)
+
+
+def test_an_attachment_is_read_from_the_editor_and_reached_by_tab(
+    attached: MainWindow, desk: FakeDesk
+):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    opened: list[str] = []
+    attached.chat.transcript.attachment_opened.connect(opened.append)
+    chip = shown.chips.chips()[0]
+    QTest.keyClick(chip, Qt.Key.Key_Return)
+    assert opened == [NOTES.id]
+    for reader in attached.findChildren(QWidget, "attachment_reader"):
+        reader.close()
+    shown.edit.setFocus()
+    QTest.keyClick(shown.edit, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    assert QApplication.focusWidget() is shown.chips.chips()[1]
 
 
 def test_a_text_that_was_not_changed_is_not_saved_again(window: MainWindow, desk: FakeDesk):

@@ -3,7 +3,8 @@
 The editor lies over the message that it changes, or below the one that it follows; the rows keep
 that much room (`MessageItem.room`, `room_below`). What must hold: what was typed is never lost by
 leaving, nor by a crash; it is handed to `KeepsEdits` with each change, and is there again when the
-same editor is opened.
+same editor is opened. An editor closes when what it holds was taken and stays where it was refused;
+what it held is kept until it is on disk.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from models.records import Role
+from models.records import Attachment, Role
 from ui.check_box import CheckBox
 from ui.combo import Combo
 from ui.keys import shown_key
@@ -32,6 +33,7 @@ from ui.message_edit import clean_text, whole_text
 from ui.theme import Theme
 
 if TYPE_CHECKING:
+    from ui.composer_chips import ChipRow
     from ui.transcript.view import TranscriptView
 
 SEND_KEY = "Ctrl+Return"
@@ -57,6 +59,7 @@ class Task:
     `n_following`: so many messages follow, which may be kept in view; `role`: it can be chosen,
     and is this one at first. `is_below`: it stands below the message, else in its place.
     `reasoning`: what comes before the text, in a field of its own where there is any.
+    `attachments`: what goes along with the text, each of which can be removed.
     """
 
     name: str
@@ -67,12 +70,15 @@ class Task:
     role: Role | None = None
     is_below: bool = False
     reasoning: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 class MessageEditor(QFrame):
-    """A field, and what can be done with what is in it. `decided`: a choice's name, or empty."""
+    """A field, and what can be done with what is in it. `decided`: a choice's name, or empty.
+    `attachment_opened`: one of its attachments is to be read."""
 
     decided = Signal(str)
+    attachment_opened = Signal(str)
     changed = Signal()
     grown = Signal()
 
@@ -95,6 +101,8 @@ class MessageEditor(QFrame):
             self.thoughts = self._field(
                 task.reasoning, "message_editor_reasoning", "Reasoning before the reply"
             )
+        self.attachments = task.attachments
+        self.chips = self._chip_row() if task.attachments else None
         self.roles = self._role_box() if task.role is not None else None
         self.keep = self._keep_box() if task.n_following else None
         self.buttons = [self._button(choice) for choice in task.choices]
@@ -116,7 +124,9 @@ class MessageEditor(QFrame):
 
     @property
     def is_changed(self) -> bool:
-        return (self.text, self.reasoning) != (self.task.text, self.task.reasoning)
+        task = self.task
+        now = (self.text, self.reasoning, self.attachments)
+        return now != (task.text, task.reasoning, task.attachments)
 
     def restore(self, text: str, reasoning: str) -> None:
         """What was typed before."""
@@ -159,6 +169,31 @@ class MessageEditor(QFrame):
         field.textChanged.connect(self._on_text_changed)
         field.installEventFilter(self)
         return field
+
+    def _chip_row(self) -> ChipRow:
+        # Imported here: few messages have attachments.
+        from ui.composer_chips import ChipRow
+
+        row = ChipRow(self._theme, self)
+        row.setAccessibleName("Attachments of this message")
+        row.set_attachments(self.task.attachments)
+        row.opened.connect(self.attachment_opened)
+        row.removed.connect(self._remove_attachment)
+        row.wanted_as_text.connect(self._put_into_text)
+        row.left.connect(self.focus)
+        return row
+
+    def _remove_attachment(self, attachment_id: str) -> None:
+        self.attachments = tuple(each for each in self.attachments if each.id != attachment_id)
+        if self.chips is not None:
+            self.chips.set_attachments(self.attachments)
+        self._on_text_changed()
+
+    def _put_into_text(self, attachment_id: str) -> None:
+        found = next((each for each in self.attachments if each.id == attachment_id), None)
+        if found is not None:
+            self.edit.insertPlainText(clean_text(found.text))
+            self._remove_attachment(attachment_id)
 
     def _role_box(self) -> Combo:
         box = Combo(self._theme, self)
@@ -205,6 +240,8 @@ class MessageEditor(QFrame):
         if self.thoughts is not None:
             self._column.addWidget(self.thoughts_title)
             self._column.addWidget(self.thoughts)
+        if self.chips is not None:
+            self._column.addWidget(self.chips)
         self._column.addWidget(self.edit, 1)
         self._column.addLayout(self._upper_row)
         self._column.addLayout(self._row)
@@ -256,7 +293,9 @@ class MessageEditor(QFrame):
     def _stops(self) -> list[QWidget]:
         """In the order of Tab: from the field to what is done most."""
         extra = [box for box in (self.roles, self.keep) if box is not None]
-        fields = [field for field in (self.thoughts, self.edit) if field is not None]
+        fields: list[QWidget] = [field for field in (self.thoughts, self.edit) if field is not None]
+        if self.chips is not None:
+            fields[-1:] = [*self.chips.chips(), self.edit]
         return [*fields, *self.buttons, *extra, self.cancel]
 
     def _fit(self) -> None:
@@ -284,7 +323,7 @@ class MessageEditor(QFrame):
         self.grown.emit()
 
     def _on_text_changed(self) -> None:
-        has_text = bool(self.text.strip()) or self.task.name == "begin"
+        has_text = bool(self.text.strip() or self.attachments) or self.task.name == "begin"
         for button in self.buttons:
             button.setEnabled(has_text)
         self.changed.emit()
@@ -319,6 +358,12 @@ class KeepsEdits(Protocol):
 
     def kept_edit(self, task: str, message_id: str) -> tuple[str, str] | None: ...
 
+    def drop_edit(self, task: str, message_id: str) -> None: ...
+
+
+Decide = Callable[[str, MessageEditor, Callable[[], None]], bool]
+"""Gets a choice, the editor, and what to call when that is on disk. False: it was refused."""
+
 
 class Editing(QObject):
     """The one editor of a transcript, and where it stands."""
@@ -328,15 +373,13 @@ class Editing(QObject):
         self._view = view
         self._keeper = keeper
         self._message_id = ""
-        self._decide: Callable[[str, MessageEditor], None] | None = None
+        self._decide: Decide | None = None
         self._is_placing = False
         self.editor: MessageEditor | None = None
         view.settled.connect(self._place)
 
-    def open(
-        self, message_id: str, task: Task, decide: Callable[[str, MessageEditor], None]
-    ) -> None:
-        """Show an editor at a message; `decide` gets the choice and the editor, once."""
+    def open(self, message_id: str, task: Task, decide: Decide) -> None:
+        """Show an editor at a message; `decide` gets each choice, until one is taken."""
         self.close()
         if self._view.rows.index_of(message_id) is None:
             return
@@ -348,6 +391,7 @@ class Editing(QObject):
         self.editor = editor
         editor.changed.connect(self._keep)
         editor.decided.connect(self._on_decided)
+        editor.attachment_opened.connect(self._view.attachment_opened)
         editor.grown.connect(self._place)
         editor.show()
         self._place()
@@ -366,15 +410,18 @@ class Editing(QObject):
             self._keeper.keep_edit(editor.task.name, self._message_id, kept)
 
     def _on_decided(self, choice: str) -> None:
-        editor, decide = self.editor, self._decide
+        editor, decide, message_id = self.editor, self._decide, self._message_id
         if editor is None or decide is None:
             return
         if not choice:
             self.close()
             return
-        self._remove()
-        self._keeper.keep_edit(editor.task.name, self._message_id, None)
-        decide(choice, editor)
+
+        def saved() -> None:
+            self._keeper.drop_edit(editor.task.name, message_id)
+
+        if decide(choice, editor, saved) and self.editor is editor:
+            self._remove()
 
     def _remove(self) -> None:
         editor, self.editor = self.editor, None

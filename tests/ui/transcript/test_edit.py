@@ -42,8 +42,13 @@ class Desk:
     def kept_edit(self, task: str, message_id: str) -> tuple[str, str] | None:
         return self.kept.get((task, message_id))
 
-    def take(self, choice: str, editor: MessageEditor) -> None:
+    def drop_edit(self, task: str, message_id: str) -> None:
+        self.kept.pop((task, message_id), None)
+
+    def take(self, choice: str, editor: MessageEditor, saved: Any) -> bool:
         self.decided.append((choice, editor.text))
+        saved()
+        return True
 
 
 @pytest.fixture

@@ -330,8 +330,10 @@ class Oversight:
     def close(self, then: Callable[[], None]) -> None:
         """End everything, then call `then`."""
         self._wanted = None
-        self._end_open_requests_as_stopped()
-        self._end_child(then)
+        try:
+            self._end_open_requests_as_stopped()
+        finally:
+            self._end_child(then)
 
     # --- the child --------------------------------------------------------------------------
 
@@ -476,6 +478,7 @@ class Oversight:
             self._end_by_force(reason.kind, reason.sentence)
         else:
             self._child.kill()
+            self._fail_everything(reason)
         return self._finish(reason)  # a load may not have come to be open
 
     def _fail_alone(self, reason: Failed) -> None:

@@ -30,7 +30,7 @@ from typing import BinaryIO, Final
 
 from app.engine import native, wire
 from app.engine.admission import INTERNAL, check_ids
-from app.engine.bounds import BadSetting
+from app.engine.bounds import BadSetting, shown_text
 from app.engine.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.grammar_check import checked_grammar
 from app.engine.native import NativeLog
@@ -586,7 +586,8 @@ def _template(prompt: Prompt, weights: Weights) -> str | None:
         return weights.chat_template
     if name not in weights.loaded.templates:
         known = ", ".join(weights.loaded.templates) or "none"
-        sentence = f"These weights have no chat template called “{name}”. They have: {known}."
+        called = shown_text(name)
+        sentence = f"These weights have no chat template called “{called}”. They have: {known}."
         raise TemplateFailed("unknown", sentence)
     return weights.named_template(name)
 

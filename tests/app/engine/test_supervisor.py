@@ -885,6 +885,21 @@ def test_close_during_a_load_twice_and_from_a_listener(talk: ScriptedTalk) -> No
         engine.load("w.gguf")
 
 
+def test_a_fault_as_it_closes_does_not_keep_it_open(
+    talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = talk.loaded_engine(slow())
+    child = talk.of(Hello)[0].pid
+    request = engine.generate(ask())
+    talk.wait_for_tokens(1)
+    monkeypatch.setattr(engine._oversight, "_end_open_requests_as_stopped", _fail)
+    engine.close(PATIENCE_S)
+    assert len(_endings(talk, request)) == 1
+    assert engine._owner is not None
+    assert not engine._owner.is_alive()
+    wait_until_gone(child, 5)
+
+
 def test_an_engine_that_was_never_used_closes() -> None:
     engine = Engine(["nothing"], print)
     engine.close()

@@ -71,6 +71,19 @@ def test_requirements_name_no_index_and_no_address():
         assert not re.search(r"^\s*(-i|-f|--(extra-)?index-url|--find-links)\b", text, re.M)
 
 
+def test_the_whole_check_installs_what_readme_names_and_no_more():
+    """Else it would prove nothing about a machine that was set up as README says."""
+    script = (ROOT / ".ci" / "run").read_text()
+    named = re.search(r"sudo apt install ([^`]*)\n```", (ROOT / "README.md").read_text())
+    listed = re.search(r"^packages=\((.*?)^\)", script, re.M | re.S)
+    assert named
+    assert listed
+    of_readme = set(named[1].replace("\\\n", " ").split())
+    of_check = set(listed[1].split())
+    added = set(re.findall(r"packages\+=\((\S+)\)", script))
+    assert of_check | added == of_readme | {"xvfb", "xauth", "xdotool"}
+
+
 def test_every_requirement_is_locked():
     for name in LOCKS:
         wanted = (REQUIREMENTS / name).with_suffix(".in").read_text()

@@ -28,7 +28,9 @@ TINTS: Final[dict[Tint, str]] = {
 }
 """What can be tinted, and its caption."""
 
-_VISIBLE: Final = {" ": "·", "\u00a0": "⍽", "\n": "↵", "\r": "␍", "\t": "⇥"}
+_VISIBLE: Final = {" ": "·", "\u00a0": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
+SIGNS: Final = frozenset((*_VISIBLE.values(), "⟨", "⟩"))
+"""With what pieces are made visible."""
 _INVISIBLE: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 _MOST_BITS: Final = 10.0
 _MOST_RANK: Final = 1024

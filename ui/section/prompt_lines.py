@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from app.insight.token_groups import Groups, Spelling
+from app.insight.tokens_shown import SIGNS
 
 CHUNK: Final = 256
 """Tokens between two looks at the clock."""
@@ -29,7 +30,6 @@ class TokenStrip(Protocol):
     def pieces(self, first: int, end: int) -> list[bytes]: ...
 
 
-_SIMPLE_MARKS: Final = frozenset("·↵⇥␍⍽⟨⟩")
 _LAST_SIMPLE: Final = "\u0590"
 """Before it, letters stand from left to right, each in a cell of its own."""
 
@@ -236,5 +236,5 @@ class PromptLines:
     def _is_simple(self, text: str) -> bool:
         if text.isascii():
             return True
-        is_plain = all(c < _LAST_SIMPLE or c in _SIMPLE_MARKS for c in text)
+        is_plain = all(c < _LAST_SIMPLE or c in SIGNS for c in text)
         return is_plain and abs(self.measure(text) - len(text) * self._cell) < 0.01

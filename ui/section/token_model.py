@@ -19,7 +19,7 @@ from PySide6.QtGui import QIcon
 
 from app.engine.pieces import Pieces
 from app.engine.protocol import TokenTrace
-from app.insight.tokens_shown import hexadecimal, visible
+from app.insight.tokens_shown import SIGNS, hexadecimal, visible
 from app.insight.trace_table import TraceTable, cuts_of
 from ui.markdown.styles import Recent
 
@@ -50,12 +50,10 @@ _FIELDS: Final = {
     TIME: "ms",
 }
 
-_SIGNS: Final = frozenset("·⍽↵␍⇥⟨⟩")
-"""With what pieces are made visible: without one a filter means the text itself."""
 _WHOLE_MS: Final = 100
+"""From here on tenths of a millisecond say nothing."""
 MAX_PLAIN: Final = 512
 """Rows whose texts are kept: those in view, and what was scrolled by."""
-"""From here on tenths of a millisecond say nothing."""
 
 CHOSEN: Final = "chosen by hand"
 DRAFTED: Final = "drafted"
@@ -214,7 +212,7 @@ class TokenModel(QAbstractTableModel):
             return True
         if wanted in piece.decode("utf-8", "replace").casefold():
             return True
-        return not _SIGNS.isdisjoint(wanted) and wanted in visible(piece).casefold()
+        return not SIGNS.isdisjoint(wanted) and wanted in visible(piece).casefold()
 
     def _order(self) -> None:
         if self._filter:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui import icons
+from ui import fonts, icons
 from ui.combo import Combo
 from ui.message_edit import clean_text, whole_text
 from ui.theme import Theme
@@ -194,8 +194,8 @@ class ListField(Combo):
 
 
 class FontField(Combo):
-    """A family of type, or the system's own (an empty name). Families are listed when it is
-    first opened or shown a value."""
+    """A family of type, or the one that the program carries (an empty name). Families are listed
+    when it is first opened or shown a value."""
 
     changed_by_user = Signal(object)
 
@@ -204,16 +204,20 @@ class FontField(Combo):
     ) -> None:
         super().__init__(theme, parent)
         self._is_mono = is_mono
-        self.addItem("System font", "")
+        self._own = fonts.MONO_FAMILY if is_mono else fonts.TEXT_FAMILY
+        self.addItem(f"{self._own} (included)", "")
         self.setMaxVisibleItems(12)
         self.activated.connect(lambda _: self.changed_by_user.emit(self.value()))
 
     def _fill(self) -> None:
         if self.count() > 1:
             return
+        kinds = QFontDatabase.SystemFont
+        system = QFontDatabase.systemFont(kinds.FixedFont if self._is_mono else kinds.GeneralFont)
+        self.addItem("System font", system.family())
         for family in QFontDatabase.families():
             is_fitting = not self._is_mono or QFontDatabase.isFixedPitch(family)
-            if is_fitting and _can_be_read(family):
+            if is_fitting and family != self._own and _can_be_read(family):
                 self.addItem(family, family)
 
     def show_value(self, value: object) -> None:

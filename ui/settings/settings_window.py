@@ -140,7 +140,10 @@ class SettingsWindow(QWidget):
         )
         page.add_card(
             self._row(
-                "font_text", "Interface font", "Lists, buttons, figures.", FontField(self._theme)
+                "font_text",
+                "Interface font",
+                "Lists, buttons, figures. Characters that a font lacks come from the system's.",
+                FontField(self._theme),
             ),
             self._row("font_reading", "Reading font", "Messages.", FontField(self._theme)),
             self._row(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QTableView, QWidget
+
+from ui.theme_sheet import HEADING_PX
 
 
 def least(widget: QWidget) -> int:
@@ -37,4 +40,17 @@ def squeezed(panel: QWidget) -> list[str]:
             for one, other in combinations(inside, 2)
             if not one.geometry().intersected(other.geometry()).isEmpty()
         ]
+    return found
+
+
+def squeezed_headings(table: QTableView) -> list[str]:
+    """Headings of a tight table of which a line does not fit beside the padding. A last column
+    that stretches has what the others leave."""
+    header = table.horizontalHeader()
+    found = []
+    for at in range(header.count() - header.stretchLastSection()):
+        text = table.model().headerData(at, Qt.Orientation.Horizontal)
+        wide = max(header.fontMetrics().horizontalAdvance(line) for line in text.split("\n"))
+        if wide + 2 * HEADING_PX > header.sectionSize(at):
+            found.append(text)
     return found

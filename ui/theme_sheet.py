@@ -18,6 +18,10 @@ RING_INSET = 4
 ITEM_MARGIN = 3
 """What Qt leaves beside the text of an item, within its padding; headings shall stand above it."""
 
+CELL_PX = 3
+HEADING_PX = 5
+"""At both sides of a cell and of a heading in a tight table."""
+
 
 def stylesheet(theme: Theme) -> str:
     """The whole application's style sheet."""
@@ -133,10 +137,10 @@ def _views(theme: Theme) -> str:
         background: {c.side}; color: {c.dim}; border: none;
         padding: {theme.px(2)}px {theme.px(8) + ITEM_MARGIN}px;
     }}
-    QTableView[kind="tight"]::item {{ padding: {theme.px(2)}px {theme.px(3)}px; }}
+    QTableView[kind="tight"]::item {{ padding: {theme.px(2)}px {theme.px(CELL_PX)}px; }}
     QTableView[kind="tight"] QHeaderView {{ font-size: {_size(theme, theme.small_px)}; }}
     QTableView[kind="tight"] QHeaderView::section {{
-        background: transparent; padding: {theme.px(2)}px {theme.px(5)}px;
+        background: transparent; padding: {theme.px(2)}px {theme.px(HEADING_PX)}px;
     }}
     /* Their headings say by an arrow of text what is sorted by. */
     QTableView[kind="tight"] QHeaderView::up-arrow,

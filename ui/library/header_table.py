@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from ui.library.header_models import RowsModel
-from ui.section.card import tighten
+from ui.section.card import column_px, tighten
 from ui.theme import Theme
 
 
@@ -51,9 +51,14 @@ class HeaderTable(QTableView):
 
     def fit(self) -> None:
         tighten(self, self._theme)
-        for column, width in self._widths.items():
-            self.setColumnWidth(column, self._theme.px(width))
+        for column in self._widths:
+            self.setColumnWidth(column, self._least(column))
         self._spread()
+
+    def _least(self, column: int) -> int:
+        """What was asked for, or what the heading needs in the font of now."""
+        heading = self._rows.columns[column]
+        return max(self._theme.px(self._widths[column]), column_px(self._theme, heading))
 
     def fit_rows(self, most: int) -> None:
         """Be as high as the rows that there are, up to so many."""
@@ -61,7 +66,7 @@ class HeaderTable(QTableView):
         self._spread()
 
     def _spread(self) -> None:
-        least = self._theme.px(self._widths[self._stretched])
+        least = self._least(self._stretched)
         columns = range(self._rows.columnCount())
         others = sum(self.columnWidth(column) for column in columns if column != self._stretched)
         room = self.viewport().width() - others

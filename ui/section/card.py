@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QFontMetricsF
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayout, QWidget
 
 from ui.elided import PartsLabel
 from ui.theme import Theme
+from ui.theme_sheet import CELL_PX, HEADING_PX, ITEM_MARGIN
 
 
 class Card(QFrame):
@@ -62,6 +65,17 @@ def tighten(table: QTableView, theme: Theme) -> None:
     rows.setMinimumSectionSize(1)
     rows.setDefaultSectionSize(px(24))
     rows.setMinimumSectionSize(px(20))
+
+
+def column_px(theme: Theme, heading: str, *cells: str) -> int:
+    """How wide a column of a tight table is in which these cells are seen whole, and the heading
+    with each of its lines and the arrow of the sorting."""
+    metrics = QFontMetricsF(theme.font_small())
+    *lines, last = heading.split("\n")
+    head = max(metrics.horizontalAdvance(line) for line in (*lines, f"{last} ↑", f"{last} ↓"))
+    cell = max((metrics.horizontalAdvance(text) for text in cells), default=0.0)
+    wide = max(head + 2 * theme.px(HEADING_PX), cell + 2 * (theme.px(CELL_PX) + ITEM_MARGIN))
+    return math.ceil(wide)
 
 
 def show_rows(table: QTableView, fewest: int) -> None:

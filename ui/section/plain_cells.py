@@ -1,22 +1,21 @@
 """Cells of a table that is painted anew all the time: what the style would draw, in a third of the
-time. A cell that is chosen, pointed at or has a sign is left to the style."""
+time. A cell that is chosen, pointed at or has a sign is left to the style, and so is a text that
+needs another font: where that one is higher, the style moves the line."""
 
 from __future__ import annotations
 
+import math
 from typing import Final, Protocol
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QRawFont
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
 from ui.markdown.styles import Recent
 from ui.theme import Theme
+from ui.theme_sheet import CELL_PX, ITEM_MARGIN
 
 Index = QModelIndex | QPersistentModelIndex
-PAD_PX: Final = 3
-"""At the sides of a cell in a tight table (`ui/theme_sheet.py`)."""
-MARGIN: Final = 3
-"""That Qt adds to it."""
 MAX_WIDTHS: Final = 4_096
 _MARKED: Final = QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_MouseOver
 
@@ -38,21 +37,25 @@ class PlainCells(QStyledItemDelegate):
         theme.changed.connect(self._look)
 
     def _look(self) -> None:
-        self._side = self._theme.px(PAD_PX) + MARGIN
+        self._side = self._theme.px(CELL_PX) + ITEM_MARGIN
         self._ink = QPen(QColor(self._theme.colors.ink))
-        self._metrics = QFontMetricsF(self._theme.font_small())
+        font = self._theme.font_small()
+        self._metrics, self._font = QFontMetricsF(font), QRawFont.fromFont(font)
         self._height, self._ascent = int(self._metrics.height()), self._metrics.ascent()
         self._widths: dict[str, float] = Recent(MAX_WIDTHS)
 
     def _width(self, text: str) -> float:
+        """Infinite where it needs another font."""
         found = self._widths.get(text)
         if found is None:
-            found = self._widths[text] = self._metrics.horizontalAdvance(text)
+            is_own = text.isascii() or all(self._font.supportsCharacter(ord(c)) for c in text)
+            found = self._metrics.horizontalAdvance(text) if is_own else math.inf
+            self._widths[text] = found
         return found
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         found = self._cells.plain(index.row(), index.column())
-        if found is None or option.state & _MARKED:
+        if found is None or option.state & _MARKED or self._width(found[0]) == math.inf:
             super().paint(painter, option, index)
             return
         text, is_right = found

@@ -26,20 +26,39 @@ from app.insight.totals import RunningTotals, Totals, speeds
 from ui.icon_button import IconButton
 from ui.icons import icon
 from ui.section.alternatives import FEWEST_ROWS, Alternatives
-from ui.section.card import Card, show_rows, small_label, tighten
+from ui.section.card import Card, column_px, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.plain_cells import PlainCells
 from ui.section.speed_plot import SpeedPlot
-from ui.section.token_model import CHOSEN, DRAFTED, ID, NUMBER, TOKEN, TokenModel
+from ui.section.token_model import (
+    BYTES,
+    CHOSEN,
+    DRAFTED,
+    ENTROPY,
+    ID,
+    NUMBER,
+    PROBABILITY,
+    RANK,
+    TIME,
+    TOKEN,
+    TYPE,
+    TokenModel,
+    heading_lines,
+)
 
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
 LOW_PX: Final = 600
-_WIDTHS: Final = (32, 48, 52, 62, 48, 54, 48, 84, 90)
-_LARGE_ID_PX: Final = 60
-_LARGE: Final = 100_000
-_DIGIT_PX: Final = 8
-_FEWEST_DIGITS: Final = 2
+_WIDEST: Final = {
+    TOKEN: ("·token",),
+    PROBABILITY: ("0.00012", "5e-07", "100.0"),
+    ENTROPY: ("17.99",),
+    TIME: ("1,234",),
+    TYPE: ("user-defined",),
+    BYTES: ("e2 96 81 41",),
+}
+"""What is seen whole in a column, besides what depends on the reply and its vocabulary."""
+_USUAL_VOCABULARY: Final = 99_999
 
 
 class TokenTable(QTableView):
@@ -212,15 +231,21 @@ class ReplyTokens(Panel):
         self._fit_columns()
 
     def _fit_columns(self) -> None:
-        """IDs of a large vocabulary have a digit more, and so have the numbers of many tokens."""
-        px, words, widths = self._theme.px, self._looking.words, list(_WIDTHS)
-        number = f"{len(self._looking.traces):,}"
-        commas = number.count(",")
-        more = max(0, len(number) - commas - _FEWEST_DIGITS)
-        widths[NUMBER] += more * _DIGIT_PX + commas * _DIGIT_PX // 2
-        if words is not None and len(words) > _LARGE:
-            widths[ID] = _LARGE_ID_PX
-        self.table.set_widths([px(width) for width in widths])
+        """As wide as their headings and cells, in the fonts of now."""
+        words, count = self._looking.words, len(self._looking.traces)
+        largest = max(_USUAL_VOCABULARY, 0 if words is None else len(words))
+        widest = {
+            **_WIDEST,
+            NUMBER: (f"{max(10, count):,}",),
+            ID: (str(largest),),
+            RANK: (f"{largest:,}",),
+        }
+        self.table.set_widths(
+            [
+                column_px(self._theme, heading_lines(column), *widest[column])
+                for column in range(self.model.columnCount())
+            ]
+        )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Where it is low the table comes first, until the user says otherwise."""

@@ -315,9 +315,7 @@ class TokenModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             column, is_down = self._sorted_by
             sign = ("", " ↓" if is_down else " ↑")[section == column]
-            name, unit = COLUMNS[section], _UNITS.get(COLUMNS[section])
-            below = "" if unit is None else f"{unit}{sign}".strip()
-            return f"{name}\n{below}" if below else f"{name}{sign}" if unit is None else name
+            return f"{heading_lines(section)}{sign}".replace("\n ", "\n").rstrip("\n")
         if role == Qt.ItemDataRole.ToolTipRole:
             return _HINTS[COLUMNS[section]]
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -341,6 +339,12 @@ _TOKEN_ROLES: Final = frozenset(
         Qt.ItemDataRole.AccessibleTextRole,
     )
 )
+
+
+def heading_lines(column: int) -> str:
+    """The name, and in a second line the unit, which may be empty."""
+    name = COLUMNS[column]
+    return f"{name}\n{_UNITS[name]}" if name in _UNITS else name
 
 
 def heading(column: int) -> str:

@@ -24,9 +24,9 @@ from PySide6.QtWidgets import (
 from app.chat.questions import NO_WEIGHTS
 from app.engine.pieces import Pieces
 from app.insight.vocabulary_search import parse_ids, search
-from ui.section.card import Card, show_rows, small_label, tighten
+from ui.section.card import Card, column_px, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
-from ui.section.vocabulary_model import VocabularyModel
+from ui.section.vocabulary_model import BYTES, COLUMNS, ID, SCORE, TOKEN, TYPE, VocabularyModel
 
 if TYPE_CHECKING:
     from app.gguf.vocabulary import FileVocabulary
@@ -43,7 +43,9 @@ _KINDS: Final = {
     "t5": "Unigram",
     "bert": "WordPiece",
 }
-_WIDTHS: Final = (64, 88, 74, 56, 48)
+_WIDEST: Final = {TOKEN: ("·government",), BYTES: ("e2 96 81 41",), TYPE: ("normal",)}
+"""What is seen whole in a column; kinds that are longer are seen by scrolling."""
+_USUAL_VOCABULARY: Final = 99_999
 
 
 class VocabularyBrowser(Panel):
@@ -138,10 +140,16 @@ class VocabularyBrowser(Panel):
         self._column.setSpacing(px(8))
         tighten(self.table, self._theme)
         show_rows(self.table, 3)
-        for column, width in enumerate(_WIDTHS):
-            self.table.setColumnWidth(column, px(width))
+        self._fit_columns()
         self.ids_text.setFont(font)
         self.ids_text.setFixedHeight(3 * QFontMetrics(font).lineSpacing() + px(20))
+
+    def _fit_columns(self) -> None:
+        """As wide as their headings and cells, in the fonts of now. The last one stretches."""
+        largest = max(_USUAL_VOCABULARY, 0 if self._pieces is None else len(self._pieces))
+        widest = {**_WIDEST, ID: (str(largest),), SCORE: (f"{largest:,}",)}
+        for column, heading in enumerate(COLUMNS):
+            self.table.setColumnWidth(column, column_px(self._theme, heading, *widest[column]))
 
     # --- the vocabulary of the loaded weights ---------------------------------------------------
 
@@ -164,6 +172,7 @@ class VocabularyBrowser(Panel):
             return
         self._pieces = pieces
         self.model.show(pieces)
+        self._fit_columns()
         self._slices.stop()
         if pieces is not None:
             self.sentence.setText("")

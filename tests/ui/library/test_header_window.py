@@ -14,16 +14,19 @@ from gguf_writer import CHATML, Shape, Tensor, Typed, tiny_llama, write_gguf
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from pytestqt.qtbot import QtBot
+from squeezed import squeezed_headings
 
 from app.bridge import Bridge
 from app.chat.alarms import Alarms
 from app.chat.header_door import HeaderDoor
 from app.chat.header_files import HeaderFiles
+from app.chat.settings import Settings
 from app.chat.surroundings import Surroundings
 from app.gguf.header import read_header
 from app.gguf.values import value_typed
+from ui.fonts import MONO_FAMILY
 from ui.library.header_models import share_text
 from ui.library.header_window import TEMPLATE, TENSORS, VALUES, HeaderWindow, show_file
 from ui.library.long_text import fit_for_field
@@ -576,6 +579,18 @@ def test_nothing_is_squeezed(opened: HeaderWindow, theme: Theme, qtbot: QtBot, z
             assert button.width() >= button.minimumSizeHint().width(), button.objectName()
     is_narrow = opened.width() < theme.px(500)
     assert not is_narrow or opened.search.y() > opened.tabs.y()
+
+
+@pytest.mark.parametrize(("family", "size_px"), [("", 14), (MONO_FAMILY, 14), ("", 24)])
+def test_headings_are_whole_in_any_font(
+    opened: HeaderWindow, theme: Theme, qapp: QApplication, family: str, size_px: int
+) -> None:
+    theme.apply_to(qapp)
+    theme.set_fonts(Settings(font_text=family, text_px=size_px))
+    for table in (opened.values_table, opened.types_table, opened.tensors_table):
+        for column in range(table.model().columnCount()):
+            table.sortByColumn(column, Qt.SortOrder.AscendingOrder)
+            assert squeezed_headings(table) == []
 
 
 def test_texts_fit_for_a_field() -> None:

@@ -19,6 +19,7 @@ PIECES = [
     "سلام".encode(),
     b" capital",
     "日本".encode(),
+    "▁▄█".encode(),  # from the other family that is carried, whose lines are higher
     b"\n",
     b" a piece that is far too long for it",
     b"g",

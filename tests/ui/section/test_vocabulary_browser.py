@@ -14,14 +14,18 @@ from PySide6.QtCore import Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
+from squeezed import squeezed_headings
 
 from app.chat.events import EngineStateChanged, VocabularyRead
 from app.chat.questions import NO_WEIGHTS
+from app.chat.settings import Settings
 from app.engine.pieces import Pieces
 from app.gguf.vocabulary import FileVocabulary
+from ui.fonts import MONO_FAMILY
 from ui.section.panel import Tools
 from ui.section.vocabulary_browser import NO_IDS, READING, VocabularyBrowser
-from ui.section.vocabulary_model import VocabularyModel
+from ui.section.vocabulary_model import ID, VocabularyModel
+from ui.theme import Theme
 
 TEXTS = [b"<s>", b"\xff", b"h", b"e", b"he", b" the", "ü".encode(), b"The"]
 ATTRIBUTES = [CONTROL, BYTE]
@@ -297,3 +301,14 @@ def test_all_columns_are_in_view(room: VocabularyBrowser) -> None:
     assert last + header.fontMetrics().horizontalAdvance("49,152") + 8 <= (
         room.table.viewport().width() - 12
     )
+
+
+@pytest.mark.parametrize(("family", "size_px"), [(MONO_FAMILY, 14), ("", 24)])
+def test_headings_and_ids_are_whole_in_any_font(
+    room: VocabularyBrowser, vocabularies: Vocabularies, theme: Theme, family: str, size_px: int
+) -> None:
+    theme.set_fonts(Settings(font_text=family, text_px=size_px))
+    vocabularies.load("a", made_pieces([b"x"] * 262_144))
+    assert squeezed_headings(room.table) == []
+    last = room.model.index(262_143, ID)
+    assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(ID)

@@ -30,10 +30,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final
 
 from app.engine.prompt_layout import Layout, lay_over, restore
-from app.engine.prompt_sources import Sourced, joined, led, rendered_sources, sourced
+from app.engine.prompt_sources import (
+    Sourced,
+    empty,
+    given_as,
+    joined,
+    led,
+    rendered_sources,
+    sourced,
+)
 from app.engine.prompt_tokens import (
     Origin,
     PromptPart,
@@ -52,8 +61,9 @@ from app.engine.protocol import (
     TextPrompt,
     clean_text,
 )
+from app.engine.reasoning import opened_reasoning, tags_in_prompt, used_tags
+from app.engine.reply_opening import missing_opening
 from app.engine.template_messages import TemplateFailed
-from app.engine.text import opened_reasoning, reasoning_tags
 
 __all__ = [
     "BuiltPrompt",
@@ -71,8 +81,8 @@ Render = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class PromptNote:
-    """Something the user should know. kind: no_template, empty_template,
-    system_folded, turns_merged, turns_left_out."""
+    """Something the user should know. kind: no_template, empty_template, system_folded,
+    turns_merged, turns_left_out, user_first, tools_as_user, reply_opened."""
 
     kind: str
     sentence: str
@@ -84,7 +94,9 @@ class BuiltPrompt:
     whose IDs could not be used. `is_known`: it is known where all messages went. `cut`: what the
     context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked).
     `turn_end`: see `turn_end.py`; filled in by whoever wants a reply. `n_begun`: so many of the
-    last tokens are the reply's beginning (`fitting.py` adds them); `rendered` is without them."""
+    last tokens are the reply's beginning (`fitting.py` adds them); `rendered` is without them.
+    `tail`: the first bytes of a character that the reply which goes on has begun; they are in the
+    IDs and not in `rendered`. `template`: the source that was rendered, "" where there is none."""
 
     ids: list[int]
     rendered: str
@@ -97,6 +109,8 @@ class BuiltPrompt:
     returned: list[str] = field(default_factory=list)
     is_known: bool = True
     n_begun: int = 0
+    tail: bytes = b""
+    template: str = ""
 
 
 NO_TEMPLATE: Final = PromptNote(
@@ -118,6 +132,16 @@ _TURNS_MERGED: Final = PromptNote(
     "This chat template wants turns to alternate, so neighbouring messages of one side are "
     "given as one.",
 )
+_USER_FIRST: Final = PromptNote(
+    "user_first",
+    "This chat template expects your message first, so an empty one was added before the opening "
+    "reply, for the model only.",
+)
+_TOOLS_AS_USER: Final = PromptNote(
+    "tools_as_user",
+    "This chat template has no tool messages, so the model gets them as messages from you.",
+)
+_REPLY_OPENED: Final = "reply_opened"
 
 
 def build_prompt(
@@ -183,9 +207,10 @@ def _build_chat(
     layout, messages = _first_accepted(rendering, messages, notes)
     tokenizer = PromptTokenizer(vocabulary)
     _add_layout(tokenizer, layout, messages)
-    rendered = layout.text
+    rendered, tail = layout.text, b""
     if continued is not None:
-        rendered += _add_continued(tokenizer, continued, rendered, template)
+        text, tail = _add_continued(tokenizer, continued, rendered, template, prompt)
+        rendered += text
     return BuiltPrompt(
         tokenizer.ids,
         rendered,
@@ -194,6 +219,8 @@ def _build_chat(
         tokenizer.retokenized,
         returned=tokenizer.returned,
         is_known=layout.is_known,
+        tail=tail,
+        template=template or "",
     )
 
 
@@ -242,23 +269,12 @@ def _as_plain(message: Sourced, vocabulary: PromptVocabulary) -> Sourced:
 def _first_accepted(
     rendering: _Rendering, messages: list[Sourced], notes: list[PromptNote]
 ) -> tuple[Layout, list[Sourced]]:
-    """Render the messages; where the template refuses them, in the nearest form it accepts.
-
-    The first error is the one that is raised if no form is accepted.
+    """Render the messages; where the template refuses them, or leaves some out without a word, in
+    the nearest form that it accepts. The first error is raised if it accepts none.
     """
-    folded, merged = _fold_system(messages), _merge_neighbours(messages)
-    forms = [
-        (messages, []),
-        (merged, [_TURNS_MERGED]),
-        (folded, [_SYSTEM_FOLDED]),
-        (_merge_neighbours(folded), [_SYSTEM_FOLDED, _TURNS_MERGED]),
-    ]
     first_error: TemplateFailed | None = None
-    tried: list[list[Sourced]] = []
-    for form, form_notes in forms:
-        if form in tried:
-            continue
-        tried.append(form)
+    accepted: tuple[Layout, list[Sourced]] | None = None
+    for form, form_notes in _forms(messages):
         try:
             layout = rendering.lay_out(form)
         except TemplateFailed as error:
@@ -266,20 +282,54 @@ def _first_accepted(
                 raise
             first_error = first_error or error
             continue
-        if folded != messages and not _keeps_system(layout, form):
-            continue  # it took the system prompt and wrote nothing of it
-        notes += form_notes
-        return layout, form
-    if first_error is None:  # nothing wrote the system prompt, but something was written
-        return rendering.lay_out(messages), messages
+        if _keeps_all(layout, form):
+            notes += [*form_notes, *rendering.notes]
+            return layout, form
+        accepted = accepted or (layout, form)
+    if accepted is not None:  # no form has all that was said, but something was written
+        notes += rendering.notes
+        return accepted
+    assert first_error is not None
     raise first_error
 
 
-def _keeps_system(layout: Layout, form: list[Sourced]) -> bool:
-    """Whether a system prompt, if the form has one, came out (or nobody can tell)."""
-    if not layout.is_known or all(message.role != "system" for message in form):
+def _forms(messages: list[Sourced]) -> Iterator[tuple[list[Sourced], list[PromptNote]]]:
+    """The messages as they are, then with one change, with two, and so on; each form once."""
+    tried: list[list[Sourced]] = []
+    wanted = sorted(product((False, True), repeat=len(_CHANGES)), key=sum)
+    for is_made in wanted:
+        form, form_notes = messages, list[PromptNote]()
+        for (change, note), is_wanted in zip(_CHANGES, is_made, strict=True):
+            changed = change(form) if is_wanted else form
+            form_notes += [note] if changed != form else []
+            form = changed
+        if form not in tried:
+            tried.append(form)
+            yield form, form_notes
+
+
+def _keeps_all(layout: Layout, form: list[Sourced]) -> bool:
+    """Whether a system prompt, if the form has one, and tool messages came out (or nobody can
+    tell). Templates leave out what they do not know."""
+    if not layout.is_known:
         return True
-    return any(form[span.index].role == "system" for span in layout.spans)
+    written = {span.index for span in layout.spans}
+    system = {i for i, message in enumerate(form) if message.role == "system" and message.content}
+    tools = {i for i, message in enumerate(form) if message.role == "tool" and message.content}
+    return (not system or bool(system & written)) and tools <= written
+
+
+def _tools_as_user(messages: list[Sourced]) -> list[Sourced]:
+    """What tools have said, as the user's."""
+    return [given_as(m, "user") if m.role == "tool" else m for m in messages]
+
+
+def _user_first(messages: list[Sourced]) -> list[Sourced]:
+    """An empty message of the user before a reply that begins the conversation."""
+    first = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+    if first < len(messages) and messages[first].role != "assistant":
+        return messages
+    return [*messages[:first], empty("user"), *messages[first:]]
 
 
 def _fold_system(messages: list[Sourced]) -> list[Sourced]:
@@ -304,13 +354,34 @@ def _merge_neighbours(messages: list[Sourced]) -> list[Sourced]:
     return merged
 
 
+_CHANGES: Final = (
+    (_tools_as_user, _TOOLS_AS_USER),
+    (_user_first, _USER_FIRST),
+    (_fold_system, _SYSTEM_FOLDED),
+    (_merge_neighbours, _TURNS_MERGED),
+)
+"""What may be done to messages that a template does not take as they are, in this order."""
+
+
 class _Rendering:
-    """Renders messages with control text replaced, and finds where each of them went."""
+    """Renders messages with control text replaced, and finds where each of them went. What begins
+    a reply is added where the template does not write it; `notes` say so."""
 
     def __init__(self, vocabulary: TemplateWords, template: str | None, render: Render) -> None:
         self._vocabulary = vocabulary
         self._template = template or ""
         self._render = render
+        self._opening = missing_opening(self._template, vocabulary, render)
+
+    @property
+    def notes(self) -> list[PromptNote]:
+        if not self._opening:
+            return []
+        sentence = (
+            f"This chat template doesn't begin the reply, so “{self._opening.strip()}” was added "
+            "before it."
+        )
+        return [PromptNote(_REPLY_OPENED, sentence)]
 
     def lay_out(self, messages: list[Sourced]) -> Layout:
         """Render twice (with the contents, with markers). Raises TemplateFailed."""
@@ -335,9 +406,9 @@ class _Rendering:
             )
             for index, m in enumerate(messages)
         ]
-        rendered = self._run(hidden)
+        rendered = self._run(hidden) + self._opening
         try:
-            scaffold = self._run(marked)
+            scaffold = self._run(marked) + self._opening
         except TemplateFailed:
             scaffold = ""  # it looks into the contents; where they went stays unknown
         contents = {f"m{index}": str(one["content"]) for index, one in enumerate(hidden)}
@@ -386,7 +457,7 @@ def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourc
             continue  # control text inside a reply that enters as its own IDs
         tokenizer.add_mixed(text[position:start], position, origins)
         if reply is not None:
-            tokenizer.add_ids(reply.token_ids or [], "assistant", reply.message_id)
+            tokenizer.add_ids(*reply)
         else:
             origin, message_id = _origin_at(origins, start)
             tokenizer.add(text[start:end], origin, message_id, ordinary=True)
@@ -396,8 +467,9 @@ def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourc
 
 def _replies_as_ids(
     tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]
-) -> Iterator[tuple[int, int, ChatMessage]]:
-    """(start, end, reply) for each reply whose rendered bytes are what its IDs spell."""
+) -> Iterator[tuple[int, int, tuple[list[int], str, str | None]]]:
+    """(start, end, what to add) for each reply whose rendered bytes are what its IDs spell. Those
+    of a character that it was cut off in stay out."""
     free_from = 0
     returning: set[int] = set()
     for span in layout.spans:
@@ -408,8 +480,10 @@ def _replies_as_ids(
             spelled = tokenizer.spell(reply.token_ids)
             start = span.end - len(spelled) if spelled else -1
             if spelled and start >= free_from and layout.text[start : span.end] == spelled:
-                returning.add(span.index)
-                yield start, span.end, reply
+                ids = tokenizer.without_tail(reply.token_ids)
+                if ids is not None:
+                    returning.add(span.index)
+                    yield start, span.end, (ids, "assistant", reply.message_id)
         free_from = span.end
     tokenizer.retokenized += [
         message.message_id or ""
@@ -438,9 +512,14 @@ def _origin_at(origins: list[Origin], position: int) -> tuple[str, str | None]:
 
 
 def _add_continued(
-    tokenizer: PromptTokenizer, reply: ChatMessage, rendered: str, template: str | None
-) -> str:
-    """Append the reply that is to be continued; return its text.
+    tokenizer: PromptTokenizer,
+    reply: ChatMessage,
+    rendered: str,
+    template: str | None,
+    prompt: ChatPrompt,
+) -> tuple[str, bytes]:
+    """Append the reply that is to be continued; return its text, and the bytes of a character that
+    it has begun.
 
     A reply that has only reasoning goes on inside it: the opening tag stands before it, unless
     the template has just written one.
@@ -449,23 +528,24 @@ def _add_continued(
     if reply.token_ids and spelled is not None and spelled.endswith(reply.content):
         tokenizer.add_ids(reply.token_ids, "assistant", reply.message_id)
         tokenizer.returned.append(reply.message_id or "")
-        return spelled
+        return spelled, tokenizer.tail(reply.token_ids)
     if reply.token_ids:
         tokenizer.retokenized.append(reply.message_id or "")
     text = reply.content
     before = ""
     if reply.reasoning:
-        opening, closing = reasoning_tags(template or "")
-        before = "" if opened_reasoning(rendered) else f"{opening}\n"
+        tags = tags_in_prompt(template or "", prompt.reasoning_tags)
+        known = used_tags(prompt.reasoning_tags, rendered, template or "")
+        before = "" if opened_reasoning(rendered, known) else f"{tags.start}\n"
         _add_tag(tokenizer, before)
         text = reply.reasoning
         if reply.content:
             _add_ordinary(tokenizer, text, reply.message_id)
-            between = f"\n{closing}\n\n"
+            between = f"\n{tags.closing}\n\n"
             _add_tag(tokenizer, between)
             before, text = before + text + between, reply.content
     _add_ordinary(tokenizer, text, reply.message_id)
-    return before + text
+    return before + text, b""
 
 
 def _add_tag(tokenizer: PromptTokenizer, text: str) -> None:

@@ -39,7 +39,8 @@ class ChatPrompt(Message, frozen=True, tag=True):
     picks one (see `Loaded.templates`). `continue_last`: the last message is an assistant's and is
     continued instead of opening a new turn: inside its reasoning where it has no content yet.
     `begin_ids`: tokens that the reply begins with, whatever they spell. Their text is the reply's
-    (`TextFlushed`), they themselves are the prompt's.
+    (`TextFlushed`), they themselves are the prompt's. `reasoning_tags`: what opens and closes
+    reasoning, besides the tags that are known.
     """
 
     messages: list[ChatMessage]
@@ -47,6 +48,7 @@ class ChatPrompt(Message, frozen=True, tag=True):
     continue_last: bool = False
     template_name: str | None = None
     begin_ids: list[int] = msgspec.field(default_factory=list)
+    reasoning_tags: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
 
 class TextPrompt(Message, frozen=True, tag=True):

@@ -66,6 +66,23 @@ def _own_sources(
     return sources
 
 
+def empty(role: Role) -> Sourced:
+    """A message that says nothing and is nobody's."""
+    return Sourced(role, "")
+
+
+def given_as(message: Sourced, role: Role) -> Sourced:
+    """The message in another role; where it comes from stays known."""
+    return Sourced(
+        role,
+        message.content,
+        message.reasoning,
+        message.token_ids,
+        message.message_id,
+        sources=message.sources,
+    )
+
+
 def led(message: Sourced, lead: str) -> Sourced:
     """The message with a few characters before it, which count as its own."""
     moved = _moved(message.sources, len(lead))
@@ -76,8 +93,8 @@ def led(message: Sourced, lead: str) -> Sourced:
 def joined(messages: Sequence[Sourced], into: Sourced) -> Sourced:
     """One message with all the contents, which is of the role of `into` and has its id."""
     content, sources = "", list[Origin]()
-    for number, message in enumerate(messages):
-        content += BETWEEN if number else ""
+    for message in messages:
+        content += BETWEEN if content and message.content else ""
         sources += _moved(message.sources, len(content))
         content += message.content
     return _with(into, content, tuple(sources), None)

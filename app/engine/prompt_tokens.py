@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -86,11 +87,31 @@ class PromptTokenizer:
         self._has_begun = has_begun
 
     def spell(self, ids: list[int]) -> str | None:
-        """The text that IDs spell, or None where it is no UTF-8."""
+        """The text that IDs spell, without a character that they only begin (see `tail`); None
+        where it is no UTF-8."""
         try:
-            return b"".join(self.vocabulary.piece(i) for i in ids).decode("utf-8")
+            data = self._spell_bytes(ids)
+            return data[: len(data) - len(unfinished(data))].decode("utf-8")
         except (UnicodeDecodeError, IndexError):
             return None
+
+    def tail(self, ids: list[int]) -> bytes:
+        """The first bytes of a character that IDs begin and do not end."""
+        data = b""
+        for token_id in reversed(ids):
+            data = self.vocabulary.piece(token_id) + data
+            if len(data) >= MAX_TAIL:
+                break
+        return unfinished(data)
+
+    def without_tail(self, ids: list[int]) -> list[int] | None:
+        """The IDs that spell whole characters; None where one token ends a character and begins
+        the next."""
+        n_bytes, end = len(self.tail(ids)), len(ids)
+        while n_bytes > 0:
+            end -= 1
+            n_bytes -= len(self.vocabulary.piece(ids[end]))
+        return ids[:end] if n_bytes == 0 else None
 
     def add(
         self,
@@ -223,6 +244,21 @@ def inside_ids(text: str, vocabulary: PromptVocabulary) -> list[int]:
     tokenizer = PromptTokenizer(vocabulary, has_begun=True)
     tokenizer.add_inside(text, "text", None)
     return tokenizer.ids
+
+
+MAX_TAIL: Final = 3
+"""A character has at most four bytes."""
+
+
+def unfinished(data: bytes) -> bytes:
+    """The bytes at the end that begin a character and may still become one.
+
+    >>> unfinished("a🙂".encode()[:-1]), unfinished(b"a\\xff")
+    (b'\\xf0\\x9f\\x99', b'')
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-MAX_TAIL:])
+    return decoder.getstate()[0]
 
 
 Border = tuple[int, str, str | None]

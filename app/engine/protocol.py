@@ -133,7 +133,8 @@ class Generate(Message, frozen=True, tag=True):
     another repeatable run: slot alone, no reuse, fixed chunks and threads. `score_prompt`: also
     evaluate how probable each prompt token was (PromptScores; no reuse then). `forced_ids`: the
     reply's first tokens, chosen instead of drawn; they are measured like any other. `reply_id`:
-    the message that the reply becomes, named where the cache is shown.
+    the message that the reply becomes, named where the cache is shown. `stop_in_reasoning`: texts
+    in `stop` end the reply inside its reasoning as well, and not in its answer alone.
     """
 
     id: int
@@ -153,6 +154,7 @@ class Generate(Message, frozen=True, tag=True):
     stop_ids: list[int] = msgspec.field(default_factory=list)
     forced_ids: list[int] = msgspec.field(default_factory=list)
     reply_id: str = ""
+    stop_in_reasoning: bool = False
 
 
 class Stop(Message, frozen=True, tag=True):

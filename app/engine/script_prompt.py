@@ -7,7 +7,7 @@ from dataclasses import replace
 from app.engine.prompt import BuiltPrompt
 from app.engine.prompt_shown import shown
 from app.engine.prompt_sources import sourced
-from app.engine.prompt_tokens import PromptPart
+from app.engine.prompt_tokens import PromptPart, unfinished
 from app.engine.protocol import ChatMessage, IdsPrompt, Prompt, PromptShown, TextPrompt
 from app.engine.script import CONTROL_ATTRIBUTE, ScriptVocabulary
 
@@ -25,7 +25,8 @@ def build_scripted(prompt: Prompt, vocabulary: ScriptVocabulary) -> BuiltPrompt:
         building.add_text(prompt.text, [*sorted([*starts, *ends]), (len(prompt.text), "text")])
         return building.built()
     for message in prompt.messages:
-        building.add_message(message)
+        is_open = prompt.continue_last and message is prompt.messages[-1]
+        building.add_message(message, is_open=is_open)
     if prompt.continue_last:
         return building.built(is_open=True)
     building.add_scaffold(b"<|assistant|>")
@@ -48,7 +49,21 @@ def _plain(ids: list[int], text: str) -> BuiltPrompt:
 
 
 def _spelled(ids: list[int], vocabulary: ScriptVocabulary) -> str:
-    return b"".join(vocabulary.pieces[i] for i in ids).decode("utf-8", "replace")
+    data = b"".join(vocabulary.pieces[i] for i in ids)
+    return data[: len(data) - len(unfinished(data))].decode("utf-8", "replace")
+
+
+def _whole(ids: list[int], vocabulary: ScriptVocabulary) -> list[int]:
+    """Without those that only begin a character."""
+    n_bytes, end = len(_tail(ids, vocabulary)), len(ids)
+    while n_bytes > 0:
+        end -= 1
+        n_bytes -= len(vocabulary.pieces[ids[end]])
+    return ids[:end]
+
+
+def _tail(ids: list[int], vocabulary: ScriptVocabulary) -> bytes:
+    return unfinished(b"".join(vocabulary.pieces[i] for i in ids))
 
 
 class _Building:
@@ -60,12 +75,17 @@ class _Building:
         self._text = ""
         self._parts: list[PromptPart] = []
         self._returned: list[str] = []
+        self._tail = b""
 
-    def add_message(self, message: ChatMessage) -> None:
+    def add_message(self, message: ChatMessage, *, is_open: bool = False) -> None:
+        """`is_open`: it goes on, inside of a character if it was cut off there."""
         self.add_scaffold(f"<|{message.role}|>".encode())
-        if message.token_ids and max(message.token_ids) < len(self._vocabulary.pieces):
-            self._text += _spelled(message.token_ids, self._vocabulary)
-            self._add(message.token_ids, message.role, message.message_id)
+        ids = message.token_ids or []
+        if ids and max(ids) < len(self._vocabulary.pieces):
+            self._text += _spelled(ids, self._vocabulary)
+            self._tail = _tail(ids, self._vocabulary) if is_open else b""
+            shown = ids if is_open else _whole(ids, self._vocabulary)
+            self._add(shown, message.role, message.message_id)
             self._returned.append(message.message_id or "")
         else:
             self._add_content(message)
@@ -111,4 +131,6 @@ class _Building:
             last = self._parts.pop()
             if last.end - 1 > last.start:
                 self._parts.append(replace(last, end=last.end - 1))
-        return BuiltPrompt(self._ids, self._text, self._parts, returned=self._returned)
+        return BuiltPrompt(
+            self._ids, self._text, self._parts, returned=self._returned, tail=self._tail
+        )

@@ -11,7 +11,7 @@ from app.engine.prompt import BuiltPrompt
 from app.engine.prompt_tokens import PromptPart
 from app.engine.protocol import Generate, Loaded, SpanKind, Summary
 from app.engine.script import ScriptToken
-from app.engine.text import CharacterStream, Part, StopMatcher
+from app.engine.text import Part, Piece, ReplyText
 from app.engine.timeline import Pass, Timeline
 
 
@@ -26,6 +26,21 @@ class Said:
         return self.token_ids[: len(token_ids)] == list(token_ids)
 
 
+class _GivenParts:
+    """The script says in which part a reply is; no tag does."""
+
+    unclosed = False
+
+    def __init__(self) -> None:
+        self.part: Part = "content"
+
+    def feed(self, text: str) -> list[Piece]:
+        return [(self.part, text)]
+
+    def flush(self) -> list[Piece]:
+        return []
+
+
 class Take:
     """Counts and times are of this playing; the seed is the request's, or 1."""
 
@@ -37,7 +52,6 @@ class Take:
         self.reused = 0
         self.reuse_source = ""
         self.token_ids: list[int] = []
-        self.part: Part = "content"
         self.forced = deque(command.forced_ids)
         self._parts: list[Part] = []
         self._held_at = 0.0
@@ -46,9 +60,14 @@ class Take:
         self.stop_reason = "end_token"
         self._loaded = loaded
         self._prompt = prompt
-        self._characters = CharacterStream()
-        self._matcher = StopMatcher([stop for stop in command.stop if stop])
-        self._texts: dict[str, list[str]] = {"content": [], "reasoning": []}
+        self._given = _GivenParts()
+        self._text = ReplyText(
+            [stop for stop in command.stop if stop],
+            self._given,
+            stops_in_reasoning=command.stop_in_reasoning,
+            tail=prompt.tail,
+        )
+        self._stopped_by = ""
         self._seed = command.sampling.seed
         self._began = self._lap = time.monotonic()
         self._prefilled = self._began
@@ -56,6 +75,16 @@ class Take:
         self._taken_at: list[float] = []
         self._timeline = Timeline(self._began)
         self._since: SpanKind = "ending"
+
+    @property
+    def part(self) -> Part:
+        return self._given.part
+
+    def go_over(self, part: str) -> list[Piece]:
+        """What comes next is of this part; return what was held back of another one."""
+        held = self._text.end_part() if part != self._given.part else []
+        self._given.part = "reasoning" if part == "reasoning" else "content"
+        return held
 
     @property
     def prompt_ids(self) -> list[int]:
@@ -74,12 +103,10 @@ class Take:
         """What the reply begins with: the last tokens of its prompt."""
         return self._prompt.ids[len(self._prompt.ids) - self._prompt.n_begun :]
 
-    def begin(self, token_id: int, piece: bytes) -> str:
+    def begin(self, piece: bytes) -> list[Piece]:
         """Take in one of those; return the text that may now be shown."""
-        text = self._matcher.pass_over(self._characters.feed(piece))
         self._parts.append(self.part)
-        self._texts[self.part].append(text)
-        return text
+        return self._text.begin(piece)
 
     def left_of(self, steps: Iterable[ScriptToken]) -> Iterator[ScriptToken]:
         """A script without the tokens that the reply has begun with, and as long as what was
@@ -138,7 +165,7 @@ class Take:
             return False
         return True
 
-    def add(self, token_id: int, piece: bytes) -> str:
+    def add(self, token_id: int, piece: bytes) -> list[Piece]:
         """Take in one token and return the text that may now be shown."""
         if self._first is None:
             self._first = self._lap
@@ -147,9 +174,9 @@ class Take:
         self._taken_at.append(self._lap)
         self.token_ids.append(token_id)
         self._parts.append(self.part)
-        text = self._matcher.feed(self._characters.feed(piece))
-        self._texts[self.part].append(text)
-        return text
+        reading = self._text.feed(piece)
+        self._stopped_by = reading.stop.words if reading.stop is not None else ""
+        return reading.pieces
 
     def take_back(self, n_tokens: int) -> None:
         since = self._taken_at[-n_tokens - 1 :][0] if len(self._taken_at) > n_tokens else 0.0
@@ -158,23 +185,14 @@ class Take:
             del column[-n_tokens:]
 
     def is_stopped_by_string(self) -> bool:
-        if self._matcher.matched is None:
+        if not self._stopped_by:
             return False
         self.stop_reason = "stop_string"
         return True
 
-    def change_part(self, part: str | None) -> tuple[Part, str] | None:
-        """Go over to `part` (None: the end); return what was held back of the old one."""
-        if part == self.part:
-            return None
-        old = self.part
-        text = self._matcher.feed(self._characters.flush())
-        if self._matcher.matched is None:
-            text += self._matcher.flush()
-        self._texts[old].append(text)
-        if part is not None:
-            self.part = "reasoning" if part == "reasoning" else "content"
-        return (old, text) if text else None
+    def flush(self) -> list[Piece]:
+        """The end: what was held back."""
+        return self._text.flush().pieces
 
     def summary(self, stop_reason: str) -> Summary:
         now = time.monotonic()
@@ -185,11 +203,11 @@ class Take:
         waiting_s = now - self._held_at if self._since == "held" else 0.0
         evaluated = self.prompt_tokens - self.reused
         return Summary(
-            text="".join(self._texts["content"]),
-            reasoning="".join(self._texts["reasoning"]),
+            text=self._text.content,
+            reasoning=self._text.reasoning,
             token_ids=self.token_ids,
             stop_reason=stop_reason,
-            stop_detail=self._matcher.matched.words if self._matcher.matched else "",
+            stop_detail=self._stopped_by,
             seed=1 if self._seed is None else self._seed,
             prompt_tokens=self.prompt_tokens,
             reused=self.reused,

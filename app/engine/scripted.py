@@ -94,6 +94,7 @@ from app.engine.script_grammar import scripted_check
 from app.engine.script_prompt import END_ID, build_scripted, show_scripted
 from app.engine.script_steering import Steering, StopSeenError
 from app.engine.script_take import Said, Take
+from app.engine.text import Piece
 
 _LEAVE_AFTER_S: Final = 0.2
 
@@ -411,10 +412,8 @@ class ScriptedEngine:
         said = next((s for s in reversed(self._said) if s.begins_with(begin_ids)), None)
         for at, token_id in enumerate(begin_ids):
             part = said.parts[at] if said is not None else "content"
-            if flushed := take.change_part(part):
-                self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
-            if text := take.begin(token_id, self._vocabulary.pieces[token_id]):
-                self._send(TextFlushed(take.command.id, text, take.part))
+            self._send_texts(take, take.go_over(part))
+            self._send_texts(take, take.begin(self._vocabulary.pieces[token_id]))
 
     def _play_tokens(self, take: Take, reply: ScriptReply) -> None:
         for token in take.left_of(reply.steps()):
@@ -455,11 +454,11 @@ class ScriptedEngine:
                 piece = self._vocabulary.pieces[chosen]
                 trace = self._trace(take, token, piece, ms, chosen=is_other)
             take.end_hold()
-        flushed = take.change_part(token.part)
-        if flushed:
-            self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
-        text = take.add(trace.token_id, b"" if token.withheld else piece)
-        self._send(TokenArrived(take.command.id, trace, text, take.part, take.context_used))
+        self._send_texts(take, take.go_over(token.part))
+        pieces = take.add(trace.token_id, b"" if token.withheld else piece)
+        (part, text), *others = pieces or [(take.part, "")]
+        self._send(TokenArrived(take.command.id, trace, text, part, take.context_used))
+        self._send_texts(take, others)
         return take.is_stopped_by_string()
 
     def _trace(
@@ -498,9 +497,11 @@ class ScriptedEngine:
             self._send(TextTakenBack(take.command.id, n_tokens))
 
     def _flush(self, take: Take) -> None:
-        flushed = take.change_part(None)
-        if flushed:
-            self._send(TextFlushed(take.command.id, flushed[1], flushed[0]))
+        self._send_texts(take, take.flush())
+
+    def _send_texts(self, take: Take, pieces: list[Piece]) -> None:
+        for part, text in pieces:
+            self._send(TextFlushed(take.command.id, text, part))
 
     def _happen(self, token: ScriptToken, request_id: int = 0) -> None:
         """Let what the script says happen instead of a token."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
@@ -33,19 +33,17 @@ from app.engine.protocol import (
     SpanKind,
     Summary,
 )
-from app.engine.replay import Snapshot
-from app.engine.shortlist import Scores, Shortlist
-from app.engine.text import (
-    Match,
-    Piece,
+from app.engine.reasoning import (
     ReasoningSplitter,
-    ReplyText,
-    Splitter,
-    TextMark,
+    answer_tags,
     last_opened,
     opened_reasoning,
     unclosed_reasoning,
+    used_tags,
 )
+from app.engine.replay import Snapshot
+from app.engine.shortlist import Scores, Shortlist
+from app.engine.text import Match, Piece, ReplyText, Splitter, TextMark
 from app.engine.timeline import Timeline
 from app.engine.vocabulary import Vocabulary
 
@@ -72,6 +70,10 @@ class PreparedPrompt(Protocol):
     def n_begun(self) -> int: ...
     @property
     def parts(self) -> Sequence[PromptPart]: ...
+    @property
+    def tail(self) -> bytes: ...
+    @property
+    def template(self) -> str: ...
 
 
 class ChoiceRefused(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
@@ -156,14 +158,24 @@ class Reply:
         self.request = request
         self.ids: list[int] = request.prompt.ids
         self.chain = chain
-        stops, self.stop_ids = split_stops(generate.stop, vocabulary)
+        prompt, marks = request.prompt, vocabulary.channel_marks
+        splitter = splitter_for(
+            generate, prompt.rendered, template=prompt.template, has_channels=bool(marks)
+        )
+        self.marks = marks if isinstance(splitter, ChannelSplitter) else {}
+        if isinstance(splitter, ReasoningSplitter):
+            self.marks = shown_tags(splitter.tag_texts, vocabulary)
+        stops, self.stop_ids = split_stops(generate.stop, vocabulary, self.marks)
         self.stop_ids |= {
             i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
         }
-        marks = vocabulary.channel_marks
-        splitter = splitter_for(generate, request.prompt.rendered, has_channels=bool(marks))
-        self.marks = marks if isinstance(splitter, ChannelSplitter) else {}
-        self.text = ReplyText(stops, splitter, request.prompt.turn_end)
+        self.text = ReplyText(
+            stops,
+            splitter,
+            prompt.turn_end,
+            stops_in_reasoning=generate.stop_in_reasoning,
+            tail=prompt.tail,
+        )
         self.phase = Phase.READING
         self.generated: list[int] = []
         self.next_token: int | None = None
@@ -338,14 +350,27 @@ class Slot:
         return self.reply is None
 
 
-def split_stops(stops: list[str], vocabulary: Vocabulary) -> tuple[list[str], dict[int, str]]:
-    """Stop strings as text to match, and as control tokens (their text is never shown)."""
-    ids = {vocabulary.control_ids[stop]: stop for stop in stops if stop in vocabulary.control_ids}
-    return [stop for stop in stops if stop not in vocabulary.control_ids], ids
+def split_stops(
+    stops: list[str], vocabulary: Vocabulary, tags: Collection[int] = ()
+) -> tuple[list[str], dict[int, str]]:
+    """Stop strings as text to match, and as control tokens (their text is never shown). `tags` are
+    those whose text is."""
+    ids = {
+        token_id: stop
+        for stop in stops
+        if (token_id := vocabulary.control_ids.get(stop)) is not None and token_id not in tags
+    }
+    return [stop for stop in stops if stop not in ids.values()], ids
+
+
+def shown_tags(texts: Iterable[str], vocabulary: Vocabulary) -> dict[int, bytes]:
+    """ID → bytes of the tags that are control tokens: as text they tell reasoning apart."""
+    known = vocabulary.control_ids
+    return {known[text]: text.encode() for text in texts if text in known}
 
 
 def splitter_for(
-    generate: Generate, rendered: str, *, has_channels: bool = False
+    generate: Generate, rendered: str, *, template: str = "", has_channels: bool = False
 ) -> Splitter | None:
     """Chat replies are told apart; in plain text and raw IDs a tag is text like any other.
     `has_channels`: the vocabulary has their marks; a template must have written them too."""
@@ -355,13 +380,16 @@ def splitter_for(
     last = prompt.messages[-1] if prompt.continue_last and prompt.messages else None
     if has_channels and "<|message|>" in rendered:
         return _channels_after(last)
+    tags = used_tags(prompt.reasoning_tags, rendered, template)
+    answers = answer_tags(template)
     if last is not None and last.role == "assistant" and last.content:
-        closing = unclosed_reasoning(last.content)
-        return ReasoningSplitter(inside=True, closing=closing) if closing else None
+        inside = unclosed_reasoning(last.content, tags)
+        return ReasoningSplitter(tags, inside=inside, answers=answers) if inside else None
     if last is not None and last.role == "assistant" and last.reasoning:
-        return ReasoningSplitter(inside=True, closing=last_opened(rendered), keep_breaks=True)
-    closing = opened_reasoning(rendered)
-    return ReasoningSplitter(inside=True, closing=closing) if closing else ReasoningSplitter()
+        inside = last_opened(rendered, tags)
+        return ReasoningSplitter(tags, inside=inside, keep_breaks=True, answers=answers)
+    inside, is_named = opened_reasoning(rendered, tags) or (None, True)
+    return ReasoningSplitter(tags, inside=inside, is_named=is_named, answers=answers)
 
 
 def _channels_after(last: ChatMessage | None) -> ChannelSplitter:

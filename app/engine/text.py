@@ -1,33 +1,24 @@
 """Bytes of tokens become the text that may be shown: whole characters, no stop string, parts.
 
-    token bytes → characters → stop strings held back → content or reasoning
+    token bytes → characters → content or reasoning → stop strings held back
 
 Each step is a small machine with `feed` and `flush`. What must hold for any way to cut the
 stream into tokens: the joined output is the same; no U+FFFD appears unless the bytes really
-are no UTF-8; no part of a stop string that matches is ever given out; and nothing that the
-weights wrote is lost, whatever the reasoning tags do.
+are no UTF-8 (a character that is cut off at the end is no text, and not replaced); no part of a
+stop string that matches is ever given out; and nothing that the weights wrote is lost, whatever
+the reasoning tags do (`reasoning.py`).
 """
 
 from __future__ import annotations
 
 import codecs
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import AnyStr, Final, Literal, Protocol
+from typing import AnyStr, Literal, Protocol
 
 Part = Literal["content", "reasoning"]
 Piece = tuple[Part, str]
-
-REASONING_TAGS: Final[tuple[tuple[str, str], ...]] = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("[THINK]", "[/THINK]"),
-    ("<reasoning>", "</reasoning>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("◁think▷", "◁/think▷"),
-)
-"""Opening and closing tags, as reasoning weights write them."""
 
 
 class CharacterStream:
@@ -38,7 +29,8 @@ class CharacterStream:
     ('', '🙂!')
 
     Bytes that can no longer become a character give U+FFFD, just as
-    `bytes.decode("utf-8", "replace")` of the whole would.
+    `bytes.decode("utf-8", "replace")` of the whole would. A character that is still unfinished
+    when the stream ends is not given out at all: whoever goes on from there completes it.
     """
 
     def __init__(self) -> None:
@@ -55,10 +47,6 @@ class CharacterStream:
     @state.setter
     def state(self, state: tuple[bytes, int]) -> None:
         self._decoder.setstate(state)
-
-    def flush(self) -> str:
-        """The end of the stream: a character that was left unfinished becomes U+FFFD."""
-        return self._decoder.decode(b"", final=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +102,14 @@ class StopMatcher:
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
-    def flush(self) -> str:
-        """The end of the stream: what was held back was a near miss, so it is text."""
+    def release(self) -> str:
+        """What was held back was a near miss, since something else follows: it is text."""
         held, self._held = self._held, ""
+        return held
+
+    def flush(self) -> str:
+        """The end of the stream: what was held back is text, unless it is the turn's end."""
+        held = self.release()
         if self._marker and held.endswith(self._marker):
             self.matched = Match("turn_end", self._marker)
             held = held.removesuffix(self._marker)
@@ -150,99 +143,6 @@ def overlap(text: AnyStr, wanted: AnyStr) -> int:
     return 0
 
 
-class ReasoningSplitter:
-    """Tells reasoning from content by the tags that reasoning weights write.
-
-    A tag opens reasoning only at the very start of a reply (white space may come before it), so
-    a `<think>` in a code block stays text. Templates that write the opening tag themselves
-    start the splitter `inside`. The first closing tag ends reasoning for good; line breaks
-    beside the tags belong to neither part. Without a closing tag all that came is reasoning
-    and `unclosed` says so; a closing tag that nothing opened is ordinary text, except as the
-    first thing of a reply, where it closes reasoning that the template opened and closed.
-
-    >>> splitter = ReasoningSplitter()
-    >>> splitter.feed("\\n<thi"), splitter.feed("nk>2+2</think>\\n\\n4")
-    ([], [('reasoning', '2+2'), ('content', '4')])
-    """
-
-    def __init__(
-        self,
-        *,
-        inside: bool = False,
-        closing: str = REASONING_TAGS[0][1],
-        keep_breaks: bool = False,
-    ) -> None:
-        self._state: Literal["start", "reasoning", "content"] = "reasoning" if inside else "start"
-        self._closing = closing
-        self._held = ""
-        self._skip_breaks = inside and not keep_breaks
-
-    @property
-    def unclosed(self) -> bool:
-        return self._state == "reasoning"
-
-    def feed(self, text: str) -> list[Piece]:
-        out: list[Piece] = []
-        text = self._held + text
-        self._held = ""
-        while text:
-            text = self._step(text, out)
-        return out
-
-    def flush(self) -> list[Piece]:
-        """The end of the stream: what was held back for a possible tag is text."""
-        held, self._held = self._held, ""
-        if not held:
-            return []
-        part: Part = "reasoning" if self._state == "reasoning" else "content"
-        return [(part, held)]
-
-    def _step(self, text: str, out: list[Piece]) -> str:
-        """Consume a part of `text`; return the rest, or "" when all is consumed or held."""
-        if self._skip_breaks:
-            text = text.lstrip("\n")
-            self._skip_breaks = not text
-        if not text:
-            return ""
-        if self._state == "start":
-            return self._step_start(text)
-        if self._state == "content":
-            out.append(("content", text))
-            return ""
-        return self._step_reasoning(text, out)
-
-    def _step_start(self, text: str) -> str:
-        bare = text.lstrip()
-        for opening, closing in REASONING_TAGS:
-            if bare.startswith(opening):
-                self._state, self._closing, self._skip_breaks = "reasoning", closing, True
-                return bare[len(opening) :]
-            if bare.startswith(closing):
-                self._state, self._skip_breaks = "content", True
-                return bare[len(closing) :]
-        if not bare or any(tag.startswith(bare) for pair in REASONING_TAGS for tag in pair):
-            self._held = text
-            return ""
-        self._state = "content"
-        return text
-
-    def _step_reasoning(self, text: str, out: list[Piece]) -> str:
-        """Up to the closing tag; line breaks before a possible tag wait with it."""
-        at = text.find(self._closing)
-        if at >= 0:
-            inner = text[:at].rstrip("\n")
-            if inner:
-                out.append(("reasoning", inner))
-            self._state, self._skip_breaks = "content", True
-            return text[at + len(self._closing) :]
-        keep = overlap(text, self._closing)
-        shown = text[: len(text) - keep].rstrip("\n")
-        self._held = text[len(shown) :]
-        if shown:
-            out.append(("reasoning", shown))
-        return ""
-
-
 class Splitter(Protocol):
     """Tells the parts of a reply apart while it streams."""
 
@@ -259,7 +159,8 @@ class TextMark:
     """How the machines of a `ReplyText` stood at one moment."""
 
     decoder: tuple[bytes, int]
-    matcher: StopMatcher
+    matchers: dict[Part, StopMatcher]
+    part: Part
     splitter: Splitter | None
     n_content: int
     n_reasoning: int
@@ -274,12 +175,31 @@ class Reading:
 
 
 class ReplyText:
-    """The three machines in a row, and the whole text so far."""
+    """The machines in a row, and the whole text so far.
 
-    def __init__(self, stops: list[str], splitter: Splitter | None, turn_end: str = "") -> None:
+    Stop strings end the answer. Reasoning may hold them (it quotes the question, it has empty
+    lines), unless `stops_in_reasoning`; then they are looked for in all that is written, tags
+    included. What ends a turn ends the reply anywhere. `tail`: bytes of a character that was begun
+    before the reply goes on here.
+    """
+
+    def __init__(
+        self,
+        stops: list[str],
+        splitter: Splitter | None,
+        turn_end: str = "",
+        *,
+        stops_in_reasoning: bool = False,
+        tail: bytes = b"",
+    ) -> None:
         self._characters = CharacterStream()
-        self._matcher = StopMatcher(stops, turn_end)
+        self._characters.feed(tail)
         self._splitter = splitter
+        self._is_whole = splitter is None or stops_in_reasoning
+        self._matchers: dict[Part, StopMatcher] = {"content": StopMatcher(stops, turn_end)}
+        if not self._is_whole:
+            self._matchers["reasoning"] = StopMatcher([], turn_end)
+        self._part: Part = "content"
         self._content: list[str] = []
         self._reasoning: list[str] = []
 
@@ -296,18 +216,29 @@ class ReplyText:
         return self._splitter is not None and self._splitter.unclosed
 
     def feed(self, data: bytes) -> Reading:
-        shown = self._matcher.feed(self._characters.feed(data))
-        return Reading(self._split(shown), self._matcher.matched)
+        text = self._characters.feed(data)
+        if self._is_whole:
+            text = self._matchers["content"].feed(text)
+        return self._reading(self._split(text), StopMatcher.feed)
 
     def begin(self, data: bytes) -> list[Piece]:
         """What the reply begins with, read as if it had come here; it may end anywhere."""
-        return self._split(self._matcher.pass_over(self._characters.feed(data)))
+        text = self._characters.feed(data)
+        if self._is_whole:
+            text = self._matchers["content"].pass_over(text)
+        return self._reading(self._split(text), StopMatcher.pass_over).pieces
+
+    def end_part(self) -> list[Piece]:
+        """A part ends that no tag closes (the scripted engine's): what was held is its text."""
+        text = self._matchers["content"].release() if self._is_whole else ""
+        return self._kept(self._split(text))
 
     def mark(self) -> TextMark:
         """A place to which `restore` can go back, any number of times."""
         return TextMark(
             self._characters.state,
-            copy.copy(self._matcher),
+            {part: copy.copy(matcher) for part, matcher in self._matchers.items()},
+            self._part,
             copy.copy(self._splitter),
             len(self._content),
             len(self._reasoning),
@@ -316,72 +247,53 @@ class ReplyText:
     def restore(self, mark: TextMark) -> None:
         """Forget what was fed since `mark`."""
         self._characters.state = mark.decoder
-        self._matcher = copy.copy(mark.matcher)
+        self._matchers = {part: copy.copy(matcher) for part, matcher in mark.matchers.items()}
+        self._part = mark.part
         self._splitter = copy.copy(mark.splitter)
         del self._content[mark.n_content :]
         del self._reasoning[mark.n_reasoning :]
 
     def flush(self) -> Reading:
-        """The end of the reply. After a stop string nothing that was held comes out of it."""
-        shown = self._matcher.feed(self._characters.flush())
-        stop = self._matcher.matched
-        if stop is None:
-            shown += self._matcher.flush()
-        pieces = self._split(shown)
+        """The end of the reply. After a stop string nothing that was held comes out of it; nor does
+        a character that is not whole."""
+        text = self._matchers["content"].flush() if self._is_whole else ""
+        pieces = self._split(text)
         if self._splitter is not None:
-            pieces += self._keep(self._splitter.flush())
-        return Reading(pieces, self._matcher.matched)
+            pieces += self._splitter.flush()
+        reading = self._reading(pieces, StopMatcher.feed)
+        if self._is_whole:
+            return reading
+        held = self._matchers[self._part].flush()
+        rest = self._kept([(self._part, held)] if held else [])
+        return Reading([*reading.pieces, *rest], self._stop)
+
+    @property
+    def _stop(self) -> Match | None:
+        found = (matcher.matched for matcher in self._matchers.values())
+        return next((match for match in found if match is not None), None)
 
     def _split(self, text: str) -> list[Piece]:
         if not text:
             return []
-        pieces: list[Piece] = [("content", text)] if self._splitter is None else []
-        if self._splitter is not None:
-            pieces = self._splitter.feed(text)
-        return self._keep(pieces)
+        return [("content", text)] if self._splitter is None else self._splitter.feed(text)
 
-    def _keep(self, pieces: list[Piece]) -> list[Piece]:
+    def _reading(self, pieces: list[Piece], see: Callable[[StopMatcher, str], str]) -> Reading:
+        """The pieces as they may be shown, each part past its own stop strings."""
+        if self._is_whole:
+            return Reading(self._kept(pieces), self._stop)
+        shown: list[Piece] = []
+        for part, text in pieces:
+            if part != self._part:
+                held = self._matchers[self._part].release()
+                shown += [(self._part, held)] if held else []
+                self._part = part
+            text = see(self._matchers[part], text)
+            shown += [(part, text)] if text else []
+            if self._stop is not None:
+                break
+        return Reading(self._kept(shown), self._stop)
+
+    def _kept(self, pieces: list[Piece]) -> list[Piece]:
         for part, text in pieces:
             (self._content if part == "content" else self._reasoning).append(text)
         return pieces
-
-
-def opened_reasoning(text: str) -> str | None:
-    """The closing tag that `text` (the end of a rendered prompt) waits for, if it does.
-
-    >>> opened_reasoning("<|im_start|>assistant\\n<think>\\n")
-    '</think>'
-    """
-    bare = text.rstrip()
-    for opening, closing in REASONING_TAGS:
-        if bare.endswith(opening):
-            return closing
-    return None
-
-
-def last_opened(text: str) -> str:
-    """The closing tag that belongs to the last opening tag in a prompt.
-
-    >>> last_opened("<think>old</think> so [THINK] we were")
-    '[/THINK]'
-    """
-    return max(REASONING_TAGS, key=lambda pair: text.rfind(pair[0]))[1]
-
-
-def reasoning_tags(template: str) -> tuple[str, str]:
-    """The tags that a chat template speaks of, or the most common ones.
-
-    >>> reasoning_tags("{{ '[THINK]' + m.reasoning_content + '[/THINK]' }}")
-    ('[THINK]', '[/THINK]')
-    """
-    named = (pair for pair in REASONING_TAGS if pair[0] in template or pair[1] in template)
-    return next(named, REASONING_TAGS[0])
-
-
-def unclosed_reasoning(text: str) -> str | None:
-    """The closing tag that a reply to be continued waits for: it starts with an open tag."""
-    bare = text.lstrip()
-    for opening, closing in REASONING_TAGS:
-        if bare.startswith(opening) and closing not in bare:
-            return closing
-    return None

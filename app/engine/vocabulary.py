@@ -20,14 +20,14 @@ from app.engine.channels import MARKS, channel_marks
 from app.engine.measuring import as_array
 from app.engine.native import NativeError, llama
 from app.engine.protocol import Vocabulary as VocabularyTable, clean_text
-from app.engine.text import REASONING_TAGS
+from app.engine.reasoning import KNOWN
 
 _UNKNOWN: Final = 1
 _CONTROL: Final = 8
 _USER_DEFINED: Final = 16
 _HIDDEN: Final = _UNKNOWN | _CONTROL
 _MAX_DRY_SAMPLERS: Final = 4
-_TAGS: Final = frozenset(tag.encode() for pair in REASONING_TAGS for tag in pair)
+_TAGS: Final = frozenset(tag.encode() for tags in KNOWN for tag in (tags.opening, tags.closing))
 
 
 class Vocabulary:

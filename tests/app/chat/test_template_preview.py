@@ -88,6 +88,7 @@ def test_a_form_that_a_template_asks_for_is_said(ask: Asks) -> None:
     strict = (
         "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
         "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}"
     )
     found = ask(strict)
     assert found.text.startswith("user: Be brief.\n\nWhat is")

@@ -45,6 +45,8 @@ class ReadyPrompt:
     turn_end: str = ""
     n_begun: int = 0
     parts: list[PromptPart] = field(default_factory=list)
+    tail: bytes = b""
+    template: str = ""
 
 
 def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:

@@ -508,3 +508,178 @@ def test_raw_ids_are_used_as_they_are() -> None:
 def test_a_lone_surrogate_is_replaced() -> None:
     """B18."""
     assert "a\ufffd b" in _build([_user("a\ud83d b")]).rendered
+
+
+# --- a reply that was cut inside a character ---------------------------------------------------
+
+
+def _bytes(vocabulary: MadeUpVocabulary, data: bytes) -> list[int]:
+    return [vocabulary.id("Hi") if data[:2] == b"Hi" else vocabulary._byte(data[0])] + (
+        [vocabulary._byte(value) for value in data[2 if data[:2] == b"Hi" else 1 :]]
+    )
+
+
+@pytest.mark.parametrize("n_bytes", [1, 2, 3])
+def test_a_character_that_was_cut_off_is_in_no_later_prompt(n_bytes: int) -> None:
+    """N11."""
+    vocabulary = MadeUpVocabulary()
+    ids = _bytes(vocabulary, b"Hi" + "🙂".encode()[:n_bytes])
+    built = _build([_user("q"), _reply("Hi", ids), _user("more")], vocabulary=vocabulary)
+    assert built.returned == ["a"]
+    assert built.tail == b""
+    assert b"".join(map(vocabulary.piece, built.ids)).decode() == built.rendered
+    assert "\ufffd" not in built.rendered
+
+
+@pytest.mark.parametrize("n_bytes", [1, 2, 3])
+@pytest.mark.parametrize("template", [CHATML, None])
+def test_a_reply_goes_on_inside_the_character_that_it_has_begun(
+    template: str | None, n_bytes: int
+) -> None:
+    """N11."""
+    vocabulary, tail = MadeUpVocabulary(), "🙂".encode()[:n_bytes]
+    ids = _bytes(vocabulary, b"Hi" + tail)
+    messages = [_user("q"), _reply("Hi", ids)]
+    built = _build(messages, template, vocabulary, continue_last=True)
+    assert built.ids[-len(ids) :] == ids
+    assert (built.tail, built.rendered[-2:]) == (tail, "Hi")
+    # of other weights there is the text alone
+    built = _build([_user("q"), _reply("Hi")], template, vocabulary, continue_last=True)
+    assert (built.tail, built.rendered[-2:]) == (b"", "Hi")
+
+
+def test_a_token_that_ends_one_character_and_begins_the_next_is_tokenised_anew() -> None:
+    class Odd(MadeUpVocabulary):
+        def piece(self, token_id: int) -> bytes:
+            return b"i\xf0" if token_id == self.id("Hi") else super().piece(token_id)
+
+    vocabulary = Odd()
+    ids = [vocabulary._byte(ord("H")), vocabulary.id("Hi")]
+    built = _build([_user("q"), _reply("Hi", ids), _user("x")], vocabulary=vocabulary)
+    assert (built.returned, built.retokenized) == ([], ["a"])
+
+
+# --- conversations that a template does not take as they are -----------------------------------
+
+NEEDS_USER = (
+    "{% if not messages | selectattr('role', 'equalto', 'user') | list %}"
+    "{{ raise_exception('No user query found in messages.') }}{% endif %}" + CHATML
+)
+FIRST_WORD = "{{ messages[0].role }}" + ALTERNATING
+NO_TOOLS = ALTERNATING.replace(
+    "{% for m in messages %}{% if",
+    "{% for m in messages %}{% if m.role not in ('user', 'assistant') %}"
+    "{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% if",
+    1,
+)
+MUTE_TOOLS = CHATML.replace(
+    "{% for m in messages %}", "{% for m in messages if m.role != 'tool' %}"
+)
+
+
+@pytest.mark.parametrize("template", [ALTERNATING, NEEDS_USER, FIRST_WORD])
+def test_a_conversation_that_begins_with_the_assistant_is_adapted(template: str) -> None:
+    """N12."""
+    turns = [_reply("Welcome."), _user("Hi"), _reply("Yes?"), _user("Go")]
+    turns = turns[:1] if template == NEEDS_USER else turns
+    vocabulary = MadeUpVocabulary()
+    built = _build(turns, template, vocabulary)
+    assert [note.kind for note in built.notes] == ["user_first"]
+    empty = "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\nWelcome.<|im_end|>\n"
+    assert empty in built.rendered
+    assert ("assistant", "Welcome.") in _origins(built, vocabulary)
+
+
+def test_an_opening_reply_is_continued_where_a_template_wants_a_first_message() -> None:
+    """N12."""
+    built = _build([_reply("Welc")], FIRST_WORD, continue_last=True)
+    assert [note.kind for note in built.notes] == ["user_first"]
+    assert built.rendered.endswith("user\n<|im_end|>\n<|im_start|>assistant\nWelc")
+
+
+def test_a_system_prompt_goes_into_the_message_before_an_opening_reply() -> None:
+    """N12."""
+    vocabulary = MadeUpVocabulary()
+    messages = [ChatMessage("system", "Brief"), _reply("Welcome."), _user("Hi")]
+    built = _build(messages, NO_SYSTEM.replace(CHATML, ALTERNATING), vocabulary)
+    assert [note.kind for note in built.notes] == ["user_first", "system_folded"]
+    assert "user\nBrief<|im_end|>" in built.rendered
+    assert ("system", "Brief") in _origins(built, vocabulary)
+
+
+@pytest.mark.parametrize("template", [NO_TOOLS, MUTE_TOOLS])
+def test_tool_messages_that_are_refused_or_dropped_are_given_as_the_users(template: str) -> None:
+    """N12."""
+    vocabulary = MadeUpVocabulary()
+    tool = ChatMessage("tool", "21 °C", message_id="t")
+    built = _build(
+        [_user("q"), _reply("call"), tool, _reply("warm"), _user("ok")], template, vocabulary
+    )
+    assert [note.kind for note in built.notes] == ["tools_as_user"]
+    assert "<|im_start|>user\n21 °C<|im_end|>" in built.rendered
+    assert ("tool", "21 °C") in _origins(built, vocabulary)
+
+
+def test_tool_messages_stay_where_the_template_knows_them() -> None:
+    built = _build([_user("q"), ChatMessage("tool", "x"), _user("ok")])
+    assert built.notes == []
+    assert "<|im_start|>tool\nx<|im_end|>" in built.rendered
+
+
+def test_what_no_form_writes_is_still_a_prompt() -> None:
+    """A template that drops the system prompt as it is, and refuses what is done about it."""
+    template = (
+        MUTE_SYSTEM + "{% if 'Brief' in messages[0].content and messages[0].role == 'user' %}"
+    )
+    template += "{{ raise_exception('no') }}{% endif %}"
+    built = _build([ChatMessage("system", "Brief"), _user("Hi")], template)
+    assert "Brief" not in built.rendered
+    assert "Hi" in built.rendered
+
+
+# --- templates that do not begin the reply -----------------------------------------------------
+
+IGNORES = CHATML.partition("{% if add")[0]
+ALWAYS_OPENS = IGNORES + "<|im_start|>assistant\n{{ '' }}"
+INSTRUCT = (
+    "{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]"
+    "{% else %} {{ m.content }}<|im_end|>{% endif %}{% endfor %}"
+)
+SPACED = (
+    "{% for m in messages %}{{ 'USER' if m.role == 'user' else 'ASSISTANT' }}: {{ m.content }}\n"
+    "{% endfor %}"
+)
+THINKS_PAST = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n"
+    "{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "end", "kinds"),
+    [
+        (IGNORES, "Hi<|im_end|>\n<|im_start|>assistant\n", ["reply_opened"]),
+        (THINKS_PAST, "Hi<|im_end|>\n<|im_start|>assistant\n", ["reply_opened"]),
+        (SPACED, "USER: Hi\nASSISTANT:", ["reply_opened"]),
+        (CHATML, "Hi<|im_end|>\n<|im_start|>assistant\n", []),
+        (ALWAYS_OPENS, "Hi<|im_end|>\n<|im_start|>assistant\n", []),
+        (INSTRUCT, "[INST] Hi [/INST]", []),
+    ],
+)
+def test_what_begins_a_reply_is_there_once(template: str, end: str, kinds: list[str]) -> None:
+    """N16."""
+    vocabulary = MadeUpVocabulary()
+    built = _build([_user("a"), _reply("b"), _user("Hi")], template, vocabulary)
+    assert built.rendered.endswith(end)
+    assert built.rendered.count(end) == 1
+    assert [note.kind for note in built.notes] == kinds
+    assert built.is_known
+    assert vocabulary.tokenize(built.rendered, special=True) == built.ids
+    if kinds:
+        assert end.splitlines()[-1] in built.notes[0].sentence
+
+
+def test_what_begins_a_reply_stands_before_one_that_goes_on() -> None:
+    built = _build([_user("a"), _reply("b")], IGNORES, continue_last=True)
+    assert built.rendered.endswith("a<|im_end|>\n<|im_start|>assistant\nb")

@@ -95,8 +95,36 @@ def test_parts_are_kept_apart_and_what_was_held_is_flushed(talk: ScriptedTalk) -
     engine = talk.loaded_engine(_script({"tokens": tokens}))
     summary = _summary(engine, ask(stop=["STOP"]))
     assert (summary.reasoning, summary.text) == ("hm STO", "yes STO")
+    assert [(event.part, event.text) for event in talk.of(TextFlushed)] == [("content", "STO")]
+    talk.events.clear()
+    summary = _summary(engine, ask(stop=["STOP"], stop_in_reasoning=True))
+    assert (summary.reasoning, summary.text) == ("hm STO", "yes STO")
     flushed = [(event.part, event.text) for event in talk.of(TextFlushed)]
     assert flushed == [("reasoning", "STO"), ("content", "STO")]
+
+
+def test_stop_strings_count_in_the_answer_or_in_both(talk: ScriptedTalk) -> None:
+    """N08, as the real engine has it."""
+    tokens = [{"text": "a STOP b", "part": "reasoning"}, {"text": "c STOP d"}]
+    engine = talk.loaded_engine(_script({"tokens": tokens}))
+    summary = _summary(engine, ask(stop=["STOP"]))
+    assert (summary.reasoning, summary.text) == ("a STOP b", "c ")
+    summary = _summary(engine, ask(stop=["STOP"], stop_in_reasoning=True))
+    assert (summary.reasoning, summary.text, summary.stop_detail) == ("a ", "", "STOP")
+
+
+def test_a_reply_that_is_cut_inside_a_character_goes_on_there(talk: ScriptedTalk) -> None:
+    """N11, as the real engine has it."""
+    smile = [{"hex": f"{byte:02x}"} for byte in "🙂".encode()]
+    engine = talk.loaded_engine(_script({"tokens": smile[:2]}, {"tokens": smile[2:]}))
+    first = _summary(engine, ask())
+    assert (first.text, len(first.token_ids)) == ("", 2)
+    cut = ChatMessage("assistant", "", token_ids=first.token_ids)
+    user = ChatMessage("user", "Go")
+    going_on = ChatPrompt([user, cut], continue_last=True)
+    assert _summary(engine, Generate(0, going_on)).text == "🙂"
+    later = _summary(engine, Generate(0, ChatPrompt([user, cut, user])))
+    assert "\ufffd" not in later.rendered_prompt
 
 
 def test_a_stop_string_ends_the_reply_and_is_never_shown(talk: ScriptedTalk) -> None:

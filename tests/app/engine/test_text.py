@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+
 import pytest
 from hypothesis import given, strategies as st
 
-from app.engine.text import (
-    CharacterStream,
-    Match,
-    ReasoningSplitter,
-    ReplyText,
-    StopMatcher,
-    opened_reasoning,
-    unclosed_reasoning,
-)
+from app.engine.reasoning import ReasoningSplitter
+from app.engine.text import CharacterStream, Match, ReplyText, StopMatcher
 
 AWKWARD = [
     "🙂",
@@ -61,7 +56,6 @@ def test_valid_text_never_shows_a_replacement_sign(text: str, sizes: list[int]) 
     stream = CharacterStream()
     shown = [stream.feed(piece) for piece in cuts(text.encode(), sizes)]
     assert "".join(shown) == text
-    assert stream.flush() == ""
     if "\ufffd" not in text:
         assert not any("\ufffd" in piece for piece in shown)
 
@@ -77,13 +71,31 @@ def test_every_single_cut_of_an_awkward_string(text: str) -> None:
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 3)))
 def test_bytes_that_are_no_text_equal_the_whole_decoded(data: bytes, sizes: list[int]) -> None:
-    assert read_all([], cuts(data, sizes))[0] == data.decode("utf-8", "replace")
+    whole = codecs.getincrementaldecoder("utf-8")("replace").decode(data)
+    assert read_all([], cuts(data, sizes))[0] == whole
 
 
-def test_unfinished_character_at_the_end_is_replaced_only_there() -> None:
-    stream = CharacterStream()
-    assert stream.feed(b"a\xe2\x82") == "a"
-    assert stream.flush() == "\ufffd"
+@pytest.mark.parametrize("text", ["🙂", "é", "模", "नी", "👩‍👩‍👧‍👦"])
+@pytest.mark.parametrize("before", ["", "a", "<think>b", "<think>b</think>\n\nc", "c STO"])
+def test_a_reply_that_is_cut_inside_a_character_ends_before_it(text: str, before: str) -> None:
+    """N11. Nothing stands for what is missing; whoever goes on from there completes it."""
+    data = text.encode()
+    for at in range(1, len(data)):
+        whole = data[:at].decode("utf-8", "ignore")
+        content, reasoning = read_all(["STOP"], [before.encode(), data[:at]], splitter=True)
+        assert (reasoning + content).endswith(
+            before.rpartition("\n")[2].removeprefix("<think>") + whole
+        )
+        tail = data[len(whole.encode()) : at]
+        going_on = ReplyText([], None, tail=tail)
+        assert whole + "".join(piece for _, piece in going_on.feed(data[at:] + b"!").pieces) == (
+            text + "!"
+        )
+
+
+def test_a_character_that_is_not_completed_after_all_is_none() -> None:
+    going_on = ReplyText([], None, tail=b"\xf0\x9f")
+    assert going_on.feed(b"no").pieces == [("content", "\ufffdno")]
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
@@ -123,82 +135,6 @@ def test_stop_strings_do_not_depend_on_the_cut(
     assert read_all(stops, cuts(text.encode(), sizes))[0] == whole
     assert not any(stop in whole for stop in stops)
     assert text.startswith(whole)
-
-
-REASONING_CASES = [
-    ("plain answer", "plain answer", ""),
-    ("\n\n  indented", "\n\n  indented", ""),
-    ("<think>a b</think>answer", "answer", "a b"),
-    ("\n\n<think>\na b\n</think>\n\nanswer\n", "answer\n", "a b"),
-    ("<think>never closed", "", "never closed"),
-    ("</think>\n\nanswer", "answer", ""),
-    ("thoughts</think>answer", "thoughts</think>answer", ""),
-    ("<think>a<think>b</think>c", "c", "a<think>b"),
-    ("```\n<think>code</think>\n```", "```\n<think>code</think>\n```", ""),
-    ("<think></think>answer", "answer", ""),
-    ("<thinking>a</thinking>b", "b", "a"),
-    ("[THINK]a[/THINK]b", "b", "a"),
-    ("<thin", "<thin", ""),
-    ("  \n", "  \n", ""),
-    ("<think>a < b </thin", "", "a < b </thin"),
-    ("<table>", "<table>", ""),
-    ("<think>x\n\n\ny</think>z</think>", "z</think>", "x\n\n\ny"),
-]
-
-
-@pytest.mark.parametrize(("text", "content", "reasoning"), REASONING_CASES)
-def test_reasoning_is_told_apart(text: str, content: str, reasoning: str) -> None:
-    """B15."""
-    data = text.encode()
-    for size in (1, 2, 3, 7, 1000):
-        pieces = [data[at : at + size] for at in range(0, len(data), size)]
-        assert read_all([], pieces, splitter=True) == (content, reasoning)
-
-
-@given(
-    st.lists(
-        st.sampled_from(["<think>", "</think>", "a", " ", "\n", "<", "thi", "🙂", "```"]),
-        max_size=12,
-    ),
-    st.lists(st.integers(0, 5)),
-)
-def test_reasoning_does_not_depend_on_the_cut_and_loses_nothing(
-    words: list[str], sizes: list[int]
-) -> None:
-    """B15."""
-    text = "".join(words)
-    whole = read_all([], [text.encode()], splitter=True)
-    assert read_all([], cuts(text.encode(), sizes), splitter=True) == whole
-    for letter in "a🙂`":
-        assert sum(part.count(letter) for part in whole) == text.count(letter)
-
-
-def test_unclosed_reasoning_is_reported() -> None:
-    reply = ReplyText([], ReasoningSplitter())
-    reply.feed(b"<think>hm")
-    reply.flush()
-    assert reply.reasoning_unclosed
-    assert reply.reasoning == "hm"
-
-
-def test_template_that_opened_the_tag_starts_inside() -> None:
-    reply = ReplyText([], ReasoningSplitter(inside=True))
-    reply.feed(b"\nhm\n</th")
-    reply.feed(b"ink>\nyes")
-    assert (reply.reasoning, reply.content) == ("hm", "yes")
-
-
-def test_stop_string_inside_reasoning_ends_the_reply() -> None:
-    assert read_all(["END"], [b"<think>a b E", b"ND c"], splitter=True) == ("", "a b ")
-
-
-def test_open_tags_at_the_end_of_prompts() -> None:
-    assert opened_reasoning("<|im_start|>assistant\n<think>\n") == "</think>"
-    assert opened_reasoning("<|im_start|>assistant\n") is None
-    assert opened_reasoning("<think>\n\n</think>\n\n") is None
-    assert unclosed_reasoning("<think>half of a thou") == "</think>"
-    assert unclosed_reasoning("<think>a</think>b") is None
-    assert unclosed_reasoning("no tag") is None
 
 
 def test_text_goes_back_to_a_mark_any_number_of_times() -> None:

@@ -125,6 +125,7 @@ class AskSettings:
             max_tokens=self.window.max_tokens,
             stop=list(self.window.stop_strings),
             conversation="ask",
+            stop_in_reasoning=self.window.stop_in_reasoning,
             **fields,
         )
 
@@ -137,7 +138,12 @@ class AskSettings:
         if self.reply_start:
             messages.append(ChatMessage("assistant", self.reply_start))
         fields = self.prompt_fields or {"template": self.window.template}
-        return ChatPrompt(messages, continue_last=bool(self.reply_start), **fields)
+        return ChatPrompt(
+            messages,
+            continue_last=bool(self.reply_start),
+            reasoning_tags=self.window.tag_pairs,
+            **fields,
+        )
 
     # --- the file -----------------------------------------------------------------------------
 
@@ -289,6 +295,8 @@ WINDOW_SETTING_OF: Final = {
     "repeat_penalty": "repeat_penalty",
     "max_tokens": "max_tokens",
     "stop": "stop_strings",
+    "stop_in_reasoning": "stop_in_reasoning",
+    "reasoning_tags": "reasoning_tags",
     "threads": "n_threads",
     "ctx": "n_ctx",
     "gpu_layers": "n_gpu_layers",

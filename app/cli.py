@@ -117,6 +117,18 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--max-tokens", type=int, metavar="N", help="0: until the context is full")
     add("--stop", action="append", metavar="S", help="end before this text (may be repeated)")
     add(
+        "--stop-in-reasoning",
+        action="store_const",
+        const=True,
+        help="look for --stop in the reasoning, too",
+    )
+    add(
+        "--reasoning-tags",
+        action="append",
+        metavar="TAGS",
+        help="also told apart, like '<think>…</think>' (may be repeated)",
+    )
+    add(
         "--stop-id",
         action="append",
         type=int,
@@ -147,7 +159,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(argv)
     options.text = _argument_text(options.text)
     options.system = None if options.system is None else _argument_text(options.system)
-    for several in ("stop", "ban"):
+    for several in ("stop", "ban", "reasoning_tags"):
         texts = getattr(options, several)
         setattr(options, several, None if texts is None else [_argument_text(s) for s in texts])
     return options

@@ -45,6 +45,8 @@ EMPTY = "No presets. “New” makes one of what counts in the open chat."
 NAMES = {
     "system_prompt": "System prompt",
     "stop_strings": "Stop strings",
+    "stop_in_reasoning": "Also stop in reasoning",
+    "reasoning_tags": "Reasoning tags",
     "banned_strings": "Banned strings",
     "context_policy": "When the context is full",
     "max_tokens": "Maximum tokens",

@@ -49,6 +49,7 @@ def chat_prompt(
         messages=messages,
         template=settings.template,
         continue_last=beginning is not None,
+        reasoning_tags=settings.tag_pairs,
     )
 
 
@@ -71,6 +72,7 @@ def generate_request(
         record_stages=True,
         context_policy=settings.policy,
         repeatable=settings.repeatable,
+        stop_in_reasoning=settings.stop_in_reasoning,
     )
 
 

@@ -54,6 +54,8 @@ SHAPING: Final = (
     "max_tokens",
     "min_tokens",
     "stop_strings",
+    "stop_in_reasoning",
+    "reasoning_tags",
     "context_policy",
     "banned_strings",
     "ban_end_token",

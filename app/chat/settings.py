@@ -41,6 +41,7 @@ MAX_STOP_STRING_LENGTH: Final = 200
 MAX_SYSTEM_PROMPT_LENGTH: Final = 200_000
 MAX_TEMPLATE_LENGTH: Final = 200_000
 MAX_BANNED_STRINGS: Final = 64
+MAX_REASONING_TAGS: Final = 16
 MAX_STAGES: Final = 32
 MAX_CLOSED_FOLDERS: Final = 10_000
 MAX_ADDRESS_LENGTH: Final = 2_000
@@ -67,6 +68,8 @@ class Settings:
     oldest turns out of a prompt that would be too long, and says so; stop refuses it. `seed` None:
     a fresh one for each reply.
     `chat_format` "own" means `chat_template` (Jinja source; empty: the file's own template).
+    `stop_in_reasoning`: stop strings end a reply inside its reasoning, too, and not in its answer
+    alone. `reasoning_tags`: pairs like `<think>…</think>` that are followed besides the known ones.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
@@ -87,6 +90,8 @@ class Settings:
     max_tokens: int = 0
     context_policy: str = "drop_oldest"
     stop_strings: tuple[str, ...] = ()
+    stop_in_reasoning: bool = False
+    reasoning_tags: tuple[str, ...] = ()
     send_key: str = "enter"
     temperature: float = 0.3
     top_k: int = 40
@@ -152,6 +157,11 @@ class Settings:
         if self.chat_format == formats.OWN:
             return self.chat_template if self.chat_template.strip() else None
         return formats.template_of(self.chat_format)
+
+    @property
+    def tag_pairs(self) -> list[tuple[str, str]]:
+        """`reasoning_tags` as the engine is asked for them."""
+        return [_pair(tags) for tags in self.reasoning_tags]
 
     def sampling(self) -> Sampling:
         """What the engine is asked for: the chain, and what binds every draw."""
@@ -304,6 +314,28 @@ def _texts(titles: str, title: str, most: int) -> Callable[[object], tuple[str, 
     return check
 
 
+def _reasoning_tags(value: object) -> tuple[str, ...]:
+    """Pairs, each written with … between what opens and what closes reasoning."""
+    tags = _texts("Reasoning tags", "A pair of reasoning tags", MAX_REASONING_TAGS)(value)
+    pairs = [_pair(text) for text in tags]
+    for opening, closing in pairs:
+        if not opening or not closing:
+            raise SettingRefused(
+                "Write reasoning tags as a pair with … between them, like <think>…</think>."
+            )
+    return tuple(dict.fromkeys(f"{opening}…{closing}" for opening, closing in pairs))
+
+
+def _pair(tags: str) -> tuple[str, str]:
+    """(opening, closing); three full stops do as well. One of them is empty where it is no pair.
+
+    >>> _pair("<think> … </think>"), _pair("[T]...[/T]"), _pair("<think>")
+    (('<think>', '</think>'), ('[T]', '[/T]'), ('<think>', ''))
+    """
+    opening, _, closing = tags.partition("…" if "…" in tags else "...")
+    return opening.strip(), closing.strip()
+
+
 def _paths(value: object) -> tuple[str, ...]:
     """Absolute paths that a text can hold, each once."""
     if not isinstance(value, list | tuple):
@@ -377,6 +409,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "context_policy": _one_of("What happens in a full context", "drop_oldest", "stop"),
     "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
     "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),
+    "stop_in_reasoning": _flag("Stopping in reasoning"),
+    "reasoning_tags": _reasoning_tags,
     "send_key": _one_of("The send key", "enter", "ctrl_enter"),
     "temperature": _real("The temperature", 0, 10),
     "top_k": _whole("Top-k", 0, 1_000_000),

@@ -104,6 +104,8 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         "seed": 3,
         "max_tokens": 9,
         "stop_strings": ["END"],
+        "stop_in_reasoning": True,
+        "reasoning_tags": ["<a> ... </a>", "[T]…[/T]"],
         "stop_ids": [7, 11],
         "grammar": 'root ::= "a"',
         "banned_strings": ["b"],
@@ -136,6 +138,7 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         ],
         template="{{ 1 }}",
         continue_last=True,
+        reasoning_tags=[("<a>", "</a>"), ("[T]", "[/T]")],
     )
     generate = asked.generate(prompt, with_trace=False)
     assert generate == Generate(
@@ -160,6 +163,7 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         repeatable=True,
         score_prompt=True,
         stop_ids=[7, 11],
+        stop_in_reasoning=True,
     )
     # Who steps or branches looks at what was drawn: that is done in the window.
     not_asked = {"id", "hold", "forced_ids", "reply_id"}
@@ -237,7 +241,7 @@ def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
          "stop_ids": [1]},
         "--json-schema", str(schema), "--ban", "new", "--policy", "drop_oldest",
         "--min-tokens", "3", "--repeatable", "--score-prompt", "--template", str(template),
-        "--stop-id", "7", "--stop-id", "0",
+        "--stop-id", "7", "--stop-id", "0", "--stop-in-reasoning", "--reasoning-tags", "<a>…</a>",
     )  # fmt: skip
     sampling = asked.sampling()
     assert (sampling.grammar, sampling.json_schema) == ("", '{"type": "object"}')
@@ -248,6 +252,8 @@ def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
     assert generate.record_stages
     assert generate.context_policy == "drop_oldest"
     assert generate.stop_ids == [7, 0]
+    assert generate.stop_in_reasoning
+    assert generate.prompt.reasoning_tags == [("<a>", "</a>")]
     assert settings({"stop_ids": [1]}).generate(generate.prompt, with_trace=False).stop_ids == [1]
     assert generate.prompt.template == "{{ 1 }}"
     asked = settings({"json_schema": {"type": "null"}}, "--grammar-file", str(grammar))

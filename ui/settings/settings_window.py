@@ -190,8 +190,21 @@ class SettingsWindow(QWidget):
             self._row(
                 "stop_strings",
                 "Stop strings",
-                "A reply ends before one of these. One a line; \\n stands for a line break.",
+                "End the answer before one of these. One per line; \\n is a line break.",
                 LinesField(),
+            ),
+            self._row(
+                "stop_in_reasoning",
+                "Also stop in reasoning",
+                "Off: stop strings are ignored while the model is thinking.",
+                SwitchField(self._theme, self),
+            ),
+            self._row(
+                "reasoning_tags",
+                "Reasoning tags",
+                "Text between these is shown as reasoning. One pair per line. Common tags are "
+                "recognized already.",
+                LinesField("<think>…</think>"),
             ),
         )
         page.add_card(

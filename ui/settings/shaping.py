@@ -63,6 +63,8 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
             ("max_tokens", "Maximum tokens", longest),
             ("min_tokens", "Minimum tokens", whole(is_whole=True, step=16)),
             ("stop_strings", "Stop strings", LinesField()),
+            ("stop_in_reasoning", "Also stop in reasoning", SwitchField(theme, parent)),
+            ("reasoning_tags", "Reasoning tags", LinesField("<think>…</think>")),
             ("banned_strings", "Banned strings", LinesField()),
             ("ban_end_token", "Go on past the end", SwitchField(theme, parent)),
             (

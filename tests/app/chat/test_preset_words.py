@@ -46,8 +46,11 @@ def test_nothing_differs_from_what_counts() -> None:
         ({"chain": [CHAIN[0], {"stage": "min_p", "p": 0.1, "min_keep": 3}, *CHAIN[2:]]}, KEEP),
         ({"seed": 7}, ["seed 7, not none"]),
         ({"stop_strings": ["END"]}, ["stop strings one entry, not none"]),
+        ({"reasoning_tags": ["<a>…</a>"]}, ["reasoning tags one entry, not none"]),
+        ({"stop_in_reasoning": True}, ["stop in reasoning on, not off"]),
     ],
 )
 def test_each_difference_is_named(values: dict[str, Any], words: list[str]) -> None:
     preset = {"chain": CHAIN, "seed": None, "stop_strings": []}
+    preset |= {"reasoning_tags": [], "stop_in_reasoning": False}
     assert differences(preset, now(**values)) == words

@@ -57,6 +57,8 @@ def test_deleted_starters_do_not_come_back(room: Any, make_room: Any) -> None:
 def test_preset_of_what_counts_now_holds_the_whole_chain(room: Any) -> None:
     room.desk.set_setting("temperature", 0.9)
     room.desk.set_setting("stop_strings", ["END"])
+    room.desk.set_setting("stop_in_reasoning", True)
+    room.desk.set_setting("reasoning_tags", ["<a>…</a>"])
     room.desk.create_preset("Mine")
     value = named(room, "Mine").value
     assert [stage["stage"] for stage in value["chain"]] == [
@@ -64,6 +66,7 @@ def test_preset_of_what_counts_now_holds_the_whole_chain(room: Any) -> None:
     ]  # fmt: skip
     assert value["chain"][4] == {"stage": "temperature", "t": 0.9}
     assert value["stop_strings"] == ["END"]
+    assert (value["stop_in_reasoning"], value["reasoning_tags"]) == (True, ["<a>…</a>"])
     assert {"system_prompt", "context_policy", "max_tokens"} <= value.keys()
     assert ("Mine", value) in stored(room)
 

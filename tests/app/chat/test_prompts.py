@@ -10,6 +10,7 @@ import pytest
 
 from app.chat.prompts import chat_prompt, clean_message, generate_request
 from app.chat.settings import Settings
+from app.engine.protocol import ChatPrompt
 from models.records import Conversation, Message, MessageState, Role
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -59,6 +60,16 @@ def test_request_carries_the_settings() -> None:
     request = generate_request(CHAT, [message(Role.USER, "hi")], settings, "w")
     assert (request.max_tokens, request.stop, request.conversation) == (9, ["END"], "c")
     assert request.sampling.seed == 3
+    assert not request.stop_in_reasoning
+
+
+def test_request_says_how_reasoning_is_told_apart() -> None:
+    """N08, N10."""
+    settings = dataclasses.replace(Settings(), stop_in_reasoning=True, reasoning_tags=("<a>…</a>",))
+    request = generate_request(CHAT, [message(Role.USER, "hi")], settings, "w")
+    assert request.stop_in_reasoning
+    assert isinstance(request.prompt, ChatPrompt)
+    assert request.prompt.reasoning_tags == [("<a>", "</a>")]
 
 
 def test_message_text_is_cleaned_and_otherwise_left_alone() -> None:

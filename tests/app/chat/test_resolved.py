@@ -80,7 +80,7 @@ def test_every_shaping_setting_can_be_set_for_one_message(name: str) -> None:
         "max_tokens": 9, "min_tokens": 2, "stop_strings": ["END"], "context_policy": "stop",
         "banned_strings": ["x"], "ban_end_token": True, "grammar": 'root ::= "x"',
         "json_schema": "{}", "repeatable": True, "chat_format": "gemma",
-        "chat_template": "{{ 1 }}",
+        "chat_template": "{{ 1 }}", "stop_in_reasoning": True, "reasoning_tags": ["<a>…</a>"],
     }[name]  # fmt: skip
     found = resolve(Settings(), None, None, {name: other})
     assert found.level_of(name) == "message"

@@ -55,6 +55,12 @@ def test_default_is_accepted_and_survives_json(name: str) -> None:
         ("stop_strings", ["x" * 10_000]),
         ("stop_strings", [1]),
         ("stop_strings", [str(i) for i in range(17)]),
+        ("stop_in_reasoning", "yes"),
+        ("reasoning_tags", "<a>…</a>"),
+        ("reasoning_tags", ["<a>"]),
+        ("reasoning_tags", ["<a>…"]),
+        ("reasoning_tags", [" … </a>"]),
+        ("reasoning_tags", [f"<{i}>…</{i}>" for i in range(17)]),
         ("section_visible", 1),
         ("no_such_setting", 1),
     ],
@@ -73,6 +79,15 @@ def test_text_settings_take_any_text(text: str) -> None:
 
 def test_stop_strings_drop_empty_and_doubled_ones() -> None:
     assert checked("stop_strings", ["END", "", "END", "—"]) == ("END", "—")
+
+
+def test_reasoning_tags_are_pairs() -> None:
+    written = ["<a> … </a>", "", "(say it)...(stop...)", "<a>…</a>"]
+    kept = checked("reasoning_tags", written)
+    assert kept == ("<a>…</a>", "(say it)…(stop...)")
+    assert checked("reasoning_tags", list(kept)) == kept
+    settings = changed(Settings(), "reasoning_tags", written)
+    assert settings.tag_pairs == [("<a>", "</a>"), ("(say it)", "(stop...)")]
 
 
 def test_changed_leaves_the_rest_alone() -> None:

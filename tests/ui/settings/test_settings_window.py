@@ -114,7 +114,11 @@ def test_choices_and_texts_are_applied(
     assert desk.settings.theme == "dark"
     assert desk.settings.send_key == "ctrl_enter"
     window.show_page("chat")
-    for name, text in (("system_prompt", "Be brief."), ("stop_strings", "User:")):
+    for name, text in (
+        ("system_prompt", "Be brief."),
+        ("stop_strings", "User:"),
+        ("reasoning_tags", "<a>...</a>"),
+    ):
         area = window.findChild(TextField, f"setting_{name}")
         assert area is not None
         area.setFocus()
@@ -123,6 +127,8 @@ def test_choices_and_texts_are_applied(
     window.close()
     assert desk.settings.system_prompt == "Be brief."
     assert desk.settings.stop_strings == ("User:",)
+    assert desk.settings.stop_in_reasoning
+    assert desk.settings.reasoning_tags == ("<a>…</a>",)
 
 
 def test_changes_made_elsewhere_are_shown(window: SettingsWindow, desk: FakeDesk) -> None:

@@ -97,6 +97,7 @@ class BackupThread(threading.Thread):
 
     def _back_up(self) -> Path:
         from models import backup
+        from models.trouble import words_of
 
         database = self._writable("The data folder cannot be written to, so no backup was made.")
         try:
@@ -107,7 +108,7 @@ class BackupThread(threading.Thread):
         except StoreError:
             raise
         except Exception as error:
-            raise StoreError(f"The backup could not be made: {error}") from error
+            raise StoreError(f"The backup could not be made: {words_of(error)}") from error
         return path
 
     def _delete_all(self) -> int:

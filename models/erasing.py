@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Final
 
 from models.plain import ERASE
+from models.search_index import TABLES as INDEXES
 
-INDEXES: Final = ("message_search", "conversation_search")
 _MERGED_PAGES: Final = 128
 _PIECE_S: Final = 0.05
 _LARGE_BYTES: Final = 128 * 1024 * 1024

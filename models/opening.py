@@ -10,7 +10,8 @@ The ladder, top to bottom; the original is kept at every step:
 3. of a newer version, locked by another instance, or in a folder that cannot be written to:
    opened read-only and left as it is;
 4. damaged: what can be read of it goes into a new database, and what is missing comes from
-   the newest sound backup; the damaged file stays as `cutaway.damaged-<time>.sqlite3`;
+   the newest sound backup; the damaged file stays as `cutaway.damaged-<time>.sqlite3`. The search
+   index, and tables without which the chats are whole, are made anew where they are;
 5. unreadable or missing: the newest sound backup is restored;
 6. nothing to restore: a fresh one.
 
@@ -33,7 +34,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from models import backup, salvage, trash, writing
+from models import backup, salvage, search_index, trash, writing
 from models.connecting import (
     Mode,
     close,
@@ -41,12 +42,14 @@ from models.connecting import (
     connect_for_writing,
     connect_in_memory,
     open_raw,
+    raw_of,
 )
 from models.errors import StoreError
 from models.migrations import migrating
 from models.plain import HEAD_REVISION
 from models.records import StoreOpened
-from models.trouble import is_damage, passing_trouble
+from models.tables import Base
+from models.trouble import is_damage, passing_trouble, words_of
 
 _CHECK_ALWAYS_BELOW_BYTES = 32 * 1024 * 1024
 _LOGS = ("-wal", "-shm", "-journal")
@@ -64,6 +67,19 @@ _FOLDER_SENTENCE = (
     "The data folder {folder} cannot be written to. Conversations can be read, but nothing "
     "is saved: make the folder writable, or choose another data folder."
 )
+
+
+_LOST_SENTENCE = "Parts of the database were missing and are empty now: {lost}."
+_LOST_NAMES = {
+    "setting": "settings",
+    "folder": "folders",
+    "preset": "presets",
+    "attachment": "attachments",
+    "token_trace": "token details",
+    "weights": "model settings",
+    "download": "downloads",
+    "local_file": "the list of model files",
+}
 
 
 class Finding(Enum):
@@ -166,6 +182,8 @@ def open_database(
         return opener.read_only(_FOLDER_SENTENCE.format(folder=data_dir))
     finish_swap(place)
     _remove(place.building)
+    with suppress(OSError):  # no room for a copy
+        set_misfit_journal_aside(place)
     return opener.writable()
 
 
@@ -194,10 +212,21 @@ def _finding(raw: sqlite3.Connection, *, check_all: bool) -> Finding:
     if "alembic_version" not in tables:
         return Finding.NEWER
     row = raw.execute("SELECT version_num FROM alembic_version").fetchone()
+    if row is None:
+        return Finding.DAMAGED
     if row == (HEAD_REVISION,):
-        return Finding.CURRENT
+        return Finding.CURRENT if _has_all_columns(raw, tables) else Finding.DAMAGED
     is_older = row is not None and migrating.is_known(str(row[0]))
     return Finding.OLDER if is_older else Finding.NEWER
+
+
+def _has_all_columns(raw: sqlite3.Connection, tables: set[str]) -> bool:
+    """Of the tables that are there."""
+    for table in Base.metadata.tables.values():
+        columns = {row[1] for row in raw.execute(f'PRAGMA table_info("{table.name}")')}
+        if table.name in tables and not columns.issuperset(table.columns.keys()):
+            return False
+    return True
 
 
 def _must_check(place: Place) -> bool:
@@ -224,7 +253,7 @@ class _Opener:
     def writable(self) -> Database:
         match examine(self._place):
             case Finding.CURRENT:
-                return self._ready("ok", "")
+                return self._mended()
             case Finding.OLDER:
                 return self._migrated()
             case Finding.NEWER:
@@ -233,6 +262,24 @@ class _Opener:
                 return self._repaired()
             case Finding.MISSING:
                 return self._restored_or_fresh()
+
+    def _mended(self) -> Database:
+        """What can be made anew in its place, is: tables that are missing, and the index."""
+        path, check_all = self._place.path, _must_check(self._place)
+        connection = connect_for_writing(path, busy_timeout_s=self._busy_timeout_s)
+        try:
+            with connection.begin():
+                lost = _make_missing_tables(connection)
+            if not search_index.is_sound(raw_of(connection), check_all=check_all):
+                with connection.begin():
+                    search_index.rebuild_search_index(connection)
+        except (sqlite3.Error, DBAPIError) as error:
+            if passing_trouble(error) is not None:
+                raise
+            return self._repaired()
+        finally:
+            close(connection)
+        return self._ready("ok", _LOST_SENTENCE.format(lost=", ".join(lost)) if lost else "")
 
     def _ready(self, state: str, sentence: str) -> Database:
         """The file is sound and of this version: settle what the last run left."""
@@ -262,8 +309,8 @@ class _Opener:
                 raise
             return self.read_only(
                 "The conversations are of an older version of Cutaway and could not be brought "
-                f"to this one ({error}). They are shown, but nothing is saved: install the "
-                "older version again, or choose another data folder."
+                f"to this one ({words_of(error)}). They are shown, but nothing is saved: install "
+                "the older version again, or choose another data folder."
             )
         backup.thin(self._place.backups)
         return self._ready("ok", "" if kept.exists() else "The backup has disappeared.")
@@ -280,8 +327,9 @@ class _Opener:
             kept = finish_swap(place)
         except (OSError, sqlite3.Error, DBAPIError, StoreError) as error:
             return self.read_only(
-                f"The database is damaged and could not be repaired ({error}). What can be read "
-                "is shown, but nothing is saved: free some disk space and start Cutaway again."
+                f"The database is damaged and could not be repaired ({words_of(error)}). What can "
+                "be read is shown, but nothing is saved: free some disk space and start Cutaway "
+                "again."
             )
         return self._ready("salvaged", f"{counted.sentence} {_kept_sentence(kept)}")
 
@@ -431,6 +479,47 @@ class _Building:
 
     def __exit__(self, *_: object) -> None:
         close(self._connection)
+
+
+def _make_missing_tables(connection: Connection) -> list[str]:
+    """And their indexes; the tables' names in words."""
+    names = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master")}
+    lost = []
+    for table in Base.metadata.sorted_tables:
+        if table.name not in names:
+            table.create(connection)
+            lost.append(_LOST_NAMES.get(table.name, table.name))
+        else:
+            for index in table.indexes:
+                if index.name not in names:
+                    index.create(connection)
+    return lost
+
+
+def set_misfit_journal_aside(place: Place) -> None:
+    """SQLite undoes what a journal beside the database says, also where it is another one's.
+
+    So it is tried in a copy; one that does no good there gets the name of a damaged file.
+    """
+    journal = _with_suffix(place.path, "-journal")
+    if not place.path.exists() or not journal.exists() or journal.stat().st_size == 0:
+        return
+    with tempfile.TemporaryDirectory(prefix="cutaway-", dir=place.path.parent) as folder:
+        copy = Path(folder) / place.path.name
+        for suffix in ("", *_LOGS):
+            if _with_suffix(place.path, suffix).exists():
+                shutil.copyfile(_with_suffix(place.path, suffix), _with_suffix(copy, suffix))
+        if _is_whole(copy):
+            return
+    journal.replace(_with_suffix(_free_name(place.path), "-journal"))
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        with closing(open_raw(path, "rw")) as raw:
+            return _finding(raw, check_all=True) is not Finding.DAMAGED
+    except sqlite3.Error:
+        return False
 
 
 def _remove(path: Path) -> None:

@@ -1,8 +1,8 @@
 """Reading what can still be read out of a damaged database.
 
-A damaged page makes SQLite stop where it meets it. So each table is read from its beginning
-until that happens, then from its end backwards, and then the gap row by row. What is missing
-is filled from a backup. Rows whose surroundings are lost get them back as far as possible:
+A damaged page makes SQLite stop where it meets it. So each table is read by SQLite until that
+happens, and what it does not give page by page (`models.pages`). What is missing then is filled
+from a backup. Rows whose surroundings are lost get them back as far as possible:
 
 * a message whose parent is lost hangs under a placeholder, which hangs under the message
   before it, so that the conversation still reads from top to bottom;
@@ -12,18 +12,18 @@ is filled from a backup. Rows whose surroundings are lost get them back as far a
 from __future__ import annotations
 
 import sqlite3
-import time
 import uuid
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Table, text
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.sqlite import dialect, insert
+from sqlalchemy.schema import CreateTable
 
 from models.connecting import open_raw
+from models.pages import FoundRow, Pages
 from models.tables import (
     AttachmentRow,
     ConversationRow,
@@ -55,7 +55,7 @@ _TABLES: tuple[Table, ...] = tuple(
         SettingRow,
     )
 )
-_GAP_SECONDS = 20.0
+_CUT_TEXTS = ("content", "reasoning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +84,17 @@ class Counted:
 def salvage(damaged: Path, target: Connection, backup: Path | None) -> Counted:
     """Copy every row that can be read into the empty `target`, then what the backup adds.
 
-    The damaged file is opened read-only. `target` has foreign keys off.
+    The damaged file is only read. `target` has foreign keys off.
     """
     with target.begin():
-        _copy_from(damaged, target)
+        cut = _copy_from(damaged, target)
         own_messages = _count(target, "message")
-        own = own_messages + _count(target, "conversation")
+        own = own_messages + _count(target, "conversation") + len(cut)
         if backup is not None:
-            _copy_from(backup, target)
+            cut += _copy_from(backup, target)
         messages = _count(target, "message")
+        for table, row in cut:
+            _add(target, table, row)
         _adopt_messages(target)
         _bridge_gaps(target)
         _drop_strays(target)
@@ -100,74 +102,58 @@ def salvage(damaged: Path, target: Connection, backup: Path | None) -> Counted:
         return Counted(own, conversations, messages, messages - own_messages)
 
 
-def _copy_from(source: Path, target: Connection) -> None:
+def _copy_from(source: Path, target: Connection) -> list[tuple[Table, FoundRow]]:
+    """By SQLite as far as it reads, table by table; what it does not, page by page. The rows that
+    are there only in part, which a backup may have whole."""
+    cut: list[tuple[Table, FoundRow]] = []
+    unread = [table for table in _TABLES if not _copy_table(source, table, target)]
+    if not unread:
+        return cut
+    by_name = {table.name: table for table in unread}
+    try:
+        pages = Pages(source)
+    except (OSError, ValueError):
+        return cut  # not even its beginning is that of a database
+    with closing(pages):
+        wanted = {
+            table.name: str(CreateTable(table).compile(dialect=dialect())) for table in unread
+        }
+        for name, row in pages.rows(wanted):
+            if row.cut:
+                cut.append((by_name[name], row))
+            else:
+                _add(target, by_name[name], row)
+    return cut
+
+
+def _copy_table(source: Path, table: Table, target: Connection) -> bool:
+    """Whether it was read to its end."""
     try:
         with closing(open_raw(source, "ro")) as raw:
-            for table in _TABLES:
-                _copy_table(raw, table, target)
+            there = {row[1] for row in raw.execute(f'PRAGMA table_info("{table.name}")')}
+            names = [column.name for column in table.columns if column.name in there]
+            if not names:
+                return True  # a table that came later
+            columns = ", ".join(f'"{name}"' for name in names)
+            for values in raw.execute(f'SELECT {columns} FROM "{table.name}" NOT INDEXED'):
+                _add(target, table, FoundRow(dict(zip(names, values, strict=True))))
     except sqlite3.Error:
-        return  # not even the schema can be read
+        return False
+    return True
 
 
-def _copy_table(raw: sqlite3.Connection, table: Table, target: Connection) -> None:
-    there = {row[1] for row in raw.execute(f'PRAGMA table_info("{table.name}")')}
-    names = [column.name for column in table.columns if column.name in there]
-    if not names:
-        return
-    statement = insert(table).on_conflict_do_nothing()
-    for values in _readable_rows(raw, table.name, names):
-        row = _filled(table, dict(zip(names, values, strict=True)))
-        if row is not None:
-            target.execute(statement, row)
-
-
-def _filled(table: Table, row: dict[str, Any]) -> dict[str, Any] | None:
-    """The row with a default for each null that must not be; None where its key is one."""
+def _add(target: Connection, table: Table, found: FoundRow) -> None:
+    """A row, if its keys are there: with a default for each null that must not be. A message
+    whose text is cut is kept as one that cannot be read."""
+    row: dict[str, Any] = {c.name: found.values.get(c.name) for c in table.columns}
+    if found.cut in _CUT_TEXTS:
+        row["state"] = LOST_STATE
     for column in table.columns:
         if row.get(column.name) is None and not column.nullable:
             if column.primary_key or column.unique or column.foreign_keys:
-                return None
+                return
             row[column.name] = column.type.python_type()
-    return row
-
-
-def _readable_rows(
-    raw: sqlite3.Connection, table: str, names: Sequence[str]
-) -> Iterator[tuple[Any, ...]]:
-    """Rows in any order, each once."""
-    columns = ", ".join(f'"{name}"' for name in names)
-    query = f'SELECT rowid, {columns} FROM "{table}" NOT INDEXED'
-    first = last = None
-    for rowid, *values in _until_damage(raw, f"{query} ORDER BY rowid"):
-        first = rowid
-        yield tuple(values)
-    # Where nothing was damaged, this ends at its first row.
-    for rowid, *values in _until_damage(raw, f"{query} ORDER BY rowid DESC"):
-        if first is not None and rowid <= first:
-            return
-        last = rowid
-        yield tuple(values)
-    yield from _in_gap(raw, query, first or 0, last)
-
-
-def _in_gap(
-    raw: sqlite3.Connection, query: str, after: int, before: int | None
-) -> Iterator[tuple[Any, ...]]:
-    if before is None:
-        return
-    deadline = time.monotonic() + _GAP_SECONDS
-    for rowid in range(after + 1, before):
-        if time.monotonic() > deadline:
-            return
-        for _, *values in _until_damage(raw, f"{query} WHERE rowid = {rowid}"):
-            yield tuple(values)
-
-
-def _until_damage(raw: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    try:
-        yield from raw.execute(query)
-    except sqlite3.Error:
-        return
+    target.execute(insert(table).on_conflict_do_nothing(), row)
 
 
 # --- what belongs together ----------------------------------------------------------------------

@@ -17,8 +17,9 @@ defines it (`models.connecting`).
 from __future__ import annotations
 
 import re
+import sqlite3
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -102,6 +103,47 @@ _FILL = (
     SELECT row_id, search_text(title) FROM conversation
     """,
 )
+
+
+TABLES: Final = ("message_search", "conversation_search")
+_SHADOWS: Final = tuple(
+    f"{table}_{part}" for table in TABLES for part in ("data", "idx", "docsize", "config")
+)
+_TRIGGERS: Final = tuple(
+    f"{table}_{act}" for table in TABLES for act in ("insert", "delete", "update")
+)
+
+
+def is_sound(raw: sqlite3.Connection, *, check_all: bool) -> bool:
+    """Whether the index is there with all that belongs to it; check_all: and holds together."""
+    names = {name for (name,) in raw.execute("SELECT name FROM sqlite_master")}
+    if not names.issuperset((*TABLES, *_SHADOWS, *_TRIGGERS)):
+        return False
+    try:
+        for table in TABLES if check_all else ():
+            raw.execute(f"INSERT INTO {table}({table}) VALUES ('integrity-check')")
+    except sqlite3.DatabaseError as error:
+        if (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_CORRUPT:
+            return False
+        raise
+    return True
+
+
+def rebuild_search_index(connection: Connection) -> None:
+    """Make it anew of the texts, whatever is left of the old one.
+
+    A virtual table that lacks its own tables cannot be dropped, so it is first struck from the
+    schema; what was its own are then plain tables.
+    """
+    for trigger in _TRIGGERS:
+        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {trigger}")
+    connection.exec_driver_sql("PRAGMA writable_schema = ON")
+    for table in TABLES:
+        connection.exec_driver_sql("DELETE FROM sqlite_master WHERE name = ?", (table,))
+    connection.exec_driver_sql("PRAGMA writable_schema = RESET")
+    for shadow in _SHADOWS:
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {shadow}")
+    create_search_index(connection, fill=True)
 
 
 def create_search_index(connection: Connection, *, fill: bool = False) -> None:

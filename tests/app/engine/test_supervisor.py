@@ -774,36 +774,30 @@ def test_a_machine_that_slept_ends_nobody(talk: ScriptedTalk) -> None:
 
 
 def test_what_has_come_is_taken_in_before_a_deadline_is_judged(talk: ScriptedTalk) -> None:
-    """A listener that held the owner up, and an ending that came meanwhile."""
-    clock = HandClock(talk)
-    script = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "a", "ms": 5, "repeat": 9999}]}]}
-    engine = talk.loaded_engine(script, clock=clock, stop_grace_s=0.5)
+    """The owner is held up after a Stop, and its answer comes meanwhile."""
+    clock, has_ended = HandClock(talk), threading.Event()
+    engine = talk.loaded_engine(slow(ms=5, count=100), clock=clock, stop_grace_s=0.5)
     request = engine.generate(ask())
     talk.wait_for_tokens(1)
-    inner, is_told = engine._on_event, threading.Event()
     child = engine._oversight._child
     assert child is not None
-    has_ended = threading.Event()
     report = child._report
 
     def watch(child: Any, said: Any) -> None:
         report(child, said)
-        if any(isinstance(m, Stopped) for m in getattr(said, "messages", ())):
+        if any(isinstance(message, Stopped) for message in getattr(said, "messages", ())):
             has_ended.set()
 
-    def slow_listener(event: Any) -> None:
-        if isinstance(event, TokenArrived) and not is_told.is_set():
-            is_told.set()
-            engine.stop(request)
-        elif isinstance(event, TokenArrived) and not has_ended.is_set():
-            assert has_ended.wait(PATIENCE_S)
-            clock.now += 1.0
-        inner(event)
+    def hold_up() -> None:
+        assert has_ended.wait(PATIENCE_S)
+        clock.now += 1.0
 
     child._report = watch
-    engine._on_event = slow_listener
+    engine.stop(request)
+    engine._inbox.put(hold_up)
     assert isinstance(engine.wait_for(request, PATIENCE_S), Stopped)
-    talk.wait_until(lambda: engine.state is EngineState.READY)
+    assert isinstance(engine.wait_for(engine.generate(ask("again")), PATIENCE_S), Finished)
+    assert len(talk.of(Hello)) == 1
 
 
 def test_a_slow_reply_that_makes_progress_is_left_alone(talk: ScriptedTalk) -> None:

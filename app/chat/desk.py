@@ -207,7 +207,6 @@ class Desk(
             self._shelf,
             self._loader,
             self._replies,
-            self.set_setting,
             self._levels.change_where_it_counts,
         )
         self._presets = Presets(self._around, self._shelf, self._levels)

@@ -140,6 +140,11 @@ class Loader:
         return self._path
 
     @property
+    def choice(self) -> int:
+        """Which choice of weights, unload or cancellation the last one was."""
+        return self._choices
+
+    @property
     def is_loading(self) -> bool:
         return self._load_id is not None
 

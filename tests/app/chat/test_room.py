@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.chat.room import STILL_SENTENCE
 from app.chat.window_size import FOR_THE_REPLY, larger_window, room_of
 from app.engine.protocol import Failed
 from models.records import Message, MessageState
@@ -64,6 +65,48 @@ def test_a_larger_window_is_loaded_and_the_message_answered(room: Any):
     assert room.desk.settings.n_ctx == room.desk.engine_state.loaded.n_ctx
     assert answered.sibling_count == 2
     room.ask("And now?")
+
+
+def test_a_larger_window_where_the_model_has_its_own(room: Any):
+    room.desk.set_at_level("weights", "n_ctx", 64)
+    room.desk.send(LONG)
+    reply = failed(room)
+    room.desk.make_room(reply.id, "enlarge")
+    answered = room.until(lambda: (r := room.ended_reply()) and r.id != reply.id and r)
+    assert answered.content == "Here I am."
+    size = room.desk.engine_state.loaded.n_ctx
+    assert size >= reply.settings["room"]["tokens"] + FOR_THE_REPLY
+    assert room.desk.level_values("weights")["n_ctx"] == size
+    assert room.desk.settings.n_ctx == 64
+
+
+def test_after_a_load_that_failed_a_later_one_asks_nothing(make_room: Any):
+    fails = {"kind": "out_of_memory", "sentence": "There is not enough memory."}
+    script = {**ANSWER, "load": {"ms": 10, "above_n_ctx": 64, "fail": fails}}
+    room = make_room(script, gguf=None).start()
+    room.desk.set_setting("n_ctx", 64)
+    room.desk.set_setting("system_prompt", "")
+    room.desk.load_weights(str(room._script))
+    room.until(lambda: (now := room.desk.engine_state.loaded) and now.n_ctx == 64)
+    room.desk.send(LONG)
+    reply = failed(room)
+    room.desk.make_room(reply.id, "enlarge")
+    still = STILL_SENTENCE.format(size=64)
+    room.until(lambda: still in [each.sentence for each in room.of(events.Noticed)])
+    assert room.desk._room._waiting is None
+    assert room.desk.messages[-1].id == reply.id
+
+
+def test_other_weights_that_are_chosen_meanwhile_answer_nothing(room: Any):
+    room.desk.send(LONG)
+    reply = failed(room)
+    room.desk.make_room(reply.id, "enlarge")
+    room.desk.load_weights(str(room._script))
+    before = room.desk.engine_state.loaded
+    room.until(lambda: (now := room.desk.engine_state.loaded) and now is not before)
+    room.until(lambda: room.desk.engine_state.state == "ready" and not room.desk._room._waiting)
+    assert not room.desk.is_generating
+    assert room.desk.messages[-1].id == reply.id
 
 
 def test_the_oldest_turns_are_left_out_and_the_message_answered(room: Any):

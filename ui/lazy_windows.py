@@ -1,13 +1,13 @@
 """What the window opens over or beside itself, each built when it is first asked for.
 
-None of it belongs to the first paint. They close with the window.
+None of it belongs to the first paint. They close with the window, once that really closes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from ui.actions import Actions
@@ -38,7 +38,6 @@ class LazyWindows(QObject):
         self._presets_window: PresetsWindow | None = None
         self._library: LibraryView | None = None
         self._beside: list[QWidget] = []
-        window.installEventFilter(self)
 
     def palette(self) -> Palette:
         if self._palette is None:
@@ -108,8 +107,7 @@ class LazyWindows(QObject):
         self._window.activateWindow()
         self._window.focus_composer()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self._window and event.type() == QEvent.Type.Close:
-            for widget in self._beside:
-                widget.close()
-        return False
+    def close(self) -> None:
+        """The window closes, and nobody wants to stay."""
+        for widget in self._beside:
+            widget.close()

@@ -387,6 +387,7 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         if self._is_complete:
+            self.lazy.close()
             self._place.save()
             if self._peeked is not None and self._sent_early:
                 unsent = "\n".join((*self._sent_early, self.chat.composer.text()))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QCloseEvent, QImage
 from PySide6.QtWidgets import QComboBox, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from models.records import Role
@@ -193,6 +193,46 @@ def test_the_temporary_chat_is_marked_and_warned_of(open_window):
     person.wait(lambda: not person.window.isVisible())
 
 
+class ClosedByUser(QCloseEvent):
+    """As the window's own button sends it; the offscreen platform has none."""
+
+    def spontaneous(self) -> bool:
+        return True
+
+
+def test_a_closing_that_is_refused_closes_nothing(open_window):
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.click("temporary_chat_button")
+    person.send("a secret")
+    person.wait_ended()
+    lazy = person.window.lazy
+    lazy.show_library()
+    lazy.show_presets()
+    lazy.show_levels()
+    person.window.show_settings()
+    names = ("library_view", "presets_window", "levels_window", "settings_window")
+    windows = [w for w in person.app.application.topLevelWidgets() if w.objectName() in names]
+    assert len(windows) == len(names)
+    assert all(each.isVisible() for each in windows)
+
+    close = ClosedByUser()
+    person.app.application.sendEvent(person.window, close)
+    assert not close.isAccepted()
+    dialog = person.find(QWidget, "temporary_dialog")
+    assert person.window.isVisible()
+    assert all(each.isVisible() for each in windows)
+    dialog.reject()
+    assert all(each.isVisible() for each in windows)
+
+    person.wait(lambda: person.window.findChild(QWidget, "temporary_dialog") is None)
+    person.app.application.sendEvent(person.window, ClosedByUser())
+    accept = person.find(QPushButton, "temporary_accept_button")
+    person.qtbot.mouseClick(accept, Qt.MouseButton.LeftButton)
+    person.wait(lambda: not person.window.isVisible())
+    assert not any(each.isVisible() for each in windows)
+
+
 def test_text_mode_from_the_first_word_to_another_version(open_window):
     replies = [{"text": "there was a fox."}, {"text": "lived a hare."}]
     person = open_window({"load": {"ms": 20}, "replies": replies})
@@ -295,6 +335,7 @@ import sys, time
 import main
 from PySide6.QtTest import QTest
 from PySide6.QtCore import QTimer
+from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QApplication, QWidget
 app = main.build(["--data-dir", {str(data_dir)!r}, "--offline", "--scripted", {str(script)!r}])
 state = {{}}

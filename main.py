@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ui.window import MainWindow
 
 CHILD: Final = "--child="
+TAKE_A_VALUE: Final = ("--data-dir", "--gguf", "--scripted", "--quit-after")
+"""Options of the window whose value is the next argument."""
 READABLE: Final = ("models.peek", "app.chat.last_chat", "ui.chat_column")
 """What shows the last chat; imported once the frame is painted."""
 REST: Final = (
@@ -70,9 +72,22 @@ def main(argv: list[str]) -> int:
     """Run what the arguments ask for and return the exit code."""
     if argv and argv[0].startswith(CHILD):
         return run_child(argv[0].removeprefix(CHILD), argv[1:])
-    if argv and argv[0] in ("ask", "bench"):
-        return run_without_window(argv[0], argv[1:])
-    return run_window(argv)
+    command, rest = command_in(argv)
+    return run_without_window(command, rest) if command else run_window(argv)
+
+
+def command_in(argv: list[str]) -> tuple[str, list[str]]:
+    """`ask` or `bench` ("" for the window) and its arguments. Options may stand before it.
+
+    >>> command_in(["--data-dir", "ask", "ask", "hi"])
+    ('ask', ['--data-dir', 'ask', 'hi'])
+    """
+    at = 0
+    while at < len(argv) and argv[at].startswith("--"):
+        at += 2 if argv[at] in TAKE_A_VALUE else 1
+    if at < len(argv) and argv[at] in ("ask", "bench"):
+        return argv[at], argv[:at] + argv[at + 1 :]
+    return "", argv
 
 
 def run_without_window(command: str, arguments: list[str]) -> int:

@@ -67,6 +67,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--offline", action="store_true", help="open no connection (bench never does)"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="accepted for uniformity; not used")
     return parser.parse_args(argv)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,41 @@ def test_bad_arguments_are_one_sentence_and_no_traceback(arguments, words, capsy
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command", "rest"),
+    [
+        (["ask", "hi"], "ask", ["hi"]),
+        (["--data-dir", "D", "ask", "hi"], "ask", ["--data-dir", "D", "hi"]),
+        (["--data-dir=D", "--offline", "ask", "hi"], "ask", ["--data-dir=D", "--offline", "hi"]),
+        (["--offline", "bench", "--quick"], "bench", ["--offline", "--quick"]),
+        (["--gguf", "ask"], "", ["--gguf", "ask"]),
+        (["--data-dir", "bench", "--offline"], "", ["--data-dir", "bench", "--offline"]),
+        (["unexpected", "ask"], "", ["unexpected", "ask"]),
+        ([], "", []),
+    ],
+)
+def test_options_may_stand_before_the_command(arguments, command, rest):
+    assert main.command_in(arguments) == (command, rest)
+
+
+def test_ask_and_bench_take_the_options_of_the_window(tmp_path, capsys):
+    script = tmp_path / "script.json"
+    script.write_text('{"replies": [{"text": "Hello."}]}')
+    options = ["--data-dir", str(tmp_path / "data"), "--offline"]
+    assert main.main([*options, "--scripted", str(script), "ask", "hi"]) == 0
+    assert capsys.readouterr().out == "Hello.\n"
+    missing = [*options, "--gguf", str(tmp_path / "none.gguf"), "bench"]
+    assert main.main(missing) != 0
+    assert "none.gguf" in capsys.readouterr().err, "what is wrong is the file, not the options"
+
+
+def test_every_option_with_a_value_is_known(capsys):
+    with pytest.raises(SystemExit):
+        main.parse(["--help"])
+    shown = re.findall(r"(--[a-z-]+) [A-Z]+", capsys.readouterr().out)
+    assert set(shown) | {"--quit-after"} == set(main.TAKE_A_VALUE)
 
 
 def test_data_folder_that_cannot_be_made_is_one_sentence(tmp_path, capsys):

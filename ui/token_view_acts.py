@@ -195,6 +195,8 @@ class TokenViewActs(QObject):
         message = self._mode.lacking(event.message_id)
         if message is not None:
             self._show_reply(message, event.tokens)
+        else:
+            self._mode.look_around()  # of a chat that was left: its place is free for another
 
     def _show_reply(self, message: Message, traces: Sequence[TokenTrace]) -> None:
         from app.insight.message_tokens import of_reply, plain

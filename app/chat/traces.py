@@ -38,12 +38,15 @@ class Traces:
             self._around.saved(self._around.store.save_trace(message_id, lambda: pack(traces)))
 
     def read(self, message_id: str) -> None:
-        """Read a stored trace; TraceRead answers."""
+        """Read a stored trace; TraceRead answers, whatever happens."""
 
         def as_read(tokens: Sequence[TokenTrace], sentence: str) -> TraceRead:
             return TraceRead(message_id, tuple(tokens), sentence)
 
-        self._load(message_id, as_read, self._around.emit)
+        def as_failed(sentence: str) -> None:
+            self._around.emit(TraceRead(message_id, (), sentence))
+
+        self._load(message_id, as_read, self._around.emit, as_failed)
 
     def read_head(
         self, message_id: str, length: int, then: Callable[[TraceTable, int, str], None]
@@ -61,8 +64,9 @@ class Traces:
         message_id: str,
         make: Callable[[Sequence[TokenTrace], str], T],
         then: Callable[[T], None],
+        failed: Callable[[str], None] | None = None,
     ) -> None:
-        """`make` is called on the database's reading thread, `then` on ours."""
+        """`make` is called on the database's reading thread, `then` and `failed` on ours."""
         if self._around.store is None:
             return
         made: Future[T] = Future()
@@ -78,4 +82,4 @@ class Traces:
                 made.set_exception(error)
 
         self._around.store.load_trace(message_id).add_done_callback(unpack_there)
-        self._around.when_done(made, then)
+        self._around.when_done(made, then, failed)

@@ -230,6 +230,30 @@ def test_few_traces_are_read_at_once(
     assert len(desk.called("read_trace")) > len(asked)
 
 
+def test_traces_of_a_chat_that_was_left_make_way(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge, mode: TokenMode
+) -> None:
+    """Three that are on their way when the chat changes leave none of the new one unread."""
+
+    def several(name: str) -> tuple[Message, ...]:
+        return tuple(replace(REPLY, id=f"{name}{n}", content="A", parent_id=None) for n in range(6))
+
+    QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
+    for name in ("old", "new"):
+        desk.messages = several(name)
+        opened = ConversationOpened(conversation(name == "new", name), desk.messages)
+        bridge.conversation_opened.emit(opened)
+        window.chat.transcript.settle()
+    # The panels ask for the last reply by themselves; that one comes late.
+    answered: set[str] = set()
+    while waiting := [c[0] for c in desk.called("read_trace") if c[0] not in answered | {"new5"}]:
+        answered.add(waiting[0])
+        bridge.trace_read.emit(TraceRead(waiting[0], TRACES))
+    shown = {message.id for message in mode.messages_in_view()}
+    assert len(shown) > 3
+    assert shown - {"new5"} <= answered
+
+
 def test_a_reply_grows_in_the_view_and_keeps_its_trace(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, mode: TokenMode, qtbot: Any
 ) -> None:

@@ -75,7 +75,7 @@ class TokenMode(QObject):
         self._is_looking = self._looks_again = self._has_news = False
         self._hover_timer = self._single_shot(HOVER_MS, self._on_hovered)
         self._leave_timer = self._single_shot(LEAVE_MS, self._on_left)
-        view.settled.connect(self._look_around)
+        view.settled.connect(self.look_around)
 
     # --- on and off -----------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class TokenMode(QObject):
             is_poor = not document.tokens.are_tokens or bool(document.tokens.note)
             if each == message_id or (message_id is None and is_poor):
                 self._known.pop(each, None)
-        self._look_around()
+        self.look_around()
 
     def change(self, message: Message) -> None:
         """Another state of a message: it may have other tokens."""
@@ -205,7 +205,7 @@ class TokenMode(QObject):
             document.cursor = self._cursor[1]
         return document
 
-    def _look_around(self) -> None:
+    def look_around(self) -> None:
         """Ask for what is in view, let go of what was. What is known at once may bring more into
         view, which is looked at in the same way, one after the other."""
         if not self.is_on or self._is_looking:

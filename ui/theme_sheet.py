@@ -172,6 +172,7 @@ def _menus(theme: Theme) -> str:
     QMenu::item:disabled {{ color: {c.dim}; }}
     QMenu::separator {{ height: 1px; background: {c.line}; margin: {theme.px(4)}px; }}
     QTabWidget::pane {{ border: none; }}
+    QTabBar {{ outline: none; }}  /* Qt's own frame would go through the label */
     QTabBar::tab {{
         background: transparent; color: {c.dim}; border: 1px solid transparent;
         border-radius: {theme.px(8)}px; padding: {theme.px(6)}px {theme.px(12)}px;
@@ -188,7 +189,7 @@ def _choices(theme: Theme) -> str:
     return f"""
     QCheckBox, QRadioButton {{
         color: {c.ink}; spacing: {theme.px(8)}px; padding: {theme.px(3)}px {RING_INSET - 1}px;
-        border: 1px solid transparent; border-radius: {theme.px(6)}px;
+        border: 1px solid transparent; border-radius: {theme.px(6)}px; outline: none;
     }}
     QCheckBox:disabled, QRadioButton:disabled {{ color: {c.dim}; }}
     QCheckBox:focus, QRadioButton:focus {{ border: 1px solid {c.accent}; }}

@@ -169,7 +169,9 @@ def test_a_run_that_fails_is_a_sentence(program: str, words: str) -> None:
 
 def test_a_program_that_takes_too_long_is_interrupted_and_ends_in_order() -> None:
     program = (
-        "import sys, time\n"
+        # A shell's background jobs begin with the interrupt ignored.
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "try:\n"
         "    while True:\n"
         '        print(\'{"event":"token"}\', flush=True); time.sleep(0.01)\n'

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QPalette
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QDialogButtonBox,
+    QLineEdit,
+    QPushButton,
+    QRadioButton,
+    QStyle,
+    QTabBar,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from app.chat.settings import Settings
@@ -192,3 +206,49 @@ def test_remembered_fonts_that_cannot_be_are_as_usual(
     theme, usual = Theme.remembered(look), Theme()
     assert theme.font_text() == usual.font_text()
     assert theme.font_mono() == usual.font_mono()
+
+
+def tab_bar() -> QTabBar:
+    bar = QTabBar()
+    for name in ("General", "Appearance"):
+        bar.addTab(name)
+    return bar
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        tab_bar,
+        lambda: QCheckBox("Compact"),
+        lambda: QRadioButton("Compact"),
+        lambda: QPushButton("Compact"),
+        lambda: QToolButton(text="Compact"),
+    ],
+    ids=["tab", "check", "radio", "button", "tool"],
+)
+def test_the_keyboards_focus_is_around_a_label_and_not_on_it(
+    qtbot: QtBot, qapp: QApplication, make: Callable[[], QWidget]
+) -> None:
+    """Qt draws a frame of its own once Tab was pressed in a window."""
+    theme = Theme("light")
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.setStyleSheet(stylesheet(theme))
+    field, widget = QLineEdit(), make()
+    column = QVBoxLayout(window)
+    column.addWidget(field)
+    column.addWidget(widget)
+    with qtbot.waitExposed(window):
+        window.show()
+    window.activateWindow()
+    field.setFocus()
+    at_rest = widget.grab().toImage()
+    QTest.keyClick(field, Qt.Key.Key_Tab)
+    assert widget.hasFocus()
+    focused = widget.grab().toImage()
+    assert focused != at_rest, "it shows where the keyboard is"
+    metrics = widget.fontMetrics()
+    label = QRect(0, 0, metrics.horizontalAdvance("Genera"), metrics.ascent() // 2)
+    whole = widget.tabRect(0) if isinstance(widget, QTabBar) else widget.rect()
+    label.moveCenter(whole.center())
+    assert focused.copy(label) == at_rest.copy(label)

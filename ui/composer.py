@@ -251,6 +251,9 @@ class Composer(QWidget):
         self._stop_button.setToolTip("Stop the reply (Esc)")
         self._card = QFrame()
         self._card.setObjectName("composer_card")
+        # The card looks like the field, so a click beside the text is meant for it.
+        self._card.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self._card.setFocusProxy(self._edit)
         self._row = QHBoxLayout()
         self._row.addWidget(self._hint, 1)
         self._row.addWidget(self._count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QResizeEvent
@@ -159,6 +160,9 @@ class Header(QWidget):
         self._row.addWidget(self.weights_button)
         self._row.addWidget(self.tokens_button)
         self._row.addWidget(self.step_button)
+        in_row = [self._row.itemAt(i).widget() for i in range(self._row.count())]
+        for first, second in pairwise(in_row):
+            QWidget.setTabOrder(first, second)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)

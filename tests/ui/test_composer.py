@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QTextOption
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QLineEdit, QPushButton
 
 from ui.composer import Composer, MessageEdit, clean_text
 from ui.theme import Theme
@@ -64,6 +64,23 @@ def test_enter_sends_and_clears(composer: Composer, sent: list[str]) -> None:
     press(composer, Qt.Key.Key_Return)
     assert sent == ["Hello"]
     assert composer.text() == ""
+
+
+def test_a_click_anywhere_on_its_card_is_a_click_into_the_field(
+    composer: Composer,
+) -> None:
+    other = QLineEdit(composer)
+    other.show()
+    card = composer.findChild(QFrame, "composer_card")
+    buttons = [button.geometry() for button in card.findChildren(QPushButton) if button.isVisible()]
+    corners = (card.rect().topLeft(), card.rect().bottomLeft(), card.rect().center())
+    places = [QPoint(c.x() + 6, min(max(c.y(), 4), card.height() - 5)) for c in corners]
+    for place in places:
+        assert not any(button.contains(place) for button in buttons)
+        other.setFocus()
+        child = card.childAt(place) or card
+        QTest.mouseClick(child, Qt.MouseButton.LeftButton, pos=child.mapFrom(card, place))
+        assert composer.focusWidget().objectName() == "composer", place
 
 
 def test_shift_enter_breaks(composer: Composer, sent: list[str]) -> None:

@@ -12,6 +12,7 @@ from recording_desk import loaded
 from app.chat.events import EngineStateChanged
 from models.records import Weights
 from ui.header import Header
+from ui.tab_order import stops_in
 from ui.theme import Theme
 
 SMOL = "SmolLM2 135M (included)"
@@ -149,3 +150,18 @@ def test_what_is_in_the_menu_too_leaves_a_narrow_header_and_comes_back(header: H
     assert gone_before == 3
     header.resize(900, 60)
     assert all(button.isVisible() for button in leaving)
+
+
+def test_tab_goes_as_the_eye_does(header: Header) -> None:
+    header.set_sidebar_hidden(True)
+    header.set_engine_state(EngineStateChanged("loading", SMOL))
+    stops = [w for w in stops_in(header) if w.isVisible() and w.isEnabled()]
+    by_eye = sorted(stops, key=lambda w: w.mapTo(header, w.rect().center()).x())
+    assert len(by_eye) >= 7
+    seen = [by_eye[0]]
+    at = by_eye[0].nextInFocusChain()
+    while at is not by_eye[0]:
+        if at in stops:
+            seen.append(at)
+        at = at.nextInFocusChain()
+    assert [w.objectName() for w in seen] == [w.objectName() for w in by_eye]

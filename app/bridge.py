@@ -59,6 +59,7 @@ class Bridge(QObject):
     import_progressed = Signal(object)
     memory_changed = Signal(object)
     step_mode_changed = Signal(object)
+    replying_changed = Signal(object)
     token_held = Signal(object)
     held_ended = Signal(object)
 
@@ -129,6 +130,7 @@ SIGNAL_OF_EVENT: Final[dict[type, str]] = {
     events.ImportProgressed: "import_progressed",
     events.MemoryChanged: "memory_changed",
     events.StepModeChanged: "step_mode_changed",
+    events.ReplyingChanged: "replying_changed",
     events.TokenHeld: "token_held",
     events.HeldEnded: "held_ended",
 }

@@ -23,6 +23,7 @@ from app.chat.events import (
     Noticed,
     PathChanged,
     PrefillProgressed,
+    ReplyingChanged,
     SendQueued,
     StatusFigures,
     StoreStateChanged,
@@ -82,6 +83,7 @@ class Following(QObject):
         bridge.status_figures.connect(self._on_status_figures)
         bridge.noticed.connect(self._on_noticed)
         bridge.store_state_changed.connect(self._on_store_state_changed)
+        bridge.replying_changed.connect(self._on_replying_changed)
         desk.follow_downloads(self._on_downloads)
 
     def read_desk(self, peeked: Conversation | None = None) -> None:
@@ -112,6 +114,9 @@ class Following(QObject):
                 self._chat.toasts.dismiss(card.notice.key)
         if self._last_undo in listed:
             self._last_undo = ""
+
+    def _on_replying_changed(self, event: ReplyingChanged) -> None:
+        self._sidebar.set_replying(event.conversation_ids)
 
     def _on_conversation_opened(self, event: ConversationOpened) -> None:
         conversation = event.conversation

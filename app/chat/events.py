@@ -380,6 +380,13 @@ class StepModeChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyingChanged:
+    """In which conversations a reply waits or grows."""
+
+    conversation_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class TokenHeld:
     """A reply waits: this token was drawn and is not part of it yet. `Desk.step_take` and its
     neighbours go on."""
@@ -467,6 +474,7 @@ Event = (
     | ImportProgressed
     | MemoryChanged
     | StepModeChanged
+    | ReplyingChanged
     | TokenHeld
     | HeldEnded
 )

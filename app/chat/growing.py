@@ -21,6 +21,7 @@ from app.chat.events import (
     MessageChanged,
     Noticed,
     PrefillProgressed,
+    ReplyingChanged,
     SendQueued,
     TextArrived,
     TokenRecorded,
@@ -76,6 +77,7 @@ class Growing:
         self._is_busy = is_busy
         self._replies: dict[str, Reply] = {}
         self._requests: dict[int, Reply] = {}
+        self._replying: frozenset[str] = frozenset()
         self._steered: tuple[Loaded | None, int] | None = None
         self._traces = Traces(around)
         self._noted: set[tuple[str, str]] = set()
@@ -94,6 +96,7 @@ class Growing:
 
     def add(self, replies: Iterable[Reply]) -> None:
         self._replies |= {reply.message.id: reply for reply in replies}
+        self._tell_replying()
         self.on_begun()
 
     def set_request(self, reply: Reply, request_id: int) -> None:
@@ -169,6 +172,13 @@ class Growing:
             del self._replies[reply.message.id]
             if reply.request_id is not None:
                 self._requests.pop(reply.request_id, None)
+        self._tell_replying()
+
+    def _tell_replying(self) -> None:
+        replying = frozenset(reply.conversation_id for reply in self._replies.values())
+        if replying != self._replying:
+            self._replying = replying
+            self._around.emit(ReplyingChanged(replying))
 
     def close(self) -> None:
         """What has arrived is saved, marked as interrupted."""
@@ -308,6 +318,7 @@ class Growing:
             ending = in_the_apps_words(ending, loaded, policy)
         message = self.finish(reply, reply.ended(ending))
         self._replies.pop(reply.message.id, None)
+        self._tell_replying()
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
         self._traces.keep(message.id, reply.traces)
         is_on_path = self._shelf.is_on_path(message.id)

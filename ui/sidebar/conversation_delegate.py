@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from ui.any_index import AnyIndex
 from ui.icons import paint_icon
-from ui.sidebar.conversation_model import IS_OPEN_ROLE, ROW_ROLE
+from ui.sidebar.conversation_model import IS_OPEN_ROLE, IS_REPLYING_ROLE, ROW_ROLE
 from ui.sidebar.grouping import Row
 from ui.theme import Theme
 
@@ -53,7 +53,7 @@ class ConversationDelegate(QStyledItemDelegate):
         elif row.kind == "folder":
             self._paint_folder(painter, option, row)
         else:
-            self._paint_chat(painter, option, row)
+            self._paint_chat(painter, option, row, is_replying=index.data(IS_REPLYING_ROLE))
         painter.restore()
 
     def _paint_plane(
@@ -99,12 +99,20 @@ class ConversationDelegate(QStyledItemDelegate):
         text_rect = rect.adjusted(px(38), 0, -width - px(8), 0)
         self._draw(painter, text_rect, row.text, self._theme.font_text())
 
-    def _paint_chat(self, painter: QPainter, option: QStyleOptionViewItem, row: Row) -> None:
+    def _paint_chat(
+        self, painter: QPainter, option: QStyleOptionViewItem, row: Row, *, is_replying: bool
+    ) -> None:
         px, rect = self._theme.px, self._content_rect(option, row)
         if row.is_branch:  # before the title: at its end it would be the first to be cut off
             sign = QRectF(rect.left(), rect.center().y() - px(7) + 1, px(14), px(14))
             paint_icon(painter, sign, BRANCH_ICON, QColor(self._theme.colors.dim))
             rect = rect.adjusted(px(20), 0, 0, 0)
+        if is_replying:
+            dot = QRectF(rect.right() - px(8) + 1, rect.center().y() - px(4) + 1, px(8), px(8))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(self._theme.colors.accent))
+            painter.drawEllipse(dot)
+            rect = rect.adjusted(0, 0, -px(14), 0)
         painter.setPen(QColor(self._theme.colors.ink))
         self._draw(painter, rect, row.text, self._theme.font_text())
 

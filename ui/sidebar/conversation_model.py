@@ -29,6 +29,7 @@ ID_ROLE = Qt.ItemDataRole.UserRole + 1
 IS_HEADING_ROLE = Qt.ItemDataRole.UserRole + 2
 IS_OPEN_ROLE = Qt.ItemDataRole.UserRole + 3
 ROW_ROLE = Qt.ItemDataRole.UserRole + 4
+IS_REPLYING_ROLE = Qt.ItemDataRole.UserRole + 5
 """The whole `Row`."""
 
 MERGE_LIMIT = 64
@@ -65,6 +66,7 @@ class ConversationModel(QAbstractListModel):
         self._closed: frozenset[str] = frozenset()
         self._is_archive = False
         self._open_id = ""
+        self._replying: frozenset[str] = frozenset()
         self._rows: list[Row] = []
 
     # --- what is shown ------------------------------------------------------------------
@@ -103,6 +105,14 @@ class ConversationModel(QAbstractListModel):
             index = self.index_of(changed)
             if index.isValid():
                 self.dataChanged.emit(index, index, [IS_OPEN_ROLE])
+
+    def set_replying(self, conversation_ids: frozenset[str]) -> None:
+        """Mark the conversations in which a reply waits or grows."""
+        before, self._replying = self._replying, conversation_ids
+        for changed in before ^ conversation_ids:
+            index = self.index_of(changed)
+            if index.isValid():
+                self.dataChanged.emit(index, index, [IS_REPLYING_ROLE])
 
     def regroup(self) -> None:
         """Headings speak of days: look at the clock again."""
@@ -269,6 +279,8 @@ class ConversationModel(QAbstractListModel):
             return row.kind == "heading"
         if role == IS_OPEN_ROLE:
             return row.kind == "chat" and row.id == self._open_id
+        if role == IS_REPLYING_ROLE:
+            return row.kind == "chat" and row.id in self._replying
         return row if role == ROW_ROLE else None
 
     def _spoken(self, row: Row) -> str:
@@ -277,7 +289,13 @@ class ConversationModel(QAbstractListModel):
             state = "expanded" if row.is_expanded else "collapsed"
             return f"{row.text}, folder, {chats}, {state}, level {row.depth + 1}"
         is_open = row.kind == "chat" and row.id == self._open_id
-        facts = (row.text, "branch" if row.is_branch else "", "open" if is_open else "")
+        is_replying = row.kind == "chat" and row.id in self._replying
+        facts = (
+            row.text,
+            "branch" if row.is_branch else "",
+            "open" if is_open else "",
+            "replying" if is_replying else "",
+        )
         return ", ".join(fact for fact in facts if fact)
 
     def flags(self, index: AnyIndex) -> Qt.ItemFlag:

@@ -266,6 +266,10 @@ class Sidebar(Plane):
         if index.isValid():
             self.view.follow_open(index)
 
+    def set_replying(self, conversation_ids: frozenset[str]) -> None:
+        """Mark the chats in which a reply waits or grows."""
+        self._model.set_replying(conversation_ids)
+
     def show_archive(self, is_shown: bool) -> None:
         """What was put into the archive, in place of the list."""
         had_focus = self.back_button.hasFocus()

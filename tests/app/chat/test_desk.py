@@ -85,6 +85,14 @@ def test_views_that_ask_at_each_event_see_when_send_is_stop(make_room):
     assert seen == [("MessageAdded", True), ("MessageAdded", True), ("MessageChanged", False)]
 
 
+def test_the_chats_that_reply_are_told_and_told_once(make_room):
+    room = make_room().start_ready()
+    room.ask("Hello")
+    own = room.desk.conversation.id
+    told = [event.conversation_ids for event in room.of(events.ReplyingChanged)]
+    assert told == [frozenset({own}), frozenset()]
+
+
 def test_first_message_names_the_conversation_until_the_user_does(make_room):
     room = make_room().start_ready()
     room.ask("Tell me about whales")

@@ -66,6 +66,19 @@ def test_a_branch_is_marked_and_spoken_as_one(model: ConversationModel) -> None:
     assert not model.index_of("c4").data(ROW_ROLE).is_branch
 
 
+def test_a_chat_that_replies_is_spoken_as_one(model: ConversationModel) -> None:
+    changed: list[int] = []
+    model.dataChanged.connect(lambda first, *_: changed.append(first.row()))
+    row = next(r for r in range(model.rowCount()) if model.index(r).data(ID_ROLE))
+    own = model.index(row).data(ID_ROLE)
+    before = model.index(row).data(Qt.ItemDataRole.AccessibleTextRole)
+    model.set_replying(frozenset({own, "elsewhere"}))
+    assert model.index(row).data(Qt.ItemDataRole.AccessibleTextRole) == f"{before}, replying"
+    model.set_replying(frozenset())
+    assert model.index(row).data(Qt.ItemDataRole.AccessibleTextRole) == before
+    assert changed == [row, row]
+
+
 def test_headings_cannot_be_chosen_or_renamed(model: ConversationModel) -> None:
     heading = model.index(0)
     assert heading.data(IS_HEADING_ROLE) is True

@@ -15,7 +15,14 @@ import queue
 import threading
 from typing import Any, Final
 
-from app.engine.client import ChildProcess, ChildReport, Events, Exited, child_command
+from app.engine.client import (
+    BrokenFrames,
+    ChildProcess,
+    ChildReport,
+    Events,
+    Exited,
+    child_command,
+)
 from app.engine.frames import Message
 from app.engine.protocol import ProtocolError
 from app.engine.template_messages import (
@@ -145,7 +152,7 @@ class TemplateClient:
                 if report.kind == "memory":
                     self._end_child()
                 return report
-            elif isinstance(report, Exited):
+            elif isinstance(report, Exited | BrokenFrames):
                 self._end_child()
                 if self._is_ready or self._is_abandoned:
                     return None

@@ -44,6 +44,7 @@ from app.engine.template_messages import (
 
 MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024
 MAX_TEXT_CHARACTERS: Final = 12_000_000
+MAX_QUOTED: Final = 1000
 _NEEDLE: Final = "needle"
 _OTHER_TOKENS: Final = ("unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 """Names that a tokeniser gives templates. A file that has no such token says nothing there, so
@@ -172,21 +173,26 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
     try:
         return _compile(source, now).render(variables)
     except jinja2.TemplateSyntaxError as error:
-        what = str(error.message).rstrip(".")
+        what = _cut(str(error.message)).rstrip(".")
         sentence = f"The chat template cannot be read: {what} (line {error.lineno}). {AT_FAULT}"
         raise TemplateFailed("bad_template", sentence, error.lineno) from error
     except _RaisedByTemplateError as error:
-        what = str(error).rstrip(".")
+        what = _cut(str(error)).rstrip(".")
         sentence = f"The chat template refuses this conversation: {what}. {AT_FAULT}"
         raise TemplateFailed("raised", sentence, _line_of(error.__traceback__)) from error
     except MemoryError:
         raise
     except Exception as error:
         line = _line_of(error.__traceback__)
-        what = re.sub(r"\s+", " ", str(error)).rstrip(".") or type(error).__name__
+        what = re.sub(r"\s+", " ", _cut(str(error))).rstrip(".") or type(error).__name__
         at = f" (line {line})" if line else ""
         sentence = f"The chat template went wrong: {what}{at}. {AT_FAULT}"
         raise TemplateFailed("failed", sentence, line) from error
+
+
+def _cut(text: str) -> str:
+    """What a template says may be of any length, a sentence for the user may not."""
+    return text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "…"
 
 
 def _line_of(traceback: TracebackType | None) -> int:

@@ -38,6 +38,7 @@ MAX_COUNT: Final = 1 << 24
 MAX_TEXT_BYTES: Final = 32 << 20
 MAX_KEPT_TEXT_BYTES: Final = 2 << 20
 MAX_HELD_BYTES: Final = 40 << 20
+MAX_SHOWN: Final = 1000
 MAX_ALIGNMENT: Final = 1 << 20
 MAX_DIMENSIONS: Final = 4
 DEADLINE_S: Final = 2.0
@@ -159,8 +160,8 @@ class Header:
 
     @property
     def name(self) -> str:
-        """The name that the file gives itself, else its file name."""
-        return str(self.metadata.get("general.name", "")).strip() or self.path.stem
+        """The name that the file gives itself, else its file name. Never longer than a line."""
+        return str(self.metadata.get("general.name", "")).strip()[:MAX_SHOWN] or self.path.stem
 
     @property
     def kind(self) -> str:

@@ -124,6 +124,14 @@ def test_a_process_that_does_not_start_blames_no_template(tmp_path: Path) -> Non
     assert AT_FAULT not in caught.value.sentence
 
 
+def test_a_process_that_says_what_is_no_frame_is_a_sentence() -> None:
+    """At once, and not when its deadline is over."""
+    says = "import os, time; os.write(1, b'no frame of ours'); time.sleep(600)"
+    client = TemplateClient(command=[sys.executable, "-c", says])
+    with pytest.raises(TemplateFailed, match="brought its process down"):
+        _through(client, "x")
+
+
 def test_a_command_that_does_not_exist_is_a_sentence() -> None:
     client = TemplateClient(command=["/does/not/exist"])
     with pytest.raises(TemplateFailed, match="could not be started"):

@@ -166,6 +166,21 @@ def test_an_error_is_a_sentence_with_its_line(
     assert "Choose other weights, or another template" in caught.value.sentence
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ raise_exception(messages[0].content) }}",
+        "{{ " + "y" * 100_000 + ".x }}",
+        "{{ x | " + "y" * 100_000 + " }}",
+    ],
+)
+def test_what_a_template_says_is_quoted_only_in_part(source: str) -> None:
+    with pytest.raises(TemplateFailed) as caught:
+        _render(source, messages=[{"role": "user", "content": "word " * 100_000}])
+    assert 1000 < len(caught.value.sentence) < 2000
+    assert caught.value.sentence.endswith("this one is at fault.")
+
+
 def test_more_text_than_allowed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "MAX_TEXT_CHARACTERS", 10)
     with pytest.raises(TemplateFailed) as caught:

@@ -59,6 +59,11 @@ def outcome_of(path: Path) -> Header | HeaderRefused:
 # --- good files ---------------------------------------------------------------------------------
 
 
+def test_a_name_is_never_longer_than_a_line(path: Path) -> None:
+    tiny_llama(path, metadata={"general.name": " long " * 100_000})
+    assert 900 < len(read_header(path).name) <= 1000
+
+
 def test_starter_weights_are_read_quickly(starter_gguf: Path) -> None:
     begun = time.thread_time()
     header = read_header(starter_gguf)

@@ -11,7 +11,7 @@ import msgspec
 
 from app.chat.prompt_reading import PromptOf
 from app.engine.protocol import Array, PromptScores, PromptShown, ShownPart
-from app.insight.prompt_parts import checked
+from app.insight.prompt_parts import tokens_of
 
 _DTYPES = {"i": "i4", "q": "i8", "B": "u1", "f": "f4"}
 
@@ -55,7 +55,7 @@ def prompt_of(
         pieces += some
     sentence = fields.pop("sentence", "What the engine was given.")
     found = shown(parts, pieces, **fields)
-    return PromptOf(message_id, sentence, found.rendered, checked(found), found)
+    return PromptOf(message_id, sentence, found.rendered, tokens_of(found), found)
 
 
 def scores(start: int, probabilities: Sequence[float], ranks: Sequence[int]) -> PromptScores:

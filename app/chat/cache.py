@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.chat.prompt_scoring import CONVERSATION as SCORED
-from app.chat.questions import UNREADABLE, Questions
+from app.chat.questions import Questions
 from app.chat.shelf import Shelf
 from app.chat.surroundings import Surroundings
 from app.engine.protocol import (
@@ -18,11 +18,9 @@ from app.engine.protocol import (
     ChangeCache,
     Done,
     MeasureStep,
-    ProtocolError,
     ReadCache,
     StepMeasured,
 )
-from app.insight.cache_cells import check
 
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""
@@ -45,15 +43,7 @@ class CacheLook:
         self._measured: int | None = None
 
     def read(self, then: Callable[[CacheMap], None], failed: Callable[[str], None]) -> None:
-        def take(told: CacheMap) -> None:
-            try:
-                check(told)
-            except ProtocolError:
-                failed(UNREADABLE)
-            else:
-                then(told)
-
-        self._questions.ask(ReadCache(0), CacheMap, take, failed)
+        self._questions.ask(ReadCache(0), CacheMap, then, failed)
 
     def change(
         self, change: ChangeCache, then: Callable[[], None], failed: Callable[[str], None]

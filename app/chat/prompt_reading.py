@@ -17,7 +17,7 @@ from app.chat.again import given_to
 from app.chat.levels import resolved_for
 from app.chat.loading import Loader
 from app.chat.prompts import chat_prompt
-from app.chat.questions import UNREADABLE, Questions
+from app.chat.questions import Questions
 from app.chat.recorded import settings_of
 from app.chat.reply import Branch
 from app.chat.reply_request import reply_request
@@ -29,11 +29,10 @@ from app.engine.protocol import (
     ContextPolicy,
     Prompt,
     PromptShown,
-    ProtocolError,
     ReadPrompt,
     TextPrompt,
 )
-from app.insight.prompt_parts import PromptTokens, checked
+from app.insight.prompt_parts import PromptTokens, tokens_of
 from models.records import Attachment, Conversation, ConversationKind, Message, MessageState, Role
 
 NOT_A_REPLY: Final = "Only a reply has a prompt. Choose one, or look at what would be sent next."
@@ -233,12 +232,7 @@ class PromptReading:
 
     def _ask(self, prompt: Prompt, policy: ContextPolicy, then: Then) -> None:
         def take(shown: PromptShown) -> None:
-            try:
-                tokens = checked(shown)
-            except ProtocolError:
-                then(PromptOf(None, UNREADABLE))
-            else:
-                then(PromptOf(None, "", shown.rendered, tokens, shown))
+            then(PromptOf(None, "", shown.rendered, tokens_of(shown), shown))
 
         self._questions.ask(
             ReadPrompt(0, prompt, policy),

@@ -8,9 +8,20 @@ same run, by its number, so that its cells are counted once (see `cells.py`).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from app.engine.frames import Array, Message
+from app.engine.frames import (
+    FEW,
+    MANY,
+    Amount,
+    Count,
+    Int32s,
+    Message,
+    Milliseconds,
+    Name,
+    ProtocolError,
+    Word,
+)
 from app.engine.replay_messages import ReplayDraws
 
 CacheAct = Literal["clear", "park", "drop", "keep_prefix"]
@@ -20,12 +31,12 @@ class CacheLayers(Message, frozen=True, tag=True):
     """`n_layers` layers that keep the same for each token: `k_width` and `v_width` values, in
     `k_bytes` and `v_bytes` bytes, which are `n_head_kv` heads (0: the header does not say it)."""
 
-    n_layers: int
-    k_width: int
-    v_width: int
-    k_bytes: int
-    v_bytes: int
-    n_head_kv: int = 0
+    n_layers: Count
+    k_width: Count
+    v_width: Count
+    k_bytes: Count
+    v_bytes: Count
+    n_head_kv: Count = 0
 
 
 class CacheShape(Message, frozen=True, tag=True):
@@ -33,9 +44,9 @@ class CacheShape(Message, frozen=True, tag=True):
     positions and no further (by llama.cpp's own count; 0: none). `is_state`: these weights keep
     one state after the last token, beside cells or in place of them."""
 
-    layers: list[CacheLayers]
-    n_window_layers: int = 0
-    window: int = 0
+    layers: Annotated[list[CacheLayers], FEW]
+    n_window_layers: Count = 0
+    window: Count = 0
     is_state: bool = False
 
     @property
@@ -46,7 +57,7 @@ class CacheShape(Message, frozen=True, tag=True):
 class ReadCache(Message, frozen=True, tag=True):
     """What the KV cache holds now; answered between two steps. -> CacheMap"""
 
-    id: int
+    id: Amount
 
 
 class ChangeCache(Message, frozen=True, tag=True):
@@ -58,7 +69,7 @@ class ChangeCache(Message, frozen=True, tag=True):
     Refused where a reply is being written in a slot that would change.
     """
 
-    id: int
+    id: Amount
     act: CacheAct
     conversation: str = ""
     keep: int = 0
@@ -69,26 +80,26 @@ class MeasureStep(Message, frozen=True, tag=True):
     """Time the scores of the next token of `conversation`, with its cells and by reading all of
     it again, in a context of its own: the cache stays as it is. -> StepMeasured"""
 
-    id: int
+    id: Amount
     conversation: str
 
 
 class CellRun(Message, frozen=True, tag=True):
     """Positions [start, end) of a sequence, in the cells of run `number`."""
 
-    number: int
-    start: int
-    end: int
+    number: Amount
+    start: Count
+    end: Count
 
 
 class CellPart(Message, frozen=True, tag=True):
     """Positions [start, end) come from `origin`: scaffold, a role, text, or reply (drawn in this
     slot's last turn), and belong to this message, if to any."""
 
-    start: int
-    end: int
-    origin: str
-    message_id: str | None = None
+    start: Count
+    end: Count
+    origin: Word
+    message_id: Name | None = None
 
 
 class CacheSlot(Message, frozen=True, tag=True):
@@ -96,47 +107,71 @@ class CacheSlot(Message, frozen=True, tag=True):
     the oldest one still held in every layer (above 0 where a sliding window has moved on).
     `state_bytes`: what llama.cpp says that a copy of it takes."""
 
-    sequence: int
-    conversation: str
+    sequence: Count
+    conversation: Name
     is_busy: bool
-    first_position: int
-    token_ids: Array
-    runs: list[CellRun]
-    parts: list[CellPart]
-    state_bytes: int
+    first_position: Count
+    token_ids: Int32s
+    runs: Annotated[list[CellRun], MANY]
+    parts: Annotated[list[CellPart], MANY]
+    state_bytes: Amount
+
+    def check(self) -> None:
+        """Runs follow each other and cover the sequence, and so do parts, as far as there are."""
+        at = 0
+        for run in self.runs:
+            if run.start != at or run.end <= at:
+                raise ProtocolError("the runs of a sequence do not follow each other")
+            at = run.end
+        if at != self.token_ids.size:
+            raise ProtocolError("the runs of a sequence do not cover it")
+        borders = [place for part in self.parts for place in (part.start, part.end)]
+        if borders != sorted(borders) or (borders and borders[-1] > at):
+            raise ProtocolError("the parts of a sequence do not follow each other")
 
 
 class ParkedCopy(Message, frozen=True, tag=True):
     """A sequence in host memory. `number` names it in `ChangeCache.copy`."""
 
-    number: int
-    conversation: str
-    n_tokens: int
-    size_bytes: int
-    first_position: int
+    number: Amount
+    conversation: Name
+    n_tokens: Count
+    size_bytes: Amount
+    first_position: Count
 
 
 class LastTurn(Message, frozen=True, tag=True):
     """The newest reply of a conversation: prompt tokens `reused` (from slot, fork, parked, or
     nowhere) and `evaluated`, tokens `written`."""
 
-    conversation: str
-    reused: int
-    evaluated: int
-    written: int
-    source: str
+    conversation: Name
+    reused: Count
+    evaluated: Count
+    written: Count
+    source: Word
 
 
 class CacheMap(Message, frozen=True, tag=True):
     """`n_used` of `n_ctx` cells are taken, shared ones counted once."""
 
-    n_ctx: int
-    n_used: int
-    slots: list[CacheSlot]
-    parked: list[ParkedCopy]
-    parked_bytes: int
-    parked_cap_bytes: int
-    turns: list[LastTurn]
+    n_ctx: Count
+    n_used: Count
+    slots: Annotated[list[CacheSlot], FEW]
+    parked: Annotated[list[ParkedCopy], MANY]
+    parked_bytes: Amount
+    parked_cap_bytes: Amount
+    turns: Annotated[list[LastTurn], FEW]
+
+    def check(self) -> None:
+        """A run begins at the same position wherever it is held, and all have room."""
+        begins: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        for run in (run for slot in self.slots for run in slot.runs):
+            if begins.setdefault(run.number, run.start) != run.start:
+                raise ProtocolError("a run does not begin where it did")
+            ends[run.number] = max(ends.get(run.number, 0), run.end)
+        if not sum(ends[n] - begins[n] for n in ends) <= self.n_ctx or self.n_ctx < 1:
+            raise ProtocolError("there are more cells in use than there are")
 
 
 class StepMeasured(Message, frozen=True, tag=True):
@@ -144,10 +179,10 @@ class StepMeasured(Message, frozen=True, tag=True):
     the cells of all but the last one (each of the steps that were timed), `replay_ms` reading
     every token again (each pass). The middle ones are what is shown."""
 
-    n_tokens: int
-    step_ms: list[float]
-    replay_ms: list[float]
-    n_threads: int
+    n_tokens: Count
+    step_ms: Annotated[list[Milliseconds], FEW]
+    replay_ms: Annotated[list[Milliseconds], FEW]
+    n_threads: Count
 
     @property
     def step(self) -> float:

@@ -5,11 +5,11 @@ Re-exported by `protocol.py`, which tells what holds for every struct.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from app.engine.frames import Message
+from app.engine.frames import FEW, Amount, Count, Message, Sentence
 
 MAX_GRAMMAR_BYTES: Final = 64 * 1024
 """Of a grammar, and of a schema."""
@@ -18,7 +18,7 @@ MAX_GRAMMAR_BYTES: Final = 64 * 1024
 class CheckGrammar(Message, frozen=True, tag=True):
     """Whether a reply could be bound by this; one of the two is given. -> GrammarChecked"""
 
-    id: int
+    id: Amount
     grammar: str = ""
     json_schema: str = ""
 
@@ -27,7 +27,7 @@ class GrammarChecked(Message, frozen=True, tag=True):
     """`sentence`: why it cannot be used; nothing: it can. `line` and `column` (of characters) count
     from 1, and are 0 where the whole is meant. `notes`: what of a schema is not held."""
 
-    sentence: str = ""
-    line: int = 0
-    column: int = 0
-    notes: list[str] = msgspec.field(default_factory=list)
+    sentence: Sentence = ""
+    line: Count = 0
+    column: Count = 0
+    notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)

@@ -6,19 +6,31 @@ measured or read from the file.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from app.engine.cache_messages import CacheShape
-from app.engine.frames import Message
+from app.engine.frames import (
+    FEW,
+    MANY,
+    Amount,
+    Count,
+    Message,
+    Name,
+    Scale,
+    Seconds,
+    Sentence,
+    TokenId,
+    Word,
+)
 
 
 class Lora(Message, frozen=True, tag=True):
     """A LoRA adapter (a GGUF file of its own) and how strongly it is applied."""
 
-    path: str
-    scale: float = 1.0
+    path: Name
+    scale: Scale = 1.0
 
 
 class RopeScaling(Message, frozen=True, tag=True):
@@ -74,34 +86,34 @@ class LoadWeights(Message, frozen=True, tag=True):
     """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
     need not be UTF-8, and what is not, no text on the wire can hold."""
 
-    id: int
+    id: Amount
     path: str
     options: LoadOptions = msgspec.field(default_factory=LoadOptions)
     path_bytes: bytes = b""
 
 
 class UnloadWeights(Message, frozen=True, tag=True):
-    id: int
+    id: Amount
 
 
 class Device(Message, frozen=True, tag=True):
     """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
 
-    name: str
-    description: str
-    kind: str
-    free_bytes: int
-    total_bytes: int
+    name: Name
+    description: Name
+    kind: Word
+    free_bytes: Amount
+    total_bytes: Amount
 
 
 class ReadDevices(Message, frozen=True, tag=True):
     """What is free on each device now. Answered beside a running reply."""
 
-    id: int
+    id: Amount
 
 
 class DevicesRead(Message, frozen=True, tag=True):
-    devices: list[Device]
+    devices: Annotated[list[Device], FEW]
 
 
 class MemoryPart(Message, frozen=True, tag=True):
@@ -110,9 +122,9 @@ class MemoryPart(Message, frozen=True, tag=True):
     `what`: weights, kv, compute, output, adapter.
     """
 
-    device: str
-    what: str
-    size_bytes: int
+    device: Name
+    what: Word
+    size_bytes: Amount
 
 
 class Loaded(Message, frozen=True, tag=True):
@@ -123,36 +135,36 @@ class Loaded(Message, frozen=True, tag=True):
     the KV cache is made of.
     """
 
-    path: str
-    name: str
-    architecture: str
-    description: str
-    size_bytes: int
-    n_params: int
-    n_layer: int
-    n_embd: int
-    n_head: int
-    n_head_kv: int
-    n_vocab: int
-    n_ctx: int
-    n_ctx_train: int
-    n_ubatch: int
-    n_threads: int
-    n_gpu_layers: int
+    path: Name
+    name: Name
+    architecture: Name
+    description: Name
+    size_bytes: Amount
+    n_params: Amount
+    n_layer: Count
+    n_embd: Count
+    n_head: Count
+    n_head_kv: Count
+    n_vocab: Count
+    n_ctx: Count
+    n_ctx_train: Count
+    n_ubatch: Count
+    n_threads: Count
+    n_gpu_layers: Count
     flash_attention: bool
-    type_k: str
-    type_v: str
+    type_k: Word
+    type_v: Word
     has_template: bool
     add_bos: bool
-    eog_ids: list[int]
-    memory: list[MemoryPart]
-    kv_bytes_per_token: int
-    load_s: float
-    notes: list[str]
-    fast_hash: str = ""
-    estimate: list[MemoryPart] = msgspec.field(default_factory=list)
-    loras: list[Lora] = msgspec.field(default_factory=list)
-    n_slots: int = 1
-    devices: list[str] = msgspec.field(default_factory=list)
-    templates: list[str] = msgspec.field(default_factory=list)
+    eog_ids: Annotated[list[TokenId], MANY]
+    memory: Annotated[list[MemoryPart], FEW]
+    kv_bytes_per_token: Amount
+    load_s: Seconds
+    notes: Annotated[list[Sentence], FEW]
+    fast_hash: Word = ""
+    estimate: Annotated[list[MemoryPart], FEW] = msgspec.field(default_factory=list)
+    loras: Annotated[list[Lora], FEW] = msgspec.field(default_factory=list)
+    n_slots: Count = 1
+    devices: Annotated[list[Name], FEW] = msgspec.field(default_factory=list)
+    templates: Annotated[list[Name], MANY] = msgspec.field(default_factory=list)
     cache: CacheShape | None = None

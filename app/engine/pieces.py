@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-import struct
-import sys
-from array import array
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from app.engine.protocol import Array, ProtocolError, Vocabulary
-
-_CODES: Final = {
-    "u1": "B",
-    "u2": "H",
-    "u4": "I",
-    "i4": "i",
-    "i8": "q",
-    "f2": "e",
-    "f4": "f",
-    "f8": "d",
-}
+from app.engine.protocol import Array, Vocabulary
 
 
 def unpack(array: Array) -> tuple[Any, ...]:
-    """The numbers of a checked array, flat, as int or float. Raises ProtocolError for a dtype of
-    no use here."""
-    code = _CODES.get(array.dtype)
-    if code is None:
-        raise ProtocolError(f"numbers of dtype {array.dtype!r} were not expected")
-    return struct.unpack(f"<{len(array.data) // struct.calcsize(code)}{code}", array.data)
-
-
-def whole(numbers: Array, dtype: str = "") -> array[int]:
-    """Whole numbers of a checked array. Raises ProtocolError for others, or another `dtype`."""
-    code = _CODES.get(numbers.dtype, "")
-    if code not in tuple("BHIiq") or dtype not in ("", numbers.dtype):
-        raise ProtocolError(f"numbers of dtype {numbers.dtype!r} were not expected")
-    found = array(code, numbers.data)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
+    """The numbers of an array, flat, as int or float."""
+    return tuple(array.numbers())
 
 
 Kind = Literal["normal", "control", "byte", "user-defined", "unknown", "unused"]
@@ -66,9 +37,9 @@ class Pieces:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         # 262,144 tokens, and the window waits for it: no Python loop.
-        self._offsets = whole(vocabulary.offsets)
+        self._offsets = vocabulary.offsets.numbers()
         self._blob = vocabulary.blob
-        self._attributes = whole(vocabulary.attributes)
+        self._attributes = vocabulary.attributes.numbers()
         self._texts: dict[int, str] = {}
 
     def __len__(self) -> int:

@@ -5,11 +5,28 @@ Re-exported by `protocol.py`, which tells what holds for every struct.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from app.engine.frames import Array, Message
+from app.engine.frames import (
+    FEW,
+    MANY,
+    Amount,
+    Blob,
+    Count,
+    Int32s,
+    Int64s,
+    Message,
+    Name,
+    ProtocolError,
+    Sentence,
+    Text,
+    UInt8s,
+    Word,
+    check_equal,
+    check_pieces,
+)
 
 Role = Literal["system", "user", "assistant", "tool"]
 ContextPolicy = Literal["stop", "drop_oldest"]
@@ -74,16 +91,16 @@ Prompt = ChatPrompt | TextPrompt | IdsPrompt
 class CutMessage(Message, frozen=True, tag=True):
     """A message that the context policy left out of the prompt, and how many tokens that saved."""
 
-    message_id: str | None
-    role: str
-    n_tokens: int
+    message_id: Name | None
+    role: Word
+    n_tokens: Count
 
 
 class ReadPrompt(Message, frozen=True, tag=True):
     """What the engine would be given, token by token; answered beside a running reply.
     -> PromptShown"""
 
-    id: int
+    id: Amount
     prompt: Prompt
     context_policy: ContextPolicy = "stop"
 
@@ -93,10 +110,10 @@ class ShownPart(Message, frozen=True, tag=True):
     assistant, tool, attachment, text (a plain document), unknown (the template looks into the
     messages, so nobody can tell what is theirs)."""
 
-    start: int
-    end: int
-    origin: str
-    message_id: str | None = None
+    start: Count
+    end: Count
+    origin: Word
+    message_id: Name | None = None
 
 
 class PromptShown(Message, frozen=True, tag=True):
@@ -109,16 +126,29 @@ class PromptShown(Message, frozen=True, tag=True):
     `retokenized`: of those whose IDs could not be used, so that their text was tokenised again.
     """
 
-    token_ids: Array
-    offsets: Array
-    blob: bytes
-    attributes: Array
-    controls: Array
-    parts: list[ShownPart]
-    rendered: str
-    n_ctx: int
-    notes: list[str]
-    cut: list[CutMessage]
-    n_whole: int
-    returned: list[str]
-    retokenized: list[str]
+    token_ids: Int32s
+    offsets: Int64s
+    blob: Blob
+    attributes: Int32s
+    controls: UInt8s
+    parts: Annotated[list[ShownPart], MANY]
+    rendered: Text
+    n_ctx: Count
+    notes: Annotated[list[Sentence], FEW]
+    cut: Annotated[list[CutMessage], MANY]
+    n_whole: Count
+    returned: Annotated[list[Name], MANY]
+    retokenized: Annotated[list[Name], MANY]
+
+    def check(self) -> None:
+        n_tokens = self.token_ids.size
+        check_pieces(self.offsets, self.blob)
+        sizes = (self.offsets.size - 1, self.attributes.size, self.controls.size)
+        check_equal("a prompt's arrays", n_tokens, *sizes)
+        at = 0
+        for part in self.parts:
+            if part.start != at or part.end <= at:
+                raise ProtocolError("a prompt's parts do not follow each other")
+            at = part.end
+        if at != n_tokens:
+            raise ProtocolError("a prompt's parts do not cover it")

@@ -11,8 +11,9 @@ What must hold:
   this id follows. The client drops events of ids that it does not wait for.
 * Errors never travel as tokens. `Failed.sentence` is for the user and says what to do
   next; `Failed.evidence` is for us (the last log lines, a native message).
-* Arrays travel as `Array`: a dtype on `DTYPES`, and bytes whose length fits the shape.
-  `Array.check()` is called by the receiver on every array before it is used.
+* Each field of an event has a bound (`frames.py`), and a struct whose fields must fit each
+  other a `check()`; the receiver applies both to every frame before anybody sees it.
+* Arrays travel as `Array`: the dtype that their field names, and bytes whose length fits.
 * Text fields hold no lone surrogates (msgpack is UTF-8); `clean_text()` sees to it.
 * The window treats every frame as untrusted: unknown tags, missing fields, wrong types
   and oversized frames end the child, not the window.
@@ -20,7 +21,7 @@ What must hold:
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -42,13 +43,38 @@ from app.engine.cache_messages import (
 )
 from app.engine.frames import (
     DTYPES as DTYPES,
+    FEW,
+    MANY,
     MAX_ARRAY_RANK as MAX_ARRAY_RANK,
     MAX_FRAME_BYTES as MAX_FRAME_BYTES,
+    Amount,
     Array as Array,
+    Bits,
+    Blob,
+    Count,
+    Evidence,
+    Float32s,
     FrameTooLarge as FrameTooLarge,
+    Int32s,
+    Int64s,
     Message as Message,
+    Milliseconds,
+    Name,
+    Nats,
+    Piece,
     ProtocolError as ProtocolError,
+    Rate,
+    Seconds,
+    Sentence,
+    Share,
+    Text,
+    TokenId,
+    UInt8s,
+    Word,
+    check_equal,
+    check_pieces,
     clean_text as clean_text,
+    is_nats,
 )
 from app.engine.grammar_messages import (
     CheckGrammar as CheckGrammar,
@@ -137,7 +163,7 @@ class Generate(Message, frozen=True, tag=True):
     in `stop` end the reply inside its reasoning as well, and not in its answer alone.
     """
 
-    id: int
+    id: Amount
     prompt: Prompt
     sampling: Sampling = msgspec.field(default_factory=Sampling)
     max_tokens: int = 0
@@ -161,26 +187,26 @@ class Stop(Message, frozen=True, tag=True):
     """Stop the request `target` (a Generate, a LoadWeights, or a question about the cache). Has no
     ending of its own."""
 
-    target: int
+    target: Amount
 
 
 class Hold(Message, frozen=True, tag=True):
     """From the next token on, request `target` waits for a choice at each token."""
 
-    target: int
+    target: Amount
 
 
 class Choose(Message, frozen=True, tag=True):
     """While held: `token_id` becomes the next token (the drawn one or another)."""
 
-    target: int
-    token_id: int
+    target: Amount
+    token_id: TokenId
 
 
 class Resume(Message, frozen=True, tag=True):
     """End holding: take the drawn token and run on."""
 
-    target: int
+    target: Amount
 
 
 class Tokenize(Message, frozen=True, tag=True):
@@ -188,7 +214,7 @@ class Tokenize(Message, frozen=True, tag=True):
     text that stands behind another one, so that the IDs spell it and nothing before it. -> Tokens
     """
 
-    id: int
+    id: Amount
     text: str
     special: bool = False
     add_bos: bool = False
@@ -198,7 +224,7 @@ class Tokenize(Message, frozen=True, tag=True):
 class CountPrompt(Message, frozen=True, tag=True):
     """How many tokens this prompt has; answered beside a running reply. -> PromptCount"""
 
-    id: int
+    id: Amount
     prompt: Prompt
     context_policy: ContextPolicy = "stop"
 
@@ -206,13 +232,13 @@ class CountPrompt(Message, frozen=True, tag=True):
 class ReadVocabulary(Message, frozen=True, tag=True):
     """All pieces of the loaded vocabulary. -> Vocabulary"""
 
-    id: int
+    id: Amount
 
 
 class SetThreads(Message, frozen=True, tag=True):
     """Change the number of threads of the loaded weights between two steps. -> Done"""
 
-    id: int
+    id: Amount
     n_threads: int
 
 
@@ -258,38 +284,43 @@ class Summary(Message, frozen=True, tag=True):
     command's arrival to the end; empty where nobody recorded it.
     """
 
-    text: str
-    reasoning: str
-    token_ids: list[int]
-    stop_reason: str
-    stop_detail: str
-    seed: int
-    prompt_tokens: int
-    reused: int
-    evaluated: int
-    generated: int
-    first_token_s: float
-    prefill_s: float
-    decode_s: float
-    total_s: float
-    tokens_per_s: float
-    prefill_tokens_per_s: float
-    n_threads: int
-    context_used: int
-    context_size: int
-    rendered_prompt: str
-    notes: list[str]
-    cut: list[CutMessage] = msgspec.field(default_factory=list)
-    reuse_source: str = ""
-    prompt_ids: list[int] | None = None
-    timeline: list[Span] = msgspec.field(default_factory=list)
+    text: Text
+    reasoning: Text
+    token_ids: Annotated[list[TokenId], MANY]
+    stop_reason: Word
+    stop_detail: Text
+    seed: Amount
+    prompt_tokens: Count
+    reused: Count
+    evaluated: Count
+    generated: Count
+    first_token_s: Seconds
+    prefill_s: Seconds
+    decode_s: Seconds
+    total_s: Seconds
+    tokens_per_s: Rate
+    prefill_tokens_per_s: Rate
+    n_threads: Count
+    context_used: Count
+    context_size: Count
+    rendered_prompt: Text
+    notes: Annotated[list[Sentence], FEW]
+    cut: Annotated[list[CutMessage], MANY] = msgspec.field(default_factory=list)
+    reuse_source: Word = ""
+    prompt_ids: Annotated[list[TokenId], MANY] | None = None
+    timeline: Annotated[list[Span], msgspec.Meta(max_length=MAX_SPANS)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class Tokens(Message, frozen=True, tag=True):
     """token_ids, and the bytes of each piece."""
 
-    token_ids: list[int]
-    pieces: list[bytes]
+    token_ids: Annotated[list[TokenId], MANY]
+    pieces: Annotated[list[Piece], MANY]
+
+    def check(self) -> None:
+        check_equal("token IDs and pieces", len(self.token_ids), len(self.pieces))
 
 
 class PromptCount(Message, frozen=True, tag=True):
@@ -297,19 +328,23 @@ class PromptCount(Message, frozen=True, tag=True):
     `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `last_cut` is
     the last of those messages that has an id."""
 
-    n_tokens: int
-    n_ctx: int
-    n_cut: int = 0
-    n_whole: int = 0
-    last_cut: str = ""
+    n_tokens: Count
+    n_ctx: Count
+    n_cut: Count = 0
+    n_whole: Count = 0
+    last_cut: Name = ""
 
 
 class Vocabulary(Message, frozen=True, tag=True):
     """Piece i is blob[offsets[i]:offsets[i + 1]]; attributes[i] is llama.cpp's token attribute."""
 
-    offsets: Array
-    blob: bytes
-    attributes: Array
+    offsets: Int64s
+    blob: Blob
+    attributes: Int32s
+
+    def check(self) -> None:
+        check_pieces(self.offsets, self.blob)
+        check_equal("pieces and attributes", self.offsets.size - 1, self.attributes.size)
 
 
 class Done(Message, frozen=True, tag=True):
@@ -339,25 +374,25 @@ class Hello(Message, frozen=True, tag=True):
     """The child's first frame. `can_offload`: whether this build deals layers to graphics devices;
     `repacked`: tensor types that its processor keeps in another order beside a mapped file."""
 
-    protocol: int
-    engine: str
-    version: str
-    pid: int
-    devices: list[Device]
-    physical_cores: int
-    notes: list[str]
+    protocol: Count
+    engine: Word
+    version: Word
+    pid: Amount
+    devices: Annotated[list[Device], FEW]
+    physical_cores: Count
+    notes: Annotated[list[Sentence], FEW]
     can_offload: bool = True
-    repacked: list[str] = msgspec.field(default_factory=list)
+    repacked: Annotated[list[Word], FEW] = msgspec.field(default_factory=list)
 
 
 class Progress(Message, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent), prefill, measure or replay (tokens). Sent
     often enough to serve as a sign of life; `id` is the request it belongs to."""
 
-    id: int
-    phase: str
-    done: int
-    total: int
+    id: Amount
+    phase: Word
+    done: Amount
+    total: Amount
 
 
 class Alive(Message, frozen=True, tag=True):
@@ -368,15 +403,15 @@ class Alive(Message, frozen=True, tag=True):
 class Queued(Message, frozen=True, tag=True):
     """The request waits for a slot; `position` 1 is next."""
 
-    id: int
-    position: int
+    id: Amount
+    position: Count
 
 
 class Log(Message, frozen=True, tag=True):
     """A line of llama.cpp's own log. level: debug, info, warning, error."""
 
-    level: str
-    text: str
+    level: Word
+    text: Text
 
 
 SURVIVED: Final = 255
@@ -389,10 +424,10 @@ class StageEffect(Message, frozen=True, tag=True):
     that decided whether a stage of chance acts (XTC does where it is not above its probability);
     None where none was drawn."""
 
-    stage: str
-    left: int
-    probability: float
-    uniform: float | None = None
+    stage: Word
+    left: Count
+    probability: Share
+    uniform: Share | None = None
 
 
 class TokenTrace(Message, frozen=True, tag=True):
@@ -409,20 +444,33 @@ class TokenTrace(Message, frozen=True, tag=True):
     one.
     """
 
-    index: int
-    token_id: int
-    piece: bytes
-    logprob: float
-    rank: int
-    entropy: float
-    alternative_ids: Array
-    alternative_logprobs: Array
-    stages: list[StageEffect]
-    ms: float
-    removed_by: Array | None = None
-    uniform: float | None = None
+    index: Count
+    token_id: TokenId
+    piece: Piece
+    logprob: Nats
+    rank: Count
+    entropy: Bits
+    alternative_ids: Int32s
+    alternative_logprobs: Float32s
+    stages: Annotated[list[StageEffect], FEW]
+    ms: Milliseconds
+    removed_by: UInt8s | None = None
+    uniform: Share | None = None
     drafted: bool = False
     chosen: bool = False
+
+    def check(self) -> None:
+        nats = self.alternative_logprobs.numbers()
+        check_equal("alternatives", self.alternative_ids.size, len(nats))
+        if not is_nats(self.logprob) or not all(map(is_nats, nats)):
+            raise ProtocolError("a log-probability is none")
+        if 0 < self.ms < 1e-9:
+            raise ProtocolError("a token took less time than any clock can tell")
+        removed = b"" if self.removed_by is None else self.removed_by.data
+        if removed:
+            check_equal("alternatives and stages", len(nats), len(removed))
+        if any(len(self.stages) <= stage < SURVIVED for stage in removed):
+            raise ProtocolError("an alternative was removed by a stage that is not there")
 
 
 class TokenArrived(Message, frozen=True, tag=True):
@@ -430,25 +478,25 @@ class TokenArrived(Message, frozen=True, tag=True):
     back), so it may be empty or belong to several tokens. `part`: content or reasoning.
     The joined texts of all events of a request equal Summary.text and Summary.reasoning."""
 
-    id: int
+    id: Amount
     token: TokenTrace
-    text: str
+    text: Text
     part: Literal["content", "reasoning"]
-    context_used: int
+    context_used: Count
 
 
 class TextFlushed(Message, frozen=True, tag=True):
     """Text that was held back and turned out to be ordinary (no token of its own)."""
 
-    id: int
-    text: str
+    id: Amount
+    text: Text
     part: Literal["content", "reasoning"]
 
 
 class Held(Message, frozen=True, tag=True):
     """Step mode: the drawn token and the table, before it is appended."""
 
-    id: int
+    id: Amount
     token: TokenTrace
 
 
@@ -457,46 +505,49 @@ class PromptScores(Message, frozen=True, tag=True):
     of tokens 1 ... n - 1 (the first has nothing before it). In chunks: `start` is the index of the
     first one here."""
 
-    id: int
-    start: int
-    token_ids: list[int]
-    logprobs: Array
-    ranks: Array
+    id: Amount
+    start: Count
+    token_ids: Annotated[list[TokenId], MANY]
+    logprobs: Float32s
+    ranks: Int32s
+
+    def check(self) -> None:
+        check_equal("scores", len(self.token_ids), self.logprobs.size, self.ranks.size)
 
 
 class TextTakenBack(Message, frozen=True, tag=True):
     """The last `n_tokens` tokens of the reply are taken back (a banned string began in the first
     of them). Their text was held back, so nothing that was shown changes."""
 
-    id: int
-    n_tokens: int
+    id: Amount
+    n_tokens: Count
 
 
 class ThreadsChanged(Message, frozen=True, tag=True):
     """The governor has settled on another number of threads while `id` was written."""
 
-    id: int
-    n_threads: int
-    reason: str
+    id: Amount
+    n_threads: Count
+    reason: Sentence
 
 
 class Note(Message, frozen=True, tag=True):
     """Something the user should know about this request. kind: a short stable word."""
 
-    id: int
-    kind: str
-    sentence: str
+    id: Amount
+    kind: Word
+    sentence: Sentence
 
 
 class Finished(Message, frozen=True, tag=True):
-    id: int
+    id: Amount
     result: Result
 
 
 class Stopped(Message, frozen=True, tag=True):
     """Stopped by the user. A stopped reply has its Summary; a stopped load has Done."""
 
-    id: int
+    id: Amount
     result: Result
 
 
@@ -505,10 +556,10 @@ class Failed(Message, frozen=True, tag=True):
     unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
     native_error, busy, not_loaded, internal. `partial` is the Summary so far, if any."""
 
-    id: int
-    kind: str
-    sentence: str
-    evidence: str = ""
+    id: Amount
+    kind: Word
+    sentence: Sentence
+    evidence: Evidence = ""
     partial: Summary | None = None
 
 

@@ -7,11 +7,11 @@ has all scores of those positions, cuts them with the other chain, and lets the 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from app.engine.frames import Message
+from app.engine.frames import FEW, Amount, Count, Message, Sentence, Share, TokenId
 from app.engine.stages import Sampling
 
 MAX_ASKED: Final = 64
@@ -31,7 +31,7 @@ class ReplayDraws(Message, frozen=True, tag=True):
     """Draw tokens again with another chain. `token_ids`: prompt and reply; the reply begins at
     `n_prompt`. Runs in a context of its own: no cell changes. -> DrawsReplayed"""
 
-    id: int
+    id: Amount
     token_ids: list[int]
     n_prompt: int
     sampling: Sampling
@@ -42,14 +42,14 @@ class ReplayedDraw(Message, frozen=True, tag=True):
     """`token_id` would have been drawn, with the share `probability` of the `left` candidates; −1:
     that cannot be told, for `reason`."""
 
-    position: int
-    token_id: int
-    probability: float = 0.0
-    left: int = 0
-    reason: str = ""
+    position: Count
+    token_id: TokenId
+    probability: Share = 0.0
+    left: Count = 0
+    reason: Sentence = ""
 
 
 class DrawsReplayed(Message, frozen=True, tag=True):
     """In the order in which they were asked for."""
 
-    draws: list[ReplayedDraw]
+    draws: Annotated[list[ReplayedDraw], FEW]

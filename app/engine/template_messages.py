@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.engine.protocol import Message, ProtocolError
+from app.engine.frames import Count, Message, ProtocolError, Sentence, Text, Word
 
 AT_FAULT: Final = "Choose other weights, or another template: this one is at fault."
 
@@ -43,15 +43,15 @@ class TemplatesReady(Message, frozen=True, tag=True):
 
 
 class Rendered(Message, frozen=True, tag=True):
-    text: str
+    text: Text
 
 
 class NotRendered(Message, frozen=True, tag=True):
     """See TemplateFailed."""
 
-    kind: str
-    sentence: str
-    line: int
+    kind: Word
+    sentence: Sentence
+    line: Count
 
 
 TemplateReply = TemplatesReady | Rendered | NotRendered

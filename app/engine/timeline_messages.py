@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from app.engine.frames import Message
+from app.engine.frames import Count, Message, Milliseconds
 
 MAX_SPANS: Final = 512
 """Of one reply. Where there are more, neighbours are gathered by their kind."""
@@ -61,9 +61,9 @@ class Span(Message, frozen=True, tag=True):
     """
 
     kind: SpanKind
-    start_ms: float
-    ms: float
-    tokens: int = 0
-    slots: int = 0
-    batch: int = 0
-    parts: int = 1
+    start_ms: Milliseconds
+    ms: Milliseconds
+    tokens: Count = 0
+    slots: Count = 0
+    batch: Count = 0
+    parts: Count = 1

@@ -367,7 +367,7 @@ def _describe(
         n_head_kv=int(llama.llama_model_n_head_kv(model)),
         n_vocab=vocabulary.n_vocab,
         n_ctx=n_ctx,
-        n_ctx_train=int(llama.llama_model_n_ctx_train(model)),
+        n_ctx_train=max(int(llama.llama_model_n_ctx_train(model)), 0),  # of 2³² - 1 it says -1
         n_ubatch=int(llama.llama_n_ubatch(context)),
         n_threads=int(llama.llama_n_threads(context)),
         n_gpu_layers=report.offloaded,

@@ -181,37 +181,49 @@ def _decode(decoder: msgspec.msgpack.Decoder[M], payload: bytes | memoryview) ->
         message = decoder.decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as error:
         raise ProtocolError(f"a frame does not fit the protocol: {error}") from error
-    _check_arrays(message)
+    _check(message)
     return message
 
 
-def _check_arrays(value: object) -> None:
-    """Check every Array inside a struct. What cannot hold one is not looked at: this runs for
+def _check(message: msgspec.Struct) -> None:
+    """What the types of single fields do not say: each Array is of its field's dtype, and each
+    struct that has a `check` fits together. What holds neither is not looked at: this runs for
     each token, and the time comes from the engine's cores."""
-    if isinstance(value, Array):
-        value.check()
-    elif isinstance(value, msgspec.Struct):
-        for name in _fields_with_arrays(type(value)):
-            _check_arrays(getattr(value, name))
-    elif isinstance(value, list):
-        for item in value:
-            _check_arrays(item)
+    for name, dtype in _fields_to_check(type(message)):
+        value = getattr(message, name)
+        if isinstance(value, Array):
+            value.check()
+            if value.dtype != dtype or len(value.shape) != 1:
+                raise ProtocolError(f"“{name}” is {value.dtype!r} {value.shape}")
+        elif isinstance(value, msgspec.Struct):
+            _check(value)
+        elif isinstance(value, list):
+            for item in value:
+                _check(item)
+    if hasattr(message, "check"):
+        message.check()
 
 
 @functools.cache
-def _fields_with_arrays(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Names of the fields of a struct type that hold an Array, at any depth."""
+def _fields_to_check(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """Names of the fields of a struct type that hold an Array or a struct with a `check`, at any
+    depth; of an Array the dtype, else nothing."""
     info = msgspec.inspect.type_info(kind)
     assert isinstance(info, msgspec.inspect.StructType)
-    return tuple(field.name for field in info.fields if _holds_array(field.type))
+    found = ((field.name, _dtype_to_check(field.type)) for field in info.fields)
+    return tuple((name, dtype) for name, dtype in found if dtype is not None)
 
 
-def _holds_array(info: msgspec.inspect.Type) -> bool:
+def _dtype_to_check(info: msgspec.inspect.Type) -> str | None:
+    """The dtype of an Array; nothing for what else must be looked at; None for all the rest."""
+    if isinstance(info, msgspec.inspect.Metadata):
+        return str((info.extra or {})["dtype"])
     if isinstance(info, msgspec.inspect.StructType):
-        return info.cls is Array or bool(_fields_with_arrays(info.cls))
+        return "" if hasattr(info.cls, "check") or _fields_to_check(info.cls) else None
     if isinstance(info, msgspec.inspect.UnionType):
-        return any(_holds_array(part) for part in info.types)
-    return isinstance(info, msgspec.inspect.ListType) and _holds_array(info.item_type)
+        found = [dtype for part in info.types if (dtype := _dtype_to_check(part)) is not None]
+        return found[0] if found else None
+    return _dtype_to_check(info.item_type) if isinstance(info, msgspec.inspect.ListType) else None
 
 
 def _without_surrogates(value: T) -> T:

@@ -20,38 +20,11 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from app.engine.cache_messages import CacheMap, CacheSlot, CellPart, LastTurn
-from app.engine.frames import ProtocolError
 from app.engine.pieces import unpack
 from app.insight.prompt_parts import named
 
-MOST_CELLS: Final = 2**31
 TURNS: Final = ("reused", "evaluated", "written")
 """What the last turn did with a token."""
-
-
-def check(told: CacheMap) -> None:
-    """Raise ProtocolError where a map does not hold together: what comes from the engine's process
-    is untrusted. Runs of a sequence follow each other and cover it, and so do its parts as far as
-    there are any; a run begins at the same position wherever it is held."""
-    begins: dict[int, int] = {}
-    ends: dict[int, int] = {}
-    for slot in told.slots:
-        if slot.token_ids.dtype != "i4" or len(slot.token_ids.shape) != 1:
-            raise ProtocolError("the tokens of a sequence are no list of IDs")
-        at = 0
-        for run in slot.runs:
-            if run.start != at or run.end <= at or begins.setdefault(run.number, at) != at:
-                raise ProtocolError("the runs of a sequence do not follow each other")
-            at = run.end
-            ends[run.number] = max(ends.get(run.number, 0), at)
-        if at != slot.token_ids.shape[0]:
-            raise ProtocolError("the runs of a sequence do not cover it")
-        borders = [place for part in slot.parts for place in (part.start, part.end)]
-        if borders != sorted(borders) or not all(0 <= place <= at for place in borders):
-            raise ProtocolError("the parts of a sequence do not follow each other")
-    n_used = sum(ends[number] - begins[number] for number in ends)
-    if not n_used <= told.n_ctx <= MOST_CELLS or told.n_ctx < 1:
-        raise ProtocolError("there are more cells in use than there are")
 
 
 class Stretch(NamedTuple):

@@ -1,7 +1,7 @@
 """A prompt as the engine showed it: its tokens, where each came from, and how surprising it was.
 
 What must hold: every token has exactly one origin, so the counts of all origins add up to the
-whole. The frame it comes from is untrusted: `checked` refuses one that does not hold together.
+whole. `PromptShown.check` has seen to it that what comes from the engine holds together.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, TypeVar
 
 import msgspec
 
-from app.engine.pieces import unpack, whole
-from app.engine.protocol import CellPart, PromptScores, PromptShown, ProtocolError, ShownPart
+from app.engine.pieces import unpack
+from app.engine.protocol import CellPart, PromptScores, PromptShown, ShownPart
 
 P = TypeVar("P", CellPart, ShownPart)
 
@@ -85,25 +84,15 @@ class PromptTokens:
         return self._offsets[end] - self._offsets[first]
 
 
-def checked(shown: PromptShown) -> PromptTokens:
-    """The tokens of an answer. Raises ProtocolError where it does not hold together."""
-    ids, offsets = whole(shown.token_ids, "i4"), whole(shown.offsets, "i8")
-    attributes, controls = whole(shown.attributes, "i4"), whole(shown.controls, "u1")
-    n_tokens = len(ids)
-    if len(offsets) != n_tokens + 1 or len(attributes) != n_tokens or len(controls) != n_tokens:
-        raise ProtocolError("a prompt's arrays are of different lengths")
-    rises = all(low <= high for low, high in pairwise(offsets))
-    if offsets[0] != 0 or offsets[-1] != len(shown.blob) or not rises:
-        raise ProtocolError("a prompt's pieces do not make up its bytes")
-    at = 0
-    for part in shown.parts:
-        if part.start != at or part.end <= part.start:
-            raise ProtocolError("a prompt's parts do not follow each other")
-        at = part.end
-    if at != n_tokens:
-        raise ProtocolError("a prompt's parts do not cover it")
-    parts = named(shown.parts)
-    return PromptTokens(ids, offsets, shown.blob, attributes, controls, parts)
+def tokens_of(shown: PromptShown) -> PromptTokens:
+    return PromptTokens(
+        shown.token_ids.numbers(),
+        shown.offsets.numbers(),
+        shown.blob,
+        shown.attributes.numbers(),
+        shown.controls.numbers(),
+        named(shown.parts),
+    )
 
 
 def named(parts: Sequence[P]) -> list[P]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import struct
 from typing import Any
 
-import msgspec
 import pytest
 
 from app.chat import prompt_reading as words
 from app.chat.attached_text import block_of
 from app.chat.prompt_reading import PromptOf
 from app.chat.recorded import MAX_SYSTEM_PROMPT
-from app.engine.protocol import Array, Finished, PromptShown
 from models.records import Message, Role
 
 SCRIPT: dict[str, Any] = {
@@ -322,37 +319,3 @@ def test_a_reply_of_a_long_path_is_read_from_its_root(
     of = read(again, stored)
     assert (of.sentence, of.text) == (words.GIVEN, reply.rendered_prompt)
     assert read_next(again).sentence == words.READING
-
-
-def broken(shown: PromptShown) -> list[PromptShown]:
-    n_tokens = len(shown.parts)
-    first = shown.parts[0]
-    replace = msgspec.structs.replace
-    return [
-        replace(shown, token_ids=Array("i4", [1], struct.pack("<i", 1))),
-        replace(shown, blob=shown.blob + b"x"),
-        replace(shown, parts=shown.parts[1:]),
-        replace(shown, parts=shown.parts[: n_tokens - 1]),
-        replace(shown, parts=[replace(first, end=first.start), *shown.parts]),
-        replace(shown, token_ids=Array("f2", [1], b"\0\0")),
-        replace(shown, token_ids=Array("i8", [n_tokens], b"\x7f" * 8 * n_tokens)),
-        replace(shown, offsets=Array("f8", shown.offsets.shape, shown.offsets.data)),
-        replace(shown, attributes=Array("f4", [n_tokens], bytes(4 * n_tokens))),
-        replace(shown, controls=Array("u4", [n_tokens], b"\xff" * 4 * n_tokens)),
-    ]
-
-
-def test_an_answer_that_does_not_hold_together_is_not_shown(make_room: Any) -> None:
-    room = make_room(SCRIPT).start_ready()
-    reply = room.ask("Which city?")
-    shown = read(room, reply).shown
-    assert shown is not None
-    questions, found = room.desk._questions, list[PromptOf]()
-    for answer in broken(shown):
-        found.clear()
-        room.desk.read_prompt(reply.id, found.append)
-        (request_id,) = questions._asked
-        questions.take_ending(Finished(request_id, answer))
-        assert [of.tokens for of in found] == [None]
-        assert found[0].sentence == f"{words.STORED_ALONE} {words.UNREADABLE}"
-        assert found[0].text == reply.rendered_prompt

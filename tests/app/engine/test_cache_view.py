@@ -13,17 +13,19 @@ from gguf_writer import bpe_vocabulary, tiny_llama
 from native_cache import CacheModel, decode, ends, native_used, shown
 from native_session import GREEDY, NativeSession, ReadyPrompt, load_quietly
 
+from app.engine import wire
 from app.engine.cache_messages import CacheMap, CacheSlot, ChangeCache
 from app.engine.native import NativeLog
 from app.engine.pieces import unpack
 from app.engine.prompt_tokens import PromptPart
 from app.engine.protocol import (
+    Finished,
     Generate,
     IdsPrompt,
     Summary,
 )
 from app.engine.weights import Weights
-from app.insight.cache_cells import CellMap, check
+from app.insight.cache_cells import CellMap
 from app.insight.cache_sizes import copy_size
 
 pytestmark = pytest.mark.weights
@@ -66,7 +68,8 @@ def numbers(first: int, count: int) -> list[int]:
 def agrees(session: NativeSession) -> CacheMap:
     """The map, after it was held against what llama.cpp says."""
     now, weights = told(session), session.weights
-    check(now)
+    event = Finished(1, now)
+    assert wire.decode_event(wire.encode_frame(event)[4:]) == event
     assert now.n_used == native_used(weights, sum(shape_of(slot) for slot in now.slots))
     by_sequence = {slot.sequence: slot for slot in now.slots}
     for sequence in range(weights.n_slots):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from app.engine.pieces import Pieces
-from app.engine.protocol import Array, ProtocolError, Vocabulary
+from app.engine.protocol import Array, Vocabulary
 
 
-def pieces(texts: list[bytes], attributes: list[int], dtype: str = "i4") -> Pieces:
+def pieces(texts: list[bytes], attributes: list[int]) -> Pieces:
     ends = [0]
     for text in texts:
         ends.append(ends[-1] + len(text))
@@ -18,7 +16,7 @@ def pieces(texts: list[bytes], attributes: list[int], dtype: str = "i4") -> Piec
         Vocabulary(
             Array("i8", [len(ends)], struct.pack(f"<{len(ends)}q", *ends)),
             b"".join(texts),
-            Array(dtype, [len(attributes)], struct.pack(f"<{len(attributes)}i", *attributes)),
+            Array("i4", [len(attributes)], struct.pack(f"<{len(attributes)}i", *attributes)),
         )
     )
 
@@ -38,8 +36,3 @@ def test_what_llama_cpp_takes_for_control_is_control_whatever_else_it_is() -> No
     found = pieces([b"</s>", b"a"], [16 | 8, 4])
     assert found.kind(0) == "control"
     assert found.control_ids == {0}
-
-
-def test_attributes_that_are_none_are_refused() -> None:
-    with pytest.raises(ProtocolError):
-        pieces([b"a"], [4], dtype="f4")

@@ -43,7 +43,7 @@ from app.engine.protocol import (
     Tokens,
 )
 from app.engine.wire import decode_event, encode_frame
-from app.insight.prompt_parts import PromptTokens, checked, counts
+from app.insight.prompt_parts import PromptTokens, counts, tokens_of
 from models.records import Attachment
 
 # --- packing ------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_the_scripted_engine_shows_its_prompts_too(
         ChatMessage("assistant", "", message_id="r"),
     ]
     found = scripted(ChatPrompt(messages))
-    tokens = checked(found)
+    tokens = tokens_of(found)
     assert found.rendered.encode() == found.blob
     assert by_origin(tokens) == {
         "scaffold": b"<|system|><|end|><|user|><|end|><|assistant|><|end|><|assistant|>",
@@ -152,7 +152,7 @@ def test_scripted_texts_ids_and_continued_replies_are_covered(
     scripted: Callable[[Prompt], PromptShown],
 ) -> None:
     text = scripted(TextPrompt("blue sky"))
-    assert by_origin(checked(text)) == {"text": b"blue sky"}
+    assert by_origin(tokens_of(text)) == {"text": b"blue sky"}
     again = scripted(IdsPrompt(list(unpack(text.token_ids))))
     assert (again.token_ids, again.blob) == (text.token_ids, text.blob)
     reply = ChatMessage("assistant", "blue", token_ids=[unpack(text.token_ids)[0]], message_id="r")
@@ -262,7 +262,7 @@ def test_what_is_shown_is_what_a_reply_is_given(asking: Asking, number: int) -> 
     prompt = prompts()[number]
     found = asking.read(prompt)
     assert isinstance(found, PromptShown)
-    tokens = checked(found)
+    tokens = tokens_of(found)
     summary, scored_ids = asking.reply(prompt)
     assert summary.rendered_prompt == found.rendered
     assert summary.prompt_tokens == len(tokens)
@@ -275,7 +275,7 @@ def test_what_is_shown_is_what_a_reply_is_given(asking: Asking, number: int) -> 
 
 def without_bos(found: PromptShown) -> bytes:
     """The bytes, but for a BOS that the vocabulary puts before texts that have none."""
-    tokens = checked(found)
+    tokens = tokens_of(found)
     is_added = tokens.is_control(0) and not found.rendered.encode().startswith(tokens.piece(0))
     return found.blob[len(tokens.piece(0)) :] if is_added else found.blob
 
@@ -286,7 +286,7 @@ def test_hostile_texts_stay_theirs_and_become_no_control_tokens(asking: Asking) 
     found, plain = asking.read(ChatPrompt(conversation())), asking.read(ChatPrompt(harmless))
     assert isinstance(found, PromptShown)
     assert isinstance(plain, PromptShown)
-    tokens = checked(found)
+    tokens = tokens_of(found)
     controls = [i for i in range(len(tokens)) if tokens.is_control(i)]
     assert len(controls) == sum(unpack(plain.controls))
     assert {tokens.part(i).origin for i in controls} <= {"scaffold"}
@@ -302,14 +302,14 @@ def test_hostile_texts_stay_theirs_and_become_no_control_tokens(asking: Asking) 
 def test_a_text_is_shown_as_llama_cpp_tokenises_it(asking: Asking, text: str) -> None:
     found = asking.read(TextPrompt(text, special=True))
     assert isinstance(found, PromptShown)
-    tokens = checked(found)
+    tokens = tokens_of(found)
     expected = asking.tokenize(text, special=True)
     assert list(tokens.ids)[-len(expected) :] == expected
     # To SentencePiece ▁ is a space, and so it is shown.
     assert without_bos(found).replace("▁".encode(), b" ") == text.replace("▁", " ").encode()
     chat = asking.read(ChatPrompt([ChatMessage("user", text, message_id="u")]))
     assert isinstance(chat, PromptShown)
-    tokens = checked(chat)
+    tokens = tokens_of(chat)
     said = by_origin(tokens)["user"].replace("▁".encode(), b" ").decode("utf-8", "replace")
     assert said.strip() == text.replace("▁", " ").strip()
 
@@ -323,7 +323,7 @@ def test_which_replies_came_back_as_their_own_ids(asking: Asking) -> None:
     found = asking.read(ChatPrompt([asked, own, asked, other, asked]))
     assert isinstance(found, PromptShown)
     assert (found.returned, found.retokenized) == (["own"], ["other"])
-    tokens = checked(found)
+    tokens = tokens_of(found)
     part = next(part for part in tokens.parts if part.message_id == "own")
     assert list(tokens.ids[part.start : part.end]) == ids
 
@@ -358,7 +358,7 @@ def test_32_000_tokens_come_at_once_and_quickly(starter_gguf: Path) -> None:
         ending = child.ask(ReadPrompt(2, ChatPrompt([ChatMessage("user", text)])))
         took_s = time.monotonic() - began
         assert isinstance(ending.result, PromptShown)
-        tokens = checked(ending.result)
+        tokens = tokens_of(ending.result)
         assert len(tokens) > 32_000
         assert took_s < 10
     finally:

@@ -14,6 +14,9 @@ from typing import get_args
 import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
+from made_cache import slot, told
+from made_prompts import scores, shown
+from made_traces import trace_of
 
 from app.engine import protocol, wire
 from app.engine.protocol import (
@@ -26,6 +29,7 @@ from app.engine.protocol import (
     Log,
     Progress,
     ProtocolError,
+    ShownPart,
     StageEffect,
     Stop,
     TokenArrived,
@@ -69,15 +73,28 @@ def _through_the_wire(message: protocol.Message) -> bytes:
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-def _arrays() -> st.SearchStrategy[Array]:
-    def build(dtype: str, shape: list[int]) -> Array:
-        count = 1
-        for extent in shape:
-            count *= extent
-        return Array(dtype, shape, bytes(count * protocol.DTYPES[dtype]))
+def _arrays(dtype: str) -> st.SearchStrategy[Array]:
+    size = protocol.DTYPES[dtype]
+    return st.builds(lambda n: Array(dtype, [n], bytes(n * size)), st.integers(0, 5))
 
-    extents = st.lists(st.integers(0, 5), max_size=3)
-    return st.builds(build, st.sampled_from(sorted(protocol.DTYPES)), extents)
+
+_PIECES = st.lists(st.binary(max_size=3), max_size=4)
+_TOGETHER: dict[type[protocol.Message], st.SearchStrategy[protocol.Message]] = {
+    protocol.TokenTrace: _PIECES.map(lambda pieces: trace_of([*pieces, b"Hi"])[-1]),
+    protocol.Tokens: _PIECES.map(lambda pieces: protocol.Tokens([7] * len(pieces), pieces)),
+    Vocabulary: _PIECES.map(lambda pieces: _vocabulary(shown([], pieces))),
+    protocol.PromptShown: _PIECES.map(
+        lambda pieces: shown([ShownPart(0, len(pieces) + 1, "user")], [*pieces, b"x"])
+    ),
+    protocol.PromptScores: st.integers(0, 3).map(lambda n: scores(1, [0.5] * n, [1] * n)),
+    protocol.CacheSlot: st.integers(1, 9).map(lambda n: slot(0, [(1, 0, n)])),
+    protocol.CacheMap: st.integers(1, 9).map(lambda n: told(slot(0, [(1, 0, n)]))),
+}
+"""Structs whose fields must fit each other."""
+
+
+def _vocabulary(of: protocol.PromptShown) -> Vocabulary:
+    return Vocabulary(of.offsets, of.blob, of.attributes)
 
 
 def _structs(union: object) -> st.SearchStrategy[protocol.Message]:
@@ -85,6 +102,8 @@ def _structs(union: object) -> st.SearchStrategy[protocol.Message]:
 
 
 def _struct(kind: type[protocol.Message]) -> st.SearchStrategy[protocol.Message]:
+    if kind in _TOGETHER:
+        return _TOGETHER[kind]
     fields = {
         field.name: _value(field.type)
         for field in msgspec.inspect.type_info(kind).fields  # type: ignore[union-attr]
@@ -96,9 +115,10 @@ def _value(info: object) -> st.SearchStrategy[object]:
     """A strategy for one msgspec type description."""
     kinds = msgspec.inspect
     if isinstance(info, kinds.IntType):
-        return st.integers(-(2**63), 2**64 - 1)
+        low = -(2**63) if info.ge is None else info.ge
+        return st.integers(low, 2**64 - 1 if info.le is None else info.le)
     if isinstance(info, kinds.FloatType):
-        return st.floats(allow_nan=False)
+        return st.floats(info.ge, info.le, allow_nan=False)
     if isinstance(info, kinds.StrType):
         return _texts
     if isinstance(info, kinds.BytesType):
@@ -115,8 +135,10 @@ def _value(info: object) -> st.SearchStrategy[object]:
         return st.tuples(*map(_value, info.item_types))
     if isinstance(info, kinds.UnionType):
         return st.one_of([_value(part) for part in info.types])
+    if isinstance(info, kinds.Metadata):
+        return _arrays(str((info.extra or {})["dtype"]))
     assert isinstance(info, kinds.StructType), info
-    return _arrays() if info.cls is Array else _struct(info.cls)
+    return _struct(info.cls)
 
 
 @settings(max_examples=150, deadline=None)
@@ -260,17 +282,18 @@ def test_an_event_is_not_a_command() -> None:
     "array",
     [
         Array("O", [1], b"12345678"),
-        Array("f4", [2], b"\0\0\0\0"),
-        Array("f4", [-1], b""),
-        Array("f4", [-1, -1], b"\0\0\0\0"),
-        Array("i8", [2**63, 2**63], b""),
-        Array("u1", [1] * 9, b"a"),
+        Array("i4", [2], b"\0\0\0\0"),
+        Array("i4", [-1], b""),
+        Array("i4", [-1, -1], b"\0\0\0\0"),
+        Array("i4", [2**63, 2**63], b""),
+        Array("i4", [2**53, 2**53], b""),
+        Array("i4", [1] * 9, b"abcd"),
     ],
 )
 def test_an_array_that_does_not_fit_is_refused(array: Array) -> None:
-    fine = Array("u1", [1], b"a")
+    fine = Array("i8", [2], bytes(16))
     event = Finished(1, Vocabulary(offsets=fine, blob=b"", attributes=array))
-    with pytest.raises(ProtocolError, match="array"):
+    with pytest.raises(ProtocolError, match=r"array|attributes\.shape"):
         wire.decode_event(_through_the_wire(event))
 
 

@@ -160,7 +160,8 @@ class Header(QWidget):
         self._row.addWidget(self.weights_button)
         self._row.addWidget(self.tokens_button)
         self._row.addWidget(self.step_button)
-        in_row = [self._row.itemAt(i).widget() for i in range(self._row.count())]
+        items = map(self._row.itemAt, range(self._row.count()))
+        in_row = [w for item in items if item is not None and (w := item.widget()) is not None]
         for first, second in pairwise(in_row):
             QWidget.setTabOrder(first, second)
         column = QVBoxLayout(self)

@@ -8,7 +8,7 @@ import msgspec
 
 from app.engine.frames import Count, Message, ProtocolError, Sentence, Text, Word
 
-AT_FAULT: Final = "Choose other weights, or another template: this one is at fault."
+AT_FAULT: Final = "Choose another chat format or another model."
 
 
 class TemplateFailed(Exception):  # noqa: N818 - it is an outcome with a sentence for the user

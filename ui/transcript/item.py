@@ -478,7 +478,8 @@ class MessageItem:
         if self.is_bare:
             return copy_button(row.right(), middle, self._styles)
         offered = quick_offers(self.message)
-        if self._trouble_lines() and ways_out(self.message)[0].name == "try_again":
+        ways = [offer.name for offer in ways_out(self.message)]
+        if self._trouble_lines() and "try_again" in ways:
             offered = [offer for offer in offered if offer.name != "retry"]
         right = versions[0].rect.left() - px(4) if versions else row.right()
         return [*button_row(offered, right, middle, self._styles), *versions]

@@ -26,6 +26,8 @@ class Offer:
 
 
 LINE = Offer("", "")
+CHOOSE_FORMAT = Offer("choose_format", "Choose a format…")
+_TRY_AGAIN = Offer("try_again", "Try again")
 COPY = Offer("copy_message", "Copy message", is_lasting=True)
 _RAW = Offer("toggle_raw", "Show as it was written", "U", is_lasting=True)
 _SHAPED = Offer("toggle_raw", "Show as Markdown", "U", is_lasting=True)
@@ -89,15 +91,17 @@ def quick_offers(message: Message) -> list[Offer]:
 def is_cut_short(message: Message) -> bool:
     """Whether a reply ended before its writer did, so that going on lies near."""
     is_reply = message.role is Role.ASSISTANT
-    has_text = bool(message.content or message.reasoning)
+    has_text = bool(message.content or message.reasoning or message.token_ids)
     is_cut = message.state in (MessageState.STOPPED, MessageState.INTERRUPTED)
     return is_reply and has_text and (is_cut or message.stop_reason in CUT_SHORT)
 
 
 def ways_out(message: Message) -> list[Offer]:
     """What helps where a reply failed: what would fail again is no way out."""
+    if message.stop_reason == "bad_template":
+        return [CHOOSE_FORMAT, _TRY_AGAIN]
     if message.stop_reason != "prompt_too_long":
-        return [Offer("try_again", "Try again")]
+        return [_TRY_AGAIN]
     room = message.settings.get("room")
     room = room if isinstance(room, dict) else {}
     found = []

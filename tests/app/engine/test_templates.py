@@ -163,7 +163,7 @@ def test_an_error_is_a_sentence_with_its_line(
     assert (caught.value.kind, caught.value.line) == (kind, line)
     assert words in caught.value.sentence
     assert "\n" not in caught.value.sentence
-    assert "Choose other weights, or another template" in caught.value.sentence
+    assert "Choose another chat format or another model." in caught.value.sentence
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,18 @@ def test_a_prompt_that_is_too_long_offers_room():
         assert [offer.name for offer in ways_out(message)] == ["new_chat"]
 
 
+def test_a_template_that_failed_offers_the_choice_of_another():
+    failed = reply("", state=MessageState.FAILED, stop_reason="bad_template", error="No.")
+    assert [offer.name for offer in ways_out(failed)] == ["choose_format", "try_again"]
+    other = reply("", state=MessageState.FAILED, stop_reason="internal", error="No.")
+    assert [offer.name for offer in ways_out(other)] == ["try_again"]
+
+
+def test_a_reply_that_was_cut_inside_its_first_character_is_cut_short():
+    assert is_cut_short(reply("", stop_reason="max_tokens", token_ids=(5,)))
+    assert not is_cut_short(reply("", stop_reason="max_tokens", token_ids=()))
+
+
 def test_several_ways_out_stand_in_their_box_one_beside_the_other(qtbot, view):
     room = {"can_enlarge": True, "can_trim": True}
     failed = reply(

@@ -265,10 +265,8 @@ class Replies:
         message = self._shelf.message(message_id)
         if message is None or message.role is not Role.ASSISTANT:
             return
-        if not (message.content or message.reasoning):
-            self._answer(message_id)
-            return
-        self._answer(message_id, beginning=beginning_of(message, self._loader.weights_hash))
+        beginning = beginning_of(message, self._loader.weights_hash)
+        self._answer(message_id, beginning=beginning if beginning else NOTHING)
 
     def begin_with(
         self,

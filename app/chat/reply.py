@@ -48,7 +48,8 @@ class Beginning:
     source_id: str | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.content or self.reasoning)
+        # Without a text: it was cut off inside of its first character.
+        return bool(self.content or self.reasoning or self.token_ids)
 
     @property
     def traces(self) -> TraceTable | None:
@@ -115,10 +116,10 @@ NOTHING: Final = Beginning("", "", ())
 def beginning_of(source: Message, weights_hash: str) -> Beginning:
     """The beginning that another version's whole text is."""
     is_own = bool(weights_hash) and source.weights_hash == weights_hash
-    # What a stop string swallowed is in the IDs and not in the text; what an end by force left
-    # may end in the middle of a character.
+    # What a stop string, or the turn's end, swallowed is in the IDs and not in the text; so is what
+    # was held back when a reply ended by force.
     has_ended = source.state in (MessageState.COMPLETE, MessageState.STOPPED)
-    is_whole = has_ended and source.stop_reason != "stop_string"
+    is_whole = has_ended and source.stop_reason not in ("stop_string", "turn_end")
     ids = source.token_ids if is_own and is_whole and source.token_ids else None
     return Beginning(source.content, source.reasoning, ids, source.id)
 

@@ -277,6 +277,58 @@ def test_a_reply_that_was_stopped_is_continued_from_where_it_was(make_room):
     assert reply.counts.generated < len(reply.token_ids)
 
 
+SMILE = [{"hex": f"{byte:02x}", "ms": 1} for byte in "🙂".encode()]
+
+
+@pytest.mark.parametrize("before", ["Yes ", ""])
+@pytest.mark.parametrize("n_bytes", [1, 2, 3])
+def test_a_reply_that_was_cut_inside_a_character_is_completed(make_room, before, n_bytes):
+    """N11."""
+    first = [{"text": before, "ms": 1}] if before else []
+    script = {
+        "load": {"ms": 10},
+        "replies": [
+            {"tokens": [*first, *SMILE[:n_bytes]], "stop_reason": "max_tokens"},
+            {"tokens": [*SMILE[n_bytes:], {"text": "!"}]},
+        ],
+    }
+    room = make_room(script).start_ready()
+    old = room.ask("A smile?")
+    assert (old.content, len(old.token_ids)) == (before, len(first) + n_bytes)
+    assert (room.stored()[-1].content, room.stored()[-1].token_ids) == (before, old.token_ids)
+    room.desk.continue_reply(old.id)
+    reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
+    assert reply.content == f"{before}🙂!"
+    assert reply.token_ids[: len(old.token_ids)] == old.token_ids
+    assert room.stored()[-1].content == reply.content
+    assert "\ufffd" not in reply.rendered_prompt
+
+
+def test_a_reply_that_was_stopped_inside_a_character_has_none_of_it_later(make_room):
+    """N11."""
+    tokens = [{"text": "Yes ", "ms": 1}, *SMILE[:2], {"text": " ", "ms": 60_000}]
+    script = {"load": {"ms": 10}, "replies": [{"tokens": tokens}, {"text": "Fine."}]}
+    room = make_room(script).start_ready()
+    room.desk.send("A smile?")
+    room.until(lambda: (r := room.growing(4)) and len(r.token_ids) == 3, "all that comes")
+    room.desk.stop()
+    old = room.until(room.ended_reply)
+    assert (old.content, len(old.token_ids)) == ("Yes ", 3)
+    later = room.ask("And?")
+    assert "\ufffd" not in later.rendered_prompt
+    assert "Yes <|end|>" in later.rendered_prompt
+
+
+def test_a_crash_inside_a_character_stores_none_of_it(make_room):
+    """N11."""
+    tokens = [{"text": "Yes ", "ms": 1}, *SMILE[:2], {"signal": "SEGV"}]
+    room = make_room({"load": {"ms": 10}, "replies": [{"tokens": tokens}]}).start_ready()
+    room.desk.send("A smile?")
+    old = room.until(room.ended_reply)
+    assert (old.state, old.content) == (MessageState.INTERRUPTED, "Yes ")
+    assert room.stored()[-1].content == "Yes "
+
+
 def test_ids_that_do_not_spell_the_whole_text_are_not_claimed(make_room):
     room = make_room().start_ready()
     old = room.ask("What is the capital of France?")
@@ -287,6 +339,21 @@ def test_ids_that_do_not_spell_the_whole_text_are_not_claimed(make_room):
     assert reply.settings["given"]["tokens"] is None
     assert reply.rendered_prompt.endswith("<|assistant|>London")
     room.ask("And now?")  # it enters the next prompt as text
+
+
+@pytest.mark.parametrize("reason", ["stop_string", "turn_end"])
+def test_ids_of_what_ended_a_reply_are_not_claimed_for_its_text(make_room, reason):
+    """The stop string, or the marker that ends a turn, is in the IDs and not in the text."""
+    script = {
+        "load": {"ms": 10},
+        "replies": [{"text": "Once upon", "stop_reason": reason}, {"text": " a time."}],
+    }
+    room = make_room(script).start_ready()
+    old = room.ask("A story?")
+    assert old.stop_reason == reason
+    room.desk.continue_reply(old.id)
+    reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
+    assert (reply.content, reply.token_ids) == ("Once upon a time.", None)
 
 
 def test_a_beginning_can_be_written_for_a_reply_that_is_not_there_yet(make_room):

@@ -3,7 +3,7 @@
 llama.cpp's grammar sampler holds the state; this file keeps it from everything that would end the
 process. What must hold:
 
-* The text is bounded in size, nesting, repetitions, rules and branching before native code parses
+* The text is bounded in size, nesting, repetitions, depth and branching before native code parses
   it.
 * Only a token that the grammar allows is accepted: any other one ends in an uncaught C++
   exception ("Unexpected empty grammar stack").
@@ -34,10 +34,12 @@ import numpy as np
 from app.engine.bounds import BadSetting, check_text
 from app.engine.candidates import Candidates
 from app.engine.grammar_limits import (
+    MAX_DEPTH,
+    MAX_ELEMENTS,
     MAX_NESTING,
-    MAX_RULES,
+    MAX_REPETITION,
     MAX_WAYS,
-    largest_ways,
+    beginnings_of,
     shape_of,
 )
 from app.engine.grammar_messages import MAX_GRAMMAR_BYTES
@@ -150,28 +152,52 @@ def _field(json_schema: object) -> str:
 
 def _check_shape(text: str, label: str, field: str) -> None:
     check_text(text, label, field, most=4 * MAX_GRAMMAR_BYTES)
-    problem = _shape_problem(text)
+    problem, rule_at = _shape_problem(text)
     if problem:
-        raise BadSetting(field, f"{label} {problem}.")
+        place = _line_and_column(text, rule_at) if rule_at >= 0 else None
+        raise BadSetting(field, f"{label} {problem}.", None if field == "json_schema" else place)
 
 
 @lru_cache(maxsize=4)
-def _shape_problem(text: str) -> str:
-    """What is wrong with the shape, as words that follow "The grammar"; or "". A grammar is looked
-    at several times on its way, and a large one takes 0.1 s."""
+def _shape_problem(text: str) -> tuple[str, int]:
+    """What is wrong with the shape, as words that follow "The grammar", or ""; and where the rule
+    that it is about is defined, or -1. A grammar is looked at several times on its way, and a
+    large one takes 0.1 s."""
     shape = shape_of(text)
     if shape.nesting > MAX_NESTING:
-        return f"nests brackets more than {MAX_NESTING} deep"
+        return f"nests brackets more than {MAX_NESTING} deep", -1
     if shape.bad_repetition:
-        return (
+        words = (
             f"has a repetition, {shown_words(shape.bad_repetition)}, that cannot be counted: "
             "the second number must be at least the first, and both small"
         )
-    if len(shape.rules) > MAX_RULES:
-        return f"has more than {MAX_RULES:,} rules"
-    if largest_ways(text) > MAX_WAYS:
-        return f"is too ambiguous: one of its rules can begin in more than {MAX_WAYS:,} ways"
-    return ""
+        return words, -1
+    if shape.large_repetition:
+        words = (
+            f"has a repetition, {shown_words(shape.large_repetition)}, beyond "
+            f"{MAX_REPETITION:,}, which llama.cpp cannot count. Use smaller numbers, or no "
+            "second one for no limit"
+        )
+        return words, -1
+    if shape.elements > MAX_ELEMENTS:
+        return "is too large with its repetitions written out. Make them smaller", -1
+    found = beginnings_of(shape)
+    if found.growing:
+        words = f"{_left_recursion(found.growing)}. Start it with something that is never empty"
+        return words, shape.places[found.growing]
+    if found.depth > MAX_DEPTH:
+        return f"has more than {MAX_DEPTH:,} rules that begin with one another", -1
+    if found.ways > MAX_WAYS:
+        words = f"is too ambiguous: one of its rules can begin in more than {MAX_WAYS:,} ways"
+        return words, -1
+    return "", -1
+
+
+def _left_recursion(rule: str) -> str:
+    return (
+        f"has a rule, “{shown_words(rule)}”, that can begin with itself (left recursion), which "
+        "llama.cpp cannot follow"
+    )
 
 
 def _parse(text: str, vocabulary: Vocabulary, field: str) -> Any:
@@ -193,16 +219,35 @@ def _reason(text: str, printed: str) -> tuple[str, tuple[int, int] | None]:
     if not is_complaint:
         if re.search(r"^\s*root\s*::=", text, re.MULTILINE) is None:
             return "has no rule named “root”", None
-        words = "has a rule that begins with itself (left recursion), which llama.cpp cannot follow"
-        return words, None
+        return _without_end(text)
     message, at, rest = found[: found.rfind(f"\n\n{text}\n")].partition(" at ")
     place = len(text) - len(rest) if at and text.endswith(rest) else _place_of(message, text)
     if place is None:
         return f"cannot be read: {shown_words(message)}", None
-    line = text.count("\n", 0, place) + 1
-    column = place - text.rfind("\n", 0, place)
+    line, column = _line_and_column(text, place)
     words = f"cannot be read at line {line}, column {column}: {shown_words(message)}"
     return words, (line, column)
+
+
+def _without_end(text: str) -> tuple[str, tuple[int, int] | None]:
+    """What llama.cpp takes for left recursion, and says nothing about."""
+    shape = shape_of(text)
+    found = beginnings_of(shape)
+    if found.circular:
+        words = _left_recursion(found.circular)
+    elif found.idle:
+        words = (
+            f"repeats, in the rule “{shown_words(found.idle)}”, what may be empty already, which "
+            "llama.cpp cannot follow"
+        )
+    else:
+        return "cannot be followed by llama.cpp", None
+    return words, _line_and_column(text, shape.places[found.circular or found.idle])
+
+
+def _line_and_column(text: str, place: int) -> tuple[int, int]:
+    """Both from 1."""
+    return text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
 
 
 def _place_of(message: str, text: str) -> int | None:

@@ -458,6 +458,19 @@ def test_paris_is_first(starter_gguf: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.weights
+@pytest.mark.parametrize("option", ["--grammar-file", "--settings"])
+def test_a_grammar_without_end(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """N01: it would take all memory."""
+    grammar, weights, path = 'root ::= e root "a" | "b"\ne ::= "z"?', tmp_path / "a", tmp_path / "b"
+    tiny_llama(weights)
+    path.write_text(grammar if option != "--settings" else json.dumps({"grammar": grammar}))
+    assert _ask("x", "--raw", "--threads", "1", "--gguf", str(weights), option, str(path)) == 1
+    _one_sentence(capsys.readouterr().err, "“root”", "begin with itself (left recursion)")
+
+
+@pytest.mark.weights
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
 def test_a_name_that_is_no_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D09, D11: the name goes to the engine as the bytes that it is."""

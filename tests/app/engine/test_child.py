@@ -18,6 +18,7 @@ from gguf_writer import impostors, tiny_llama, truncated_copy
 from app.engine.protocol import (
     ChatMessage,
     ChatPrompt,
+    CheckGrammar,
     Choose,
     CountPrompt,
     Done,
@@ -151,6 +152,26 @@ def test_prompt_ids_equal_llama_cpps_own_tokenisation(talking: Conversation) -> 
     again = talking.ask(Generate(5, IdsPrompt(whole.token_ids), GREEDY, max_tokens=1)).result
     assert again.reused == len(whole.token_ids) - 1
     assert b"".join(whole.pieces).decode() == summary.rendered_prompt
+
+
+@pytest.mark.parametrize(
+    ("rule", "grammar"),
+    [
+        ("root", 'root ::= e root "a" | "b"\ne ::= "z"?'),
+        ("expr", 'root ::= expr\nexpr ::= ws expr "+" num | num\nws ::= [ \\t]*\nnum ::= [0-9]+'),
+    ],
+)
+def test_left_recursion_behind_what_may_be_empty_is_refused_in_words(
+    talking: Conversation, rule: str, grammar: str
+) -> None:
+    """N01: while it is written, and where it comes from a preset, an import or a file. llama.cpp
+    would follow it until the memory ends."""
+    written = talking.ask(CheckGrammar(2, grammar=grammar)).result
+    sampling = Sampling(grammar=grammar)
+    refused = talking.ask(Generate(3, TextPrompt("x"), sampling, max_tokens=2))
+    for sentence in (written.sentence, refused.sentence):
+        assert f"“{rule}”, that can begin with itself (left recursion)" in sentence
+    assert refused.kind == "bad_setting"
 
 
 def test_control_text_of_people_is_cut_and_stays_text(talking: Conversation) -> None:

@@ -329,6 +329,19 @@ def test_ambiguous_grammar_fails_the_reply_and_not_the_engine(
 
 DOUBLING = "".join(f'r{i} ::= r{i + 1} "b" | r{i + 1} "c"\n' for i in range(40))
 
+N01 = [
+    'root ::= e root "a" | "b"\ne ::= "z"?',
+    'root ::= expr\nexpr ::= ws expr "+" num | num\nws ::= [ \\t]*\nnum ::= [0-9]+',
+]
+EMPTY_PAIRS = "e ::= " + '"a"? ' * 200 + "\nroot ::= e{200}"
+
+
+def chain_of_rules(length: int) -> str:
+    return (
+        "root ::= r0\n" + "".join(f"r{i}::=r{i + 1}\n" for i in range(length)) + f'r{length}::="a"'
+    )
+
+
 MONSTERS: list[tuple[str, str]] = [
     ('root ::= ("a"', "cannot be read at line 1, column 14: expecting ')'"),
     ('root ::= "a" (\n\nb ::= "c"\n', "cannot be read at line 3, column 3: expecting ')'"),
@@ -336,19 +349,36 @@ MONSTERS: list[tuple[str, str]] = [
     ('root ::= "a"\nroot2 ::= "\\q"', "at line 2, column 12: unknown escape"),
     ('root ::= "a" nothing', "at line 1, column 14: Undefined rule identifier 'nothing'"),
     ('other ::= "a"', "has no rule named “root”"),
-    ('root ::= root "a"', "left recursion"),
+    ('root ::= root "a"', "rule, “root”, that can begin with itself (left recursion)"),
+    ('root ::= e root "a" | "b"\ne ::= "z"?', "rule, “root”, that can begin with itself"),
+    ('root ::= a\na ::= b "x" | "y"\nb ::= (a "c"?)+', "rule, “a”, that can begin with itself"),
+    ('root ::= a\na ::= "x"? (("y" | a) "z")', "rule, “a”, that can begin with itself"),
+    ('root ::= a\na ::= ("x"? a)*', "rule, “a”, that can begin with itself"),
+    ('root ::= "b" | ("a"? root){2}', "rule, “root”, that can begin with itself"),
+    ('root ::= e root | "b"\ne ::= | "z"', "rule, “root”, that can begin with itself"),
+    ('root ::= "x" b\nb ::= ("a" | )*', "repeats, in the rule “b”, what may be empty already"),
+    ('root ::= e root | "b"\ne ::= "z"?', ""),
+    ('root ::= ("a"?)* (e*)*\ne ::= "z"*', ""),
+    (N01[1], "rule, “expr”, that can begin with itself (left recursion), which llama.cpp cannot"),
     ("root ::= —", "cannot be read at line 1, column 10"),
     ("🙂", "cannot be read"),
     ("   ", "has no rule named “root”"),
-    ('root ::= "a"{5000}', "repetitions exceeds sane defaults"),
+    ('root ::= "a"{5000}', "a repetition, {5000}, beyond 2,000"),
+    ('root ::= "a"{3,2001}', "a repetition, {3,2001}, beyond 2,000"),
+    ('root ::= "a"{3,2000}', ""),
+    ('root ::= "' + "a" * 1000 + '"{1000}', "too large with its repetitions written out"),
+    ('root ::= "a"{0}{3} "b"', "expecting preceding item"),
     ('root ::= "a"{5,2}', "a repetition, {5,2}, that cannot be counted"),
     ('root ::= ("a" | "b"){ 99999999999999999999 }', "that cannot be counted"),
     ('root ::= "a" # {5,2}\nb ::= "{5,2}" [{5,2}]{2,5}', ""),
     ("root ::= " + "(" * 200_000 + '"a"' + ")" * 200_000, f"at most {MAX_GRAMMAR_BYTES:,}"),
     ("root ::= " + "(" * 5_000 + '"a"' + ")" * 5_000, f"more than {MAX_NESTING} deep"),
     (DOUBLING + 'r40 ::= "a"\nroot ::= r0', "too ambiguous"),
+    (EMPTY_PAIRS, "too ambiguous"),
     ('root ::= ("a"?){50}\n' + 'x ::= "b"\n' * 9, ""),
-    ("".join(f'r{i} ::= "a"\n' for i in range(3000)), "more than 2,000 rules"),
+    ("".join(f'r{i} ::= "a"\n' for i in range(3000)) + "root ::= r7", ""),
+    (chain_of_rules(1990), ""),
+    (chain_of_rules(2010), "more than 2,000 rules that begin with one another"),
     ('root ::= "a\0b"', "NUL"),
     ("root ::= " + "x" * 10_000, "Undefined rule identifier"),
 ]

@@ -20,7 +20,8 @@ ONLY_NATIVE = [
     ('root ::= ("a"', 1, 14, "expecting ')'"),
     ("root ::= [a-", 1, 13, ""),
     ('root ::= "a"\nroot2 ::= "\\q"', 2, 12, "unknown escape"),
-    ("root ::= root", 0, 0, "left recursion"),
+    ("root ::= root", 1, 1, "left recursion"),
+    ('root ::= "x" | b\n  b ::= c b "y" | "z"\nc ::= "c"*', 2, 3, "rule, “b”, that can begin"),
     ("root ::= " + "(" * 200 + '"a"' + ")" * 200, 0, 0, "nests brackets"),
 ]
 SCHEMAS = [

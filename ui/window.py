@@ -350,7 +350,7 @@ class MainWindow(QMainWindow):
 
     def _on_settings_changed(self, event: SettingsChanged) -> None:
         self._apply_settings(event.names)
-        self._place.follow()
+        self._place.follow(event.names)
         self.section_acts.follow()
 
     def _apply_settings(self, names: frozenset[str]) -> None:

@@ -20,6 +20,8 @@ NAMES: Final = (
     "zoom_percent",
     "window_geometry",
     "section_visible",
+    "section_width",
+    "section_panel",
     "sidebar_visible",
     "sidebar_width",
     "send_key",

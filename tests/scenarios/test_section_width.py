@@ -1,8 +1,10 @@
-"""The section's width in the whole window, as the zoom changes."""
+"""The section's width in the whole window: as the zoom changes, and from start to start."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,3 +37,37 @@ def test_zooming_in_and_back_leaves_the_columns_as_they_were(
         person.qtbot.wait(20)
     person.wait(lambda: person.window.columns.sizes() == before)
     person.wait(lambda: [line.height() for line in lines] == heights)
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+def test_a_width_that_was_dragged_is_there_at_each_later_start(
+    open_window: Callable[..., Any], data_dir: Path, is_remembered: bool
+) -> None:
+    """Also where what is kept for the first paint does not know it, as that of an older version."""
+    person = open_window({})
+    person.wait_ready()
+    person.window.resize(1440, 900)
+    person.window.action_registry.run("panel_cache")
+    person.window.columns.moveSplitter(person.window.columns.width() - 520, 2)
+    wide = person.find(Section, "section").width()
+    assert abs(wide - 520) <= 2
+    person.wait(lambda: person.app.desk.settings.section_width == wide)
+    person.app.close()
+    for start in (1, 2):
+        if not is_remembered:
+            path = data_dir / "first-look.json"
+            look = json.loads(path.read_text())
+            del look["section_width"]
+            path.write_text(json.dumps(look))
+        person = open_window({})
+        person.wait_ready()
+        person.wait(lambda p=person: p.window.findChild(Section, "section"))
+        before = person.app.desk.settings.window_geometry
+        person.window.resize(1440 + start, 900)  # offscreen, the screen is smaller than that
+        section = person.find(Section, "section")
+        assert section.width() == wide
+        assert section.panel().objectName() == "panel_cache"
+        # And so it is saved again, with the window's place.
+        person.wait(lambda p=person, b=before: p.app.desk.settings.window_geometry != b)
+        assert person.app.desk.settings.section_width == wide
+        person.app.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -18,6 +19,8 @@ from ui.theme import Theme
 from ui.window import MainWindow
 
 Open = Callable[..., MainWindow]
+NO_PLACE = "00"
+"""Remembered, and nothing that Qt would move a window to."""
 
 
 @pytest.fixture(autouse=True)
@@ -85,10 +88,12 @@ def test_writing_goes_on_where_only_the_section_was_seen(open_window: Open, them
 def test_what_was_open_and_how_wide_is_remembered(
     open_window: Open, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ) -> None:
-    for name, value in (("section_visible", True), ("section_width", 460)):
-        desk.set_setting(name, value)
+    """A start as it is: what is known before the database is read has the window's place, and not
+    the section's width."""
+    desk.settings = replace(desk.settings, window_geometry=NO_PLACE, section_visible=True)
     window = open_window(1440, 900)
-    bridge.settings_changed.emit(SettingsChanged(frozenset({"section_visible"})))
+    desk.settings = replace(desk.settings, section_width=460)
+    bridge.settings_changed.emit(SettingsChanged(frozenset({"section_width"})))
     assert shown(window) == (True, True, True)
     section = window.findChild(Section, "section")
     assert section is not None

@@ -147,7 +147,6 @@ class MainWindow(QMainWindow):
         self._connect_chat()
         self._connect_shortcuts()
         self.sidebar_acts.add_actions(self.action_registry)
-        self.sidebar.export_requested.connect(self.exchange_acts.export)
         self.exchange_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.text_following.add_actions(self.action_registry)

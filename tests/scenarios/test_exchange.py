@@ -14,9 +14,14 @@ CTRL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModi
 
 
 def dialog(person: Any, name: str) -> Any:
-    return person.wait(
-        lambda: next((d for d in person.window.findChildren(QDialog, name) if d.isVisible()), None)
-    )
+    """The one that is shown; a second of its kind would lie under it."""
+
+    def shown() -> list[QDialog]:
+        return [each for each in person.window.findChildren(QDialog, name) if each.isVisible()]
+
+    person.wait(shown)
+    (found,) = shown()
+    return found
 
 
 def press_return(person: Any, widget: Any) -> None:

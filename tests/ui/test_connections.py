@@ -1,10 +1,16 @@
 """What outlives a widget must not call it: signals of the bridge and the theme are connected to
-bound methods, which Qt forgets with the widget, and never to functions that hold it."""
+bound methods, which Qt forgets with the widget, and never to functions that hold it. And what
+is asked for is answered once."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
+
+from PySide6.QtCore import QMetaMethod, QObject
+
+from ui.window import MainWindow
 
 UI = Path(__file__).resolve().parents[2] / "ui"
 LIVES_ON = ("bridge", "theme", "_theme", "looking", "_looking")
@@ -74,3 +80,22 @@ def test_signals_that_outlive_a_widget_are_connected_to_bound_methods() -> None:
         if (lines := held_connections(path.read_text("utf-8")))
     }
     assert found == {}
+
+
+def test_each_request_of_a_widget_has_one_that_answers(
+    open_window: Callable[..., MainWindow],
+) -> None:
+    """With two, a dialog opens twice; with none, a button does nothing."""
+    window = open_window()
+    window.section_acts.section()
+    answered = {}
+    for each in (window, *window.findChildren(QObject)):
+        kind = each.metaObject()
+        for method in map(kind.method, range(kind.methodCount())):
+            signature = bytes(method.methodSignature().data()).decode()
+            is_signal = method.methodType() == QMetaMethod.MethodType.Signal
+            if is_signal and signature.partition("(")[0].endswith("_requested"):
+                name = f"{type(each).__name__}.{signature}"
+                answered[name] = each.receivers(f"2{signature}")
+    assert len(answered) > 30
+    assert {name: count for name, count in answered.items() if count != 1} == {}

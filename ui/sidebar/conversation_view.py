@@ -8,8 +8,19 @@ chooses or leaves out one; Right and Left open and close folders.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -158,6 +169,11 @@ class ConversationView(QListView):
 
     # --- mouse --------------------------------------------------------------------------
 
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Qt would choose with the right button, too: that is left to the menu."""
+        if event.button() != Qt.MouseButton.RightButton:
+            super().mousePressEvent(event)
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """A plain click opens; one that chooses several does not."""
         was_dragging = self.state() == QAbstractItemView.State.DraggingState
@@ -255,6 +271,7 @@ class ConversationView(QListView):
         index = self.indexAt(event.pos())
         if index.isValid() and not index.data(ROW_ROLE).id:
             index = QModelIndex()
+        before = QPersistentModelIndex(self.currentIndex()), self.selectionModel().selection()
         if not index.isValid():
             # Not about the chat that the keyboard stands on somewhere else.
             self.choose_only_current()
@@ -266,16 +283,33 @@ class ConversationView(QListView):
         else:
             keep = QItemSelectionModel.SelectionFlag.NoUpdate
             self.selectionModel().setCurrentIndex(index, keep)
-        self._show_menu(self.viewport().mapToGlobal(event.pos()))
+        menu = self._show_menu(self.viewport().mapToGlobal(event.pos()))
+        # What is chosen in the menu is done after it has gone.
+        leave = partial(self._leave_menu, QPersistentModelIndex(index), *before)
+        menu.aboutToHide.connect(lambda: QTimer.singleShot(0, self, leave))
+
+    def _leave_menu(
+        self, asked: QPersistentModelIndex, current: QPersistentModelIndex, kept: QItemSelection
+    ) -> None:
+        """The menu alone was about its row: what keys act on is what it was before, unless the
+        menu has led to something else."""
+        is_left = asked == self.currentIndex() and not asked.data(IS_OPEN_ROLE)
+        is_busy = self._is_choosing or self.state() == QAbstractItemView.State.EditingState
+        if not is_left or is_busy or not current.isValid():
+            return
+        flags = QItemSelectionModel.SelectionFlag
+        self.selectionModel().select(kept, flags.ClearAndSelect)
+        self.selectionModel().setCurrentIndex(current, flags.NoUpdate)
 
     def _show_menu_at_current(self) -> None:
         place = self.visualRect(self.currentIndex()).bottomLeft()
         self._show_menu(self.viewport().mapToGlobal(QPoint(place)))
 
-    def _show_menu(self, place: QPoint) -> None:
+    def _show_menu(self, place: QPoint) -> QMenu:
         menu = self.context_menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(place)
+        return menu
 
     def context_menu(self) -> QMenu:
         """What can be done with what is chosen; each entry shows its key."""

@@ -48,6 +48,7 @@ def click(sidebar: Sidebar, number: int) -> None:
 
 def right_click(sidebar: Sidebar, place: QPoint) -> dict[str, Any]:
     view = sidebar.view
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.RightButton, pos=place)
     reason = QContextMenuEvent.Reason.Mouse
     event = QContextMenuEvent(reason, place, view.viewport().mapToGlobal(place))
     QApplication.sendEvent(view.viewport(), event)
@@ -138,3 +139,33 @@ def test_a_right_click_beside_all_chats_is_about_none(sidebar: Sidebar) -> None:
     assert chosen(sidebar) == [1, 3]
     right_click(sidebar, place_of(sidebar, 4))
     assert chosen(sidebar) == [1, 3, 4], "a menu is about the choice and what it was opened on"
+
+
+@pytest.mark.parametrize("had_focus", [True, False])
+def test_a_menu_that_was_left_leaves_the_keys_where_they_were(
+    sidebar: Sidebar, qtbot: QtBot, had_focus: bool
+) -> None:
+    (sidebar.view if had_focus else sidebar.search_field).setFocus()
+    right_click(sidebar, place_of(sidebar, 3))
+    view = sidebar.view
+    qtbot.waitUntil(lambda: view.chosen_ids() == (CHATS[0].id,))
+    QTest.keyClick(view, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+    several = view.chosen_ids()
+    assert several == (CHATS[0].id, CHATS[1].id)
+    right_click(sidebar, place_of(sidebar, 4))
+    qtbot.waitUntil(lambda: view.chosen_ids() == several)
+
+
+def test_what_the_menu_leads_to_is_about_its_row(sidebar: Sidebar, qtbot: QtBot) -> None:
+    acts = right_click(sidebar, place_of(sidebar, 3))
+    acts["Rename"].trigger()
+    field = sidebar.view.findChild(QLineEdit, "rename_field")
+    assert field is not None
+    assert field.text() == "Chat 3"
+    qtbot.wait(0)
+    assert sidebar.view.current_id() == CHATS[2].id
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    acts = right_click(sidebar, place_of(sidebar, 2))
+    sidebar.set_open(CHATS[1].id)  # as after Open
+    qtbot.wait(0)
+    assert sidebar.view.chosen_ids() == (CHATS[1].id,)

@@ -52,8 +52,12 @@ class Paths:
         return is_wanted
 
     def show_version(self, message_id: str, step: int) -> None:
-        """Flip to the version `step` away from this one, with the newest leaf below it."""
-        if not self._shelf.is_on_path(message_id):
+        """Flip to the version `step` away from this one, with the newest leaf below it.
+
+        Not while messages change: there may be no such version any more, and the path that the
+        change leads to would not be shown either.
+        """
+        if not self._shelf.is_on_path(message_id) or self.is_changing(self._shelf.open.id):
             return
         is_wanted = self.want()
 

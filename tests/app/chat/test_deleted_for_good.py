@@ -75,7 +75,9 @@ def test_what_has_been_in_the_trash_for_too_long_is_in_no_file_either(
     reply = room.desk.messages[-1]
     room.desk.keep_edit("edit", reply.id, (f"typed at a reply: {SECRET}", ""))
     room.desk.trash_message(reply.id)
+    room.until(lambda: room.desk.messages[-1].id != reply.id, "the reply is gone")
     room.desk.trash_message(room.desk.messages[0].id)
+    room.until(lambda: not room.desk.messages, "all messages are gone")
     room.store.update_conversation(kept, draft="", title="kept").result(20)
     room.desk.save_draft("")
     before = int((datetime.now(UTC) - timedelta(days=31)).timestamp() * 1e6)

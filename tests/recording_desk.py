@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
-
+from app.bridge import Bridge
+from app.chat.desk import Desk
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
 from app.chat.settings import SettingRefused, Settings, changed
 from app.engine.protocol import Device, Loaded, MemoryPart
@@ -19,55 +20,16 @@ from models.records import Attachment, Conversation, Folder, Message, MessageCou
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
 
-class FakeBridge(QObject):
-    """The signals of `app.bridge.Bridge`, to be emitted by hand."""
-
-    conversations_changed = Signal(object)
-    conversation_opened = Signal(object)
-    last_chat_stays = Signal(object)
-    earlier_arrived = Signal(object)
-    conversation_changed = Signal(object)
-    path_changed = Signal(object)
-    message_added = Signal(object)
-    message_changed = Signal(object)
-    text_arrived = Signal(object)
-    token_recorded = Signal(object)
-    tokens_taken_back = Signal(object)
-    trace_read = Signal(object)
-    vocabulary_read = Signal(object)
-    prefill_progressed = Signal(object)
-    engine_state_changed = Signal(object)
-    load_progressed = Signal(object)
-    send_queued = Signal(object)
-    context_counted = Signal(object)
-    status_figures = Signal(object)
-    noticed = Signal(object)
-    trash_listed = Signal(object)
-    log_line_arrived = Signal(object)
-    settings_changed = Signal(object)
-    store_state_changed = Signal(object)
-    answers_began = Signal(object)
-    versions_read = Signal(object)
-    tree_read = Signal(object)
-    trashed_branches_listed = Signal(object)
-    levels_changed = Signal(object)
-    presets_listed = Signal(object)
-    attachments_changed = Signal(object)
-    queue_changed = Signal(object)
-    folders_changed = Signal(object)
-    search_answered = Signal(object)
-    message_sought = Signal(object)
-    import_previewed = Signal(object)
-    import_progressed = Signal(object)
-    step_mode_changed = Signal(object)
-    token_held = Signal(object)
-    held_ended = Signal(object)
-    memory_changed = Signal(object)
-    hub_state_changed = Signal(object)
+class FakeBridge(Bridge):
+    """The real one, whose signals are emitted by hand."""
 
 
 class FakeDesk:
-    """Every call is one tuple in `calls`: the method's name, then its arguments."""
+    """Every call is one tuple in `calls`: the method's name, then its arguments.
+
+    What the real desk would not take is not taken here: an unknown name is an AttributeError,
+    arguments that do not fit are a TypeError.
+    """
 
     def __init__(self, bridge: FakeBridge, data_dir: Path = Path("data")) -> None:
         self.bridge = bridge
@@ -126,6 +88,7 @@ class FakeDesk:
 
     def _take(self, name: str, *args: Any, saved: Callable[[], None], **named: Any) -> bool:
         """What saves a text: taken or refused, as the test says; `saved` is the test's to call."""
+        inspect.signature(getattr(Desk, name)).bind(self, *args, saved=saved, **named)
         self.calls.append((name, *args, *([named] if named else ())))
         if self.takes_texts:
             self.saved.append(saved)
@@ -149,7 +112,13 @@ class FakeDesk:
         if name.startswith("_"):
             raise AttributeError(name)
 
+        real = inspect.getattr_static(Desk, name, None)
+        if not inspect.isfunction(real):
+            raise AttributeError(f"{'' if real is None else 'Set '}Desk.{name}")
+        signature = inspect.signature(real)
+
         def record(*args: Any, **named: Any) -> None:
+            signature.bind(self, *args, **named)
             self.calls.append((name, *args, *([named] if named else ())))
 
         return record

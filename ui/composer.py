@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QPaintEvent, QTextCursor
+from PySide6.QtGui import QMouseEvent, QPaintEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -41,6 +41,19 @@ MAX_WIDTH = 720
 ATTACH_KEY = "Ctrl+Shift+A"
 ROW_PX = 32
 """As high as an icon's button, which comes after the first paint: nothing moves then."""
+
+
+class _Card(QFrame):
+    """It looks like the field, so a click beside the text is meant for the field. (A focus proxy
+    that is a child of its widget would end the way of Tab here.)"""
+
+    def __init__(self, edit: MessageEdit) -> None:
+        super().__init__()
+        self.setObjectName("composer_card")
+        self._edit = edit
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._edit.setFocus(Qt.FocusReason.MouseFocusReason)
 
 
 class Composer(QWidget):
@@ -74,6 +87,7 @@ class Composer(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._is_generating = False
+        self._is_drop_near = False
         self._is_temporary = False
         self._reason: str | None = None
         self._is_setting = False
@@ -225,6 +239,12 @@ class Composer(QWidget):
         self._edit.send_key = name
         self._update_state()
 
+    def show_drop(self, is_near: bool) -> None:
+        """Whether what is dragged would be attached here if it were let go of now."""
+        if is_near != self._is_drop_near:
+            self._is_drop_near = is_near
+            self._dress()
+
     def focus(self) -> None:
         self._edit.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -249,11 +269,7 @@ class Composer(QWidget):
         self._queue_button.setToolTip("Send it when the reply has ended (Enter)")
         self._stop_button = _button("Stop", "stop_button", "stop")
         self._stop_button.setToolTip("Stop the reply (Esc)")
-        self._card = QFrame()
-        self._card.setObjectName("composer_card")
-        # The card looks like the field, so a click beside the text is meant for it.
-        self._card.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self._card.setFocusProxy(self._edit)
+        self._card = _Card(self._edit)
         self._row = QHBoxLayout()
         self._row.addWidget(self._hint, 1)
         self._row.addWidget(self._count)
@@ -284,6 +300,7 @@ class Composer(QWidget):
         edit.long_pasted.connect(self.long_pasted)
         edit.files_given.connect(self.files_given)
         edit.picture_pasted.connect(self.picture_pasted)
+        edit.dragged_over.connect(self.show_drop)
         edit.recalled.connect(self._on_recalled)
         self._send_button.clicked.connect(self.send)
         self._queue_button.clicked.connect(self.send)
@@ -306,10 +323,13 @@ class Composer(QWidget):
         small = theme.font_text().pixelSize()
         # A chat that is not kept has a frame of dashes: seen without reading, in any colours.
         line = f"2px dashed {c.accent}" if self._is_temporary else f"1px solid {c.line}"
+        if self._is_drop_near:
+            line = f"2px solid {c.accent}"
+        plane = c.accent_tone if self._is_drop_near else c.card
         self.setStyleSheet(
             f"""
             #composer_card {{
-                background: {c.card}; border: {line};
+                background: {plane}; border: {line};
                 border-radius: {theme.px(14)}px;
             }}
             #composer {{

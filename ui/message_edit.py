@@ -11,7 +11,16 @@ import re
 from typing import Final
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QResizeEvent, QTextOption
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDropEvent,
+    QFontMetrics,
+    QInputMethodEvent,
+    QKeyEvent,
+    QResizeEvent,
+    QTextOption,
+)
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 MAX_LINES: Final = 10
@@ -65,11 +74,17 @@ def local_files(source: QMimeData) -> list[str]:
     return [url.toLocalFile() for url in source.urls() if url.isLocalFile()]
 
 
+def may_be_attached(source: QMimeData) -> bool:
+    """Whether a drop would attach it, or say why not: files, or a picture that is none."""
+    return bool(local_files(source)) or (source.hasImage() and not source.hasText())
+
+
 class MessageEdit(QPlainTextEdit):
     """It reports `submitted` and `stopped`, and grows with its text.
 
     `long_pasted` carries a text that is too long for the field, `files_given` paths;
-    `picture_pasted` says that a picture came which is no file (a screenshot). `recalled`
+    `picture_pasted` says that a picture came which is no file (a screenshot). `dragged_over` says
+    whether something that would be attached is held above the field. `recalled`
     asks for an earlier (-1) or later (+1) message, in an empty field or one that shows such.
     """
 
@@ -79,6 +94,7 @@ class MessageEdit(QPlainTextEdit):
     long_pasted = Signal(str)
     files_given = Signal(list)
     picture_pasted = Signal()
+    dragged_over = Signal(bool)
     recalled = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -153,6 +169,18 @@ class MessageEdit(QPlainTextEdit):
             self.long_pasted.emit(text)
         else:
             self.insertPlainText(text)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        super().dragEnterEvent(event)
+        self.dragged_over.emit(may_be_attached(event.mimeData()))
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        super().dragLeaveEvent(event)
+        self.dragged_over.emit(False)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        super().dropEvent(event)
+        self.dragged_over.emit(False)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -20,6 +20,7 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
+    QDragLeaveEvent,
     QDropEvent,
     QMoveEvent,
     QResizeEvent,
@@ -27,7 +28,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QMainWindow
 
 from ui.first_frame import FirstFrame
-from ui.message_edit import local_files
+from ui.message_edit import local_files, may_be_attached
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -397,11 +398,21 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if local_files(event.mimeData()) or event.mimeData().hasImage():
+        """Files may be let go of anywhere; the composer shows where they will be."""
+        if may_be_attached(event.mimeData()):
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
+            self._show_drop(True)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self._show_drop(False)
+
+    def _show_drop(self, is_near: bool) -> None:
+        if self._is_complete:
+            self.chat.composer.show_drop(is_near)
 
     def dropEvent(self, event: QDropEvent) -> None:
+        self._show_drop(False)
         if not self._is_complete:
             return
         event.accept()

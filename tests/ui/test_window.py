@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QWheelEvent
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRect, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QImage, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
     QFileDialog,
+    QFrame,
     QLineEdit,
     QMessageBox,
     QPlainTextEdit,
@@ -334,6 +335,46 @@ def test_a_dropped_gguf_is_loaded_and_other_files_are_not(
         event = QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, data, left, none)
         window.dropEvent(event)
     assert desk.called("load_weights") == [(str(tmp_path / "weights.GGUF"),)]
+
+
+def drag(target: QWidget, kind: QEvent.Type, data: QMimeData) -> None:
+    """As the platform tells a widget of something that is dragged over it."""
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    copy = Qt.DropAction.CopyAction
+    event: QEvent
+    if kind == QEvent.Type.DragEnter:
+        event = QDragEnterEvent(QPoint(5, 5), copy, data, left, none)
+    elif kind == QEvent.Type.Drop:
+        event = QDropEvent(QPointF(5, 5), copy, data, left, none)
+    else:
+        event = QDragLeaveEvent()
+    QApplication.sendEvent(target, event)
+
+
+@pytest.mark.parametrize("over", ["window", "field"])
+@pytest.mark.parametrize("end", [QEvent.Type.DragLeave, QEvent.Type.Drop])
+def test_where_a_drop_would_land_is_seen(
+    window: MainWindow, desk: FakeDesk, tmp_path: Path, over: str, end: QEvent.Type
+) -> None:
+    target = window if over == "window" else edit(window).viewport()
+    card = window.chat.composer.findChild(QFrame, "composer_card")
+    assert card is not None
+
+    def edge() -> QImage:  # within it the caret comes and goes
+        return card.grab(QRect(0, 0, 10, card.height())).toImage()
+
+    at_rest = edge()
+    words = QMimeData()
+    words.setText("some words")
+    drag(target, QEvent.Type.DragEnter, words)
+    drag(target, QEvent.Type.DragLeave, words)
+    assert edge() == at_rest, "words are dropped where the caret is"
+    file = QMimeData()
+    file.setUrls([QUrl.fromLocalFile(str(tmp_path / "notes.txt"))])
+    drag(target, QEvent.Type.DragEnter, file)
+    assert edge() != at_rest
+    drag(target, end, file)
+    assert edge() == at_rest
 
 
 # --- following the conversation -------------------------------------------------------------

@@ -114,6 +114,23 @@ def test_a_continued_message_goes_on(inside: Part) -> None:
     assert parts(reply) == wanted
 
 
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_stop_strings_count_in_the_answers_channel(size: int) -> None:
+    """N08. What is held back for one when the channel changes is that channel's."""
+    text = marked(
+        "<|channel|>analysis<|message|>a END b E<|end|><|start|>assistant"
+        "<|channel|>final<|message|>c E<|end|><|start|>assistant"
+        "<|channel|>analysis<|message|>ND<|end|><|start|>assistant"
+        "<|channel|>final<|message|>d END e"
+    )
+    reply, stop = ReplyText(["END"], ChannelSplitter()), None
+    for at in range(0, len(text), size):
+        stop = stop or reply.feed(text[at : at + size]).stop
+    reply.flush()
+    assert stop is not None
+    assert parts(reply) == ("a END b E\n\nND", "c E\n\nd ")
+
+
 def test_going_back_brings_back_the_channel() -> None:
     reply = ReplyText([], ChannelSplitter())
     reply.feed(marked("<|channel|>analysis<|message|>a"))

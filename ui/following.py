@@ -169,6 +169,7 @@ class Following(QObject):
         if event.conversation_id == self._open_id:
             self._has_messages = bool(event.messages)
             self._chat.transcript.set_conversation(event.messages)
+            self._chat.status.clear_reply()  # what it says is of a reply that may have left
             self._show_body()
             self._look_whether_generating()
 

@@ -135,15 +135,18 @@ class StatusLine(QWidget):
         self._show()
 
     def set_figures(self, figures: StatusFigures) -> None:
-        """A running or finished reply."""
+        """A running or finished reply; of one that is not on screen only the threads."""
+        if figures.n_threads:
+            self._texts["threads"] = _counted(figures.n_threads, "thread")
+        if not figures.is_shown:
+            self._show()
+            return
         self._texts["tokens"] = _counted(figures.generated, "token") if figures.generated else ""
         rate, first = figures.tokens_per_s, figures.first_token_s
         self._texts["rate"] = rate_text(rate) if rate is not None else ""
         self._texts["first_token"] = (
             f"first token {seconds_text(first)}" if first is not None else ""
         )
-        if figures.n_threads:
-            self._texts["threads"] = _counted(figures.n_threads, "thread")
         self.set_context(figures.context_used, figures.context_size)
 
     def set_counts(self, counts: MessageCounts) -> None:

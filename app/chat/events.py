@@ -184,8 +184,8 @@ class ContextCounted:
 
 @dataclass(frozen=True, slots=True)
 class StatusFigures:
-    """The reply in front of us, live: for the status line. tokens_per_s and first_token_s
-    are None until they can be measured."""
+    """A reply, live: for the status line. tokens_per_s and first_token_s are None until they can be
+    measured. `is_shown`: it is the reply in front of us; else only the threads are news."""
 
     generated: int
     tokens_per_s: float | None
@@ -193,6 +193,7 @@ class StatusFigures:
     context_used: int
     context_size: int
     n_threads: int
+    is_shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,9 @@ class Growing:
         size, threads = (loaded.n_ctx, loaded.n_threads) if loaded else (0, 0)
         if self._steered is not None and self._steered[0] is loaded:
             threads = self._steered[1]
-        self._around.emit(reply.figures(size, threads))
+        figures = reply.figures(size, threads)
+        is_shown = self._shelf.is_on_path(reply.message.id)
+        self._around.emit(dataclasses.replace(figures, is_shown=is_shown))
 
     def _save_soon(self, reply: Reply) -> None:
         self._around.alarms.set_once(

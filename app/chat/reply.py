@@ -134,7 +134,8 @@ class Reply:
     part) that no view has been told of yet. `is_beside`: it is one of several answers that were
     asked for at once. `changes`: settings that are its own. `traces` hold what was drawn, which
     begins after the tokens of `beginning`, if that has no traces of its own. `was_held`: it waited
-    for choices, so its speed by the clock says nothing. `reasoning_at`: when the first and the last
+    for choices, so its speed by the clock says nothing; `held_at`: since when it does, `waited_s`:
+    how long it did before, which is in no other figure. `reasoning_at`: when the first and the last
     token of its reasoning came.
     """
 
@@ -157,6 +158,8 @@ class Reply:
     context_used: int = 0
     figures_at: float = 0.0
     was_held: bool = False
+    held_at: float | None = None
+    waited_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.beginning.traces is not None:
@@ -189,7 +192,11 @@ class Reply:
         return msgspec.structs.replace(token, index=n_before + token.index) if n_before else token
 
     def take_token(self, event: TokenArrived, now: float) -> None:
-        """`event.token` is placed already."""
+        """`event.token` is placed already. It counts from when it was drawn."""
+        if self.held_at is not None:
+            self.waited_s += now - self.held_at
+            self.held_at = None
+        now -= self.waited_s
         self.token_ids.append(event.token.token_id)
         if len(self.traces) < MAX_TOKENS:
             self.traces.append(event.token)
@@ -200,6 +207,12 @@ class Reply:
         if event.part == "reasoning":
             self.reasoning_at = (self.reasoning_at[0] if self.reasoning_at else now, now)
         self._take_text(event.text, event.part)
+
+    def hold(self, now: float) -> None:
+        """Step mode: a token was drawn, and somebody thinks about it."""
+        self.was_held = True
+        if self.held_at is None:
+            self.held_at = now
 
     def take_back(self, event: TextTakenBack) -> None:
         """The last tokens are no part of the reply; their text never came."""

@@ -102,7 +102,7 @@ class StepMode:
         reply = self._growing.reply_of(event.id)
         if reply is None or event.id in self._released:
             return  # it had been let go before this came
-        reply.was_held = True
+        reply.hold(self._around.clock())
         waiting = self._waiting.setdefault(event.id, _Waiting(reply))
         # As a table has it: its arrays are bounded, like those of tokens that were appended.
         waiting.token = TraceTable([reply.placed(event.token)])[0]

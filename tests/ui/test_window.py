@@ -473,6 +473,19 @@ def test_figures_reach_the_status_line(window: MainWindow, bridge: FakeBridge) -
     assert status.text("tokens") == "40 tokens"
 
 
+def test_figures_of_another_version_or_chat_are_not_shown(
+    window: MainWindow, bridge: FakeBridge, desk: FakeDesk
+) -> None:
+    status = window.chat.status
+    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
+    bridge.status_figures.emit(StatusFigures(9, 5.0, 8.0, 12, 4096, 1, is_shown=False))
+    assert (status.text("tokens"), status.text("rate")) == ("40 tokens", "52.4 tokens/s")
+    assert (status.text("context"), status.text("threads")) == ("70 / 4,096", "1 thread")
+    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
+    assert status.text("context") == "70 / 4,096"
+
+
 def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge) -> None:
     """Under the question; the status line drops what it said of the reply before."""
     status = window.chat.status

@@ -387,6 +387,13 @@ def test_the_status_line_follows_the_threads(make_room):
     (request_id,) = room.desk._replies.growing._requests
     room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
     assert room.of(events.StatusFigures)[-1].n_threads == 1
+    assert room.of(events.StatusFigures)[-1].is_shown
+    chat = room.desk.conversation.id
+    room.desk.new_conversation()
+    room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
+    assert not room.of(events.StatusFigures)[-1].is_shown
+    room.desk.open_conversation(chat)
+    room.until(lambda: room.desk.conversation.id == chat)
     room.desk.stop()
     room.until(room.ended_reply, "the end")
     count = len(room.of(events.StatusFigures))

@@ -59,6 +59,23 @@ def test_time_of_reasoning_is_kept_where_the_reply_breaks_off(reply: Reply) -> N
     assert reply.ended(Failed(1, "native_error", "It died.")).counts.reasoning_s == 2.0
 
 
+def test_no_figure_counts_how_long_somebody_thought_at_a_token(reply: Reply) -> None:
+    """Step mode: each token is drawn, then held, then taken."""
+    reply.asked_at = 100.0
+    for drawn, again, taken, text, part in (
+        (100.5, 120.0, 160.0, "Hm", "reasoning"),
+        (160.2, 170.0, 200.0, "m", "reasoning"),
+        (200.4, 210.0, 300.0, "Four", "content"),
+    ):
+        reply.hold(drawn)
+        reply.hold(again)  # a choice was refused
+        reply.take_token(token(text, part), taken)
+    assert reply.figures(4096, 2).first_token_s == pytest.approx(0.5)
+    assert reply.figures(4096, 2).tokens_per_s is None
+    assert reply.snapshot().counts.reasoning_s == pytest.approx(0.2)
+    assert reply.waited_s == pytest.approx(59.5 + 39.8 + 99.6)
+
+
 def test_without_reasoning_there_is_no_time(reply: Reply) -> None:
     reply.take_token(token("Four", "content"), 1.0)
     assert reply.snapshot().counts.reasoning_s is None

@@ -151,11 +151,15 @@ def test_a_running_reply_is_held_where_it_is(make_room: Any) -> None:
 
 
 def test_the_time_of_the_one_who_thinks_is_in_no_figure(room: Any) -> None:
+    thought_s, clock = 1000.0, room.desk._around.clock
+    room.desk._around.clock = lambda: clock() + thought_s
     room.desk.step_take()
     held(room, 2)
     room.desk.step_run_on()
     reply = ended(room)
-    assert all(figures.tokens_per_s is None for figures in room.of(events.StatusFigures))
+    shown = room.of(events.StatusFigures)
+    assert all(figures.tokens_per_s is None for figures in shown)
+    assert all(figures.first_token_s < 0.5 * thought_s for figures in shown)
     assert reply.counts.tokens_per_s > 20
 
 

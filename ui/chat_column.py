@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QSizePolicy,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from models.records import Weights
+from ui.click_focus import leave_focus
 from ui.composer import Composer
 from ui.empty_state import EmptyState
 from ui.header import Header
@@ -41,6 +49,7 @@ class ChatColumn(Plane):
         self._theme = theme
         self.setObjectName("chat_column")
         self.header = Header(theme, list_weights, self)
+        self.header.left.connect(self.go_on_writing)
         self.banners = BannerArea(theme, self)
         self.transcript = TranscriptView(theme)
         self.empty = EmptyState(theme)
@@ -122,6 +131,7 @@ class ChatColumn(Plane):
             from ui.tab_order import put_in_order
 
             self._token_bar = bar
+            leave_focus(*bar.findChildren(QAbstractButton))
             self._column.insertWidget(self._column.indexOf(self.body), bar)
             put_in_order([*bar.stops(), self.transcript], self.transcript)
             self._arrange()
@@ -172,6 +182,11 @@ class ChatColumn(Plane):
             self.body.addWidget(page)
         self.composer.setVisible(page is None)
         self._choose()
+
+    def go_on_writing(self) -> None:
+        """As `focus_writing`, unless tokens are being chosen by keyboard."""
+        if self._step_bar is None or not self._is_in_focus(self._step_bar):
+            self.focus_writing()
 
     def focus_writing(self) -> None:
         """The keyboard goes where the next words are written."""

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.click_focus import leave_focus
 from ui.elided import PartsLabel
 from ui.message_edit import (
     LONG_PASTE as LONG_PASTE,
@@ -151,6 +152,7 @@ class Composer(QWidget):
         )
         attach.setObjectName("attach_button")
         attach.clicked.connect(self.attach_requested)
+        leave_focus(attach, to=self.focus)
         # Right of the words, so that nothing moves when it comes.
         place = self._row.indexOf(self._count) + 1
         self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
@@ -305,6 +307,7 @@ class Composer(QWidget):
         self._send_button.clicked.connect(self.send)
         self._queue_button.clicked.connect(self.send)
         self._stop_button.clicked.connect(self._on_stop)
+        leave_focus(self._send_button, self._queue_button, self._stop_button, to=self.focus)
         self._theme.changed.connect(self._dress)
 
     def _dress(self) -> None:

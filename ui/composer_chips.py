@@ -48,7 +48,7 @@ class Chip(QFrame):
         self._theme = theme
         self.attachment = attachment
         self.setObjectName("attachment_chip")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click opens it, and writing goes on
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self._icon = QLabel(self)
         self._name = ElidedLabel(attachment.name, self)

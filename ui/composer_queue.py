@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import QueuedMessage
+from ui.click_focus import leave_focus
 from ui.elided import ElidedLabel
 from ui.flow import ShortArea
 from ui.icon_button import IconButton
@@ -76,7 +77,7 @@ class QueuedRow(QFrame):
         self._theme = theme
         self.message = message
         self.setObjectName("queued_message")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # by mouse its buttons are clicked
         self._text = ElidedLabel("", self)
         self._edit = QueuedEdit(self)
         self._edit.setObjectName("queued_edit")
@@ -94,6 +95,7 @@ class QueuedRow(QFrame):
         self._row.addWidget(self._edit, 1)
         self._row.addWidget(self.edit_button, 0, Qt.AlignmentFlag.AlignTop)
         self._row.addWidget(self.remove_button, 0, Qt.AlignmentFlag.AlignTop)
+        leave_focus(self.edit_button, self.remove_button)
         self.edit_button.clicked.connect(self.begin_edit)
         self.remove_button.clicked.connect(lambda: self.removed.emit(self.message.id))
         self._edit.kept.connect(self._keep)
@@ -204,6 +206,7 @@ class QueueList(QWidget):
         self.send_button.setAccessibleName("Send the next queued message")
         self.send_button.setAutoDefault(False)
         self.send_button.clicked.connect(self.send_requested)
+        leave_focus(self.send_button, to=self.left.emit)
         inside = QWidget()
         self._rows_layout = QVBoxLayout(inside)
         self._rows_layout.setContentsMargins(0, 0, 0, 0)

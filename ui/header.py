@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.events import EngineStateChanged
 from models.records import Weights
+from ui.click_focus import leave_focus
 from ui.elided import ElidedLabel
 from ui.elided_button import ElidedButton
 from ui.figures import loaded_details, loaded_text, plain_name, size_text
@@ -56,6 +57,8 @@ class Header(QWidget):
     section_requested = Signal()
     tokens_requested = Signal()
     step_requested = Signal()
+    left = Signal()
+    """A button was clicked by mouse: the keyboard goes on where it was."""
 
     def __init__(
         self,
@@ -180,6 +183,7 @@ class Header(QWidget):
         self.tokens_button.clicked.connect(self.tokens_requested)
         self.step_button.clicked.connect(self.step_requested)
         self.cancel_button.clicked.connect(self.cancel_load_requested)
+        leave_focus(*self.findChildren(QPushButton), to=self.left.emit)
         self._theme.changed.connect(self._fit)
         self._fit()
 

@@ -39,8 +39,8 @@ class PlainCells(QStyledItemDelegate):
     def _look(self) -> None:
         self._side = self._theme.px(CELL_PX) + ITEM_MARGIN
         self._ink = QPen(QColor(self._theme.colors.ink))
-        font = self._theme.font_small()
-        self._metrics, self._font = QFontMetricsF(font), QRawFont.fromFont(font)
+        self._small = self._theme.font_small()
+        self._metrics, self._font = QFontMetricsF(self._small), QRawFont.fromFont(self._small)
         self._height, self._ascent = int(self._metrics.height()), self._metrics.ascent()
         self._widths: dict[str, float] = Recent(MAX_WIDTHS)
 
@@ -66,6 +66,8 @@ class PlainCells(QStyledItemDelegate):
         if wide > room:
             text = self._metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
             wide = self._metrics.horizontalAdvance(text)
+        # The painter has that of the viewport, which keeps the former zoom's.
+        painter.setFont(self._small)
         painter.setPen(self._ink)
         left = x + self._side + (room - wide if is_right else 0)
         painter.drawText(QPointF(left, y + (h - self._height) // 2 + self._ascent), text)

@@ -64,3 +64,33 @@ def test_the_pixels_are_the_styles(qtbot: QtBot, qapp: QApplication, name: str, 
     table.selectRow(4)
     assert grabbed(table) != by_style  # it looks at what it paints
     assert model.plain(1, TOKEN) == ("Other", False)
+
+
+@pytest.mark.parametrize("chosen", [-1, 0])
+def test_the_pixels_are_the_styles_after_the_zoom_has_changed(
+    qtbot: QtBot, qapp: QApplication, chosen: int
+) -> None:
+    theme = Theme("light", 100)
+    theme.apply_to(qapp)
+    model = TokenModel()
+    table = QTableView()
+    qtbot.addWidget(table)
+    table.setModel(model)
+    table.setShowGrid(False)
+    tighten(table, theme)
+    theme.changed.connect(lambda: tighten(table, theme))
+    table.setItemDelegate(PlainCells(theme, model, table))
+    model.show(trace_of(PIECES))
+    table.resize(900, 500)
+    table.show()
+    if chosen >= 0:
+        table.selectRow(chosen)
+    grabbed(table)
+    for zoom in (200, 125):
+        theme.set_zoom(zoom)
+        plain = grabbed(table)
+        own = table.itemDelegate()
+        table.setItemDelegate(QStyledItemDelegate(table))
+        by_style = grabbed(table)
+        table.setItemDelegate(own)
+        assert plain == by_style

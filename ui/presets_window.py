@@ -29,9 +29,11 @@ from app.chat.events import PresetsListed
 from app.chat.presets import MAX_FILE_BYTES, values_of
 from models.records import Preset
 from ui.flow import FlowLayout
+from ui.notices import Notice
 from ui.settings.chain_field import lines_of
 from ui.steady_area import SteadyArea
 from ui.theme import Theme
+from ui.window_toasts import WindowToasts
 from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ class PresetsWindow(QWidget):
             flags.TextSelectableByMouse | flags.TextSelectableByKeyboard
         )
         self._build()
+        self.toasts = WindowToasts(desk, bridge, theme, self)
+        self.toasts.focus_released.connect(self.list.setFocus)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
         bridge.presets_listed.connect(self._on_listed)
@@ -281,7 +285,7 @@ class PresetsWindow(QWidget):
         try:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            self.content.setText(f"The file cannot be written: {error.strerror}. Choose another.")
+            self._say(f"The file cannot be written: {error.strerror}. Choose another.")
 
     def _on_import(self) -> None:
         dialog = QFileDialog(self, "Import a preset", str(Path.home()), "Presets (*.json)")
@@ -297,9 +301,12 @@ class PresetsWindow(QWidget):
             with Path(path).open(encoding="utf-8", errors="replace") as file:
                 text = file.read(MAX_FILE_BYTES + 1)
         except OSError as error:
-            self.content.setText(f"The file cannot be read: {error.strerror}. Choose another.")
+            self._say(f"The file cannot be read: {error.strerror}. Choose another.")
             return
         self._choose(self._desk.take_preset_text(text))
+
+    def _say(self, sentence: str) -> None:
+        self.toasts.show_notice(Notice(sentence, "error", sentence))
 
     # --- size ---------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from models.records import Conversation, TrashedBranch
 from ui.any_index import AnyIndex
 from ui.plain_words import plain_words
 from ui.theme import Theme
+from ui.window_toasts import WindowToasts
 from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class TrashWindow(QWidget):
         self.empty_button.setAccessibleName("Delete all chats in the trash for good")
         self._build()
         self._connect(bridge)
+        self.toasts = WindowToasts(desk, bridge, theme, self)
+        self.toasts.focus_released.connect(self.list.setFocus)
         self._fit()
         self._show()
         ZoomedSize(self, theme, SIZE_PX)

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import LoadProgressed, Noticed
+from app.chat.events import LoadProgressed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
 from app.hub.progress import ACTIVE, Progress
 from ui.elided import ElidedLabel
@@ -42,9 +42,10 @@ from ui.header import (
 from ui.library.download_page import DownloadPage
 from ui.library.hub_page import HubPage
 from ui.library.local_page import LocalPage
-from ui.notices import Act, Notice, ToastArea, announce
+from ui.notices import announce
 from ui.section.low_room import LowRoom
 from ui.theme import Theme
+from ui.window_toasts import WindowToasts
 from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ class LibraryView(QWidget):
         self._pages: list[QWidget] = []
         self._shelves = QWidget(self)
         self._body = QStackedWidget(self)
-        self.toasts = ToastArea(theme, self._body)
-        self.toasts.setObjectName("library_toasts")
+        self.toasts = WindowToasts(desk, bridge, theme, self._body)
         self._build_foot()
         self._add_pages()
         self._shelf_column = QVBoxLayout(self._shelves)
@@ -168,7 +168,6 @@ class LibraryView(QWidget):
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
         bridge.engine_state_changed.connect(self._show_engine)
         bridge.load_progressed.connect(self._on_load_progressed)
-        bridge.noticed.connect(self._on_noticed)
         for page in self._pages:
             if hasattr(page, "follow"):
                 page.follow(bridge)
@@ -272,15 +271,6 @@ class LibraryView(QWidget):
         self._fraction = event.fraction
         self._show_engine()
 
-    def _on_noticed(self, event: Noticed) -> None:
-        loaded = self._desk.engine_state.loaded
-        is_note = loaded is not None and event.sentence in loaded.notes
-        if is_note or not self.isVisible():
-            return  # the weights' own notes stand with them
-        key = event.undo or event.sentence
-        acts = (Act("Undo", lambda: self._undo(event.undo)),) if event.undo else ()
-        self.toasts.show_notice(Notice(key, event.level, event.sentence, acts=acts))
-
     def _on_downloads(self, downloads: Sequence[Progress]) -> None:
         """How many are on their way is seen from every page."""
         if "downloads" not in self._page_names:
@@ -290,10 +280,6 @@ class LibraryView(QWidget):
         place = self._page_names.index("downloads")
         if self.tabs.tabText(place) != title:
             self.tabs.setTabText(place, title)
-
-    def _undo(self, key: str) -> None:
-        self.toasts.dismiss(key)
-        self._desk.undo(key)
 
     def _show_engine(self) -> None:
         state = self._desk.engine_state

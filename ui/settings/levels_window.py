@@ -33,6 +33,7 @@ from ui.settings.rows import Page, SettingRow
 from ui.settings.shaping import loading_cards, setting_words, shaping_cards
 from ui.tab_order import put_in_order
 from ui.theme import Theme
+from ui.window_toasts import WindowToasts
 from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class LevelsWindow(QWidget):
         self._column.addWidget(self._top)
         self._column.addWidget(self.page, 1)
         self._column.addWidget(self._bottom)
+        self.toasts = WindowToasts(desk, bridge, theme, self)
+        self.toasts.focus_released.connect(self._focus_first)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
         for signal in (
@@ -112,6 +115,10 @@ class LevelsWindow(QWidget):
         self.show()
         self.raise_()
         self.activateWindow()
+        self._focus_first()
+
+    def _focus_first(self) -> None:
+        is_chat = self._reply is None
         first = self.preset_picker if is_chat else self._rows["system_prompt"].field
         first.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
 

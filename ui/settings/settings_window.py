@@ -34,6 +34,7 @@ from ui.settings.fields import (
 )
 from ui.settings.rows import Page, SettingRow
 from ui.theme import Theme
+from ui.window_toasts import WindowToasts
 from ui.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class SettingsWindow(QWidget):
         self._column = QVBoxLayout(self)
         self._column.addWidget(self.tabs)
         self._column.addWidget(self._pages, 1)
+        self.toasts = WindowToasts(desk, bridge, theme, self)
+        self.toasts.focus_released.connect(self.tabs.setFocus)
         self.tabs.currentChanged.connect(self._pages.setCurrentIndex)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)

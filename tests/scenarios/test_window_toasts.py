@@ -1,0 +1,95 @@
+"""What the desk says is seen where it was asked for: in the window that lies over the main one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QPushButton, QWidget
+
+from app.chat.presets import NOT_A_PRESET
+from ui.notices import NoticeCard
+from ui.presets_window import PresetsWindow
+from ui.window import MainWindow
+
+OPENERS: dict[str, Callable[[MainWindow], object]] = {
+    "presets_window": lambda window: window.lazy.show_presets(),
+    "levels_window": lambda window: window.lazy.show_levels(),
+    "settings_window": lambda window: window.show_settings(),
+    "trash_window": lambda window: window.show_trash(),
+    "library_view": lambda window: window.lazy.show_library(),
+}
+
+
+@pytest.fixture
+def person(open_window: Any) -> Any:
+    person = open_window({"load": {"ms": 5}, "replies": [{"text": "Paris."}]})
+    person.wait_ready()
+    return person
+
+
+def beside(person: Any, name: str) -> Any:
+    OPENERS[name](person.window)
+    found = person.find(QWidget, name)
+    person.wait(found.isActiveWindow)
+    return found
+
+
+def cards(window: QWidget) -> list[NoticeCard]:
+    return [card for card in window.findChildren(NoticeCard) if card.isVisible()]
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_it_is_said_in_the_window_that_is_open(person: Any, name: str) -> None:
+    person.send("A question")
+    person.wait_ended()
+    desk = person.app.desk
+    (chat,) = desk.conversations
+    window = beside(person, name)
+    desk.trash_conversation(chat.id)
+    (card,) = person.wait(lambda: cards(window))
+    assert window.rect().contains(card.geometry().translated(card.parentWidget().pos()))
+    undo = next(each for each in card.findChildren(QPushButton) if each.text() == "Undo")
+    undo.click()
+    assert cards(window) == []
+    person.wait(lambda: [each.id for each in desk.conversations] == [chat.id])
+    window.close()
+    desk.trash_conversation(chat.id)
+    person.wait(lambda: not desk.conversations)
+    assert cards(window) == []
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_notice_that_is_put_away_leaves_the_focus_in_its_window(person: Any, name: str) -> None:
+    window = beside(person, name)
+    person.app.desk.set_setting("top_k", -1)
+    (card,) = person.wait(lambda: cards(window))
+    close = card.findChild(QAbstractButton, "close_notice_button")
+    close.setFocus()
+    QTest.keyClick(close, Qt.Key.Key_Space)
+    assert cards(window) == []
+    focus = window.focusWidget()
+    assert focus is not None
+    assert focus.isVisible()
+
+
+@pytest.mark.parametrize("text", ["{}", "no JSON", None])
+def test_a_file_that_is_no_preset_is_refused_over_the_presets(
+    person: Any, tmp_path: Path, text: str | None
+) -> None:
+    window = beside(person, "presets_window")
+    assert isinstance(window, PresetsWindow)
+    person.wait(window.list.count)
+    path = tmp_path / "preset.json"
+    if text is not None:
+        path.write_text(text)
+    content = window.content.text()
+    window.take_file(str(path))
+    (card,) = person.wait(lambda: cards(window))
+    unread = "The file cannot be read: No such file or directory. Choose another."
+    assert card.sentence.text() == (unread if text is None else NOT_A_PRESET)
+    assert window.content.text() == content

@@ -118,6 +118,16 @@ def names_unknown_architecture(evidence: str) -> str | None:
     return match[1] if match else None
 
 
+def names_missing_tensor(evidence: str) -> str | None:
+    """The tensor that llama.cpp says it misses, if it says so.
+
+    >>> names_missing_tensor("check_tensor_dims: tensor 'blk.0.attn_q.weight' not found")
+    'blk.0.attn_q.weight'
+    """
+    match = re.search(r"tensor '([^']*)' not found", evidence)
+    return match[1] if match else None
+
+
 def names_unknown_tokeniser(evidence: str) -> str | None:
     """The tokeniser that llama.cpp says it does not know, if it says so."""
     match = re.search(r"unknown (?:pre-tokenizer type|tokenizer): '([^']*)'", evidence)

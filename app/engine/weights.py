@@ -24,6 +24,7 @@ from app.engine.logparse import (
     LoadReport,
     last_error,
     names_lack_of_memory,
+    names_missing_tensor,
     names_unknown_architecture,
     names_unknown_tokeniser,
     read_load,
@@ -257,6 +258,14 @@ def _load_failure(header: Header, evidence: str) -> LoadRefused:
             "unsupported",
             f"“{name}” uses the tokeniser “{tokeniser}”, which this version of llama.cpp does not "
             "know. A newer engine may; or choose another file.",
+            evidence,
+        )
+    tensor = names_missing_tensor(evidence)
+    if tensor is not None:
+        return LoadRefused(
+            "unsupported",
+            f"“{name}” lacks the tensor “{tensor}”, which {header.architecture} weights need. The "
+            "file is damaged, or it needs a newer engine.",
             evidence,
         )
     return LoadRefused(

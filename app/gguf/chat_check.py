@@ -17,6 +17,18 @@ MAX_LAYERS: Final = 512  # LLAMA_MAX_LAYERS: llama.cpp keeps per-layer values in
 
 MAX_EXPERTS: Final = 512  # LLAMA_MAX_EXPERTS: llama.cpp aborts above it
 TENSOR_ALIGNMENT: Final = 32  # ggml's: a mapped file whose tensors lie otherwise ends in an abort
+_NOT_COMPUTED: Final = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_K"})
+"""Types that no matrix product of llama.cpp's takes; it aborts at the first step."""
+_TABLES: Final = ("tid2eid",)
+"""Of IDs, so they are integers by right."""
+_ADDED: Final = ("norm.weight", ".bias")
+"""What is multiplied with or added to activations, which are F32: llama.cpp aborts at others."""
+_SEPARATOR: Final = 102  # llama.cpp's for WordPiece, where the file names none
+_ROPE_SCALINGS: Final = frozenset({"none", "linear", "yarn", "longrope"})
+_WITH_EXPERTS: Final = frozenset({"llada-moe", "smallthinker"})
+"""llama.cpp asserts that these have some; of other architectures it says which tensor it misses."""
+_WITH_SECTIONS: Final = frozenset({"paddleocr"})
+"""RoPE in sections: llama.cpp loads these without any, and aborts at the first step."""
 MAX_TENSOR_NAME_BYTES: Final = 63  # GGML_MAX_NAME, less the zero at its end
 
 _NOT_WEIGHTS: Final = {
@@ -78,17 +90,50 @@ def _impossible(header: Header) -> Iterator[str]:
         yield f"has a tensor with a name of {len(long.name.encode())} bytes (“{long.name[:40]}…”)"
     if header.tensors and header.data_offset % TENSOR_ALIGNMENT:
         yield f"has tensors that do not begin at a multiple of {TENSOR_ALIGNMENT} bytes"
+    yield from _impossible_types(header)
+    yield from _impossible_experts(header)
     yield from _impossible_numbers(header)
     yield from _impossible_vocabulary(header)
 
 
-def _impossible_numbers(header: Header) -> Iterator[str]:
+def _impossible_types(header: Header) -> Iterator[str]:
+    for tensor in header.tensors:
+        is_table = any(name in tensor.name for name in _TABLES)
+        is_added = tensor.name.endswith(_ADDED) and tensor.type_name != "F32"
+        if is_added or (tensor.type_name in _NOT_COMPUTED and not is_table):
+            yield f"has the tensor “{tensor.name}” as {tensor.type_name}"
+
+
+def _impossible_experts(header: Header) -> Iterator[str]:
     experts, used = header.number("expert_count") or 0, header.number("expert_used_count") or 0
     if not 0 <= experts <= MAX_EXPERTS:
         yield f"says that it has {experts:,} experts; the engine takes at most {MAX_EXPERTS}"
-    by_layer = f"{header.architecture}.expert_used_count" in header.array_counts
-    if not by_layer and not (0 < used <= experts or experts == used == 0):
+    if not experts and header.architecture in _WITH_EXPERTS:
+        yield f"has no experts, which {header.architecture} weights need"
+    by_layer = header.metadata.get(f"{header.architecture}.expert_used_count")
+    if isinstance(by_layer, list):
+        used = max((int(n) for n in by_layer if isinstance(n, int)), default=0)
+    is_long = f"{header.architecture}.expert_used_count" in header.array_counts and not by_layer
+    if not is_long and not (0 < used <= experts or experts == used == 0):
         yield f"says that it uses {used:,} of {experts:,} experts"
+    groups = header.number("expert_group_count") or 0
+    used_groups = header.number("expert_group_used_count") or 0
+    is_split = groups <= 1 or (experts % groups == 0 and 0 < used_groups < groups)
+    if not is_split or groups > max(experts - 1, 0):
+        yield f"deals {experts:,} experts to {groups:,} groups and uses {used_groups:,} of these"
+
+
+def _impossible_numbers(header: Header) -> Iterator[str]:
+    extra, layers = header.number("nextn_predict_layers") or 0, header.n_layer
+    if layers is not None and extra > layers:
+        yield f"says that {extra:,} of its {layers:,} layers predict further tokens"
+    scaling = header.metadata.get(f"{header.architecture}.rope.scaling.type")
+    if isinstance(scaling, str) and scaling not in _ROPE_SCALINGS:
+        yield f"scales positions by “{scaling[:40]}” (RoPE), which llama.cpp does not know"
+    sections = header.metadata.get(f"{header.architecture}.rope.dimension_sections")
+    has_section = any(sections[:3]) if isinstance(sections, list) else bool(sections)
+    if header.architecture in _WITH_SECTIONS and not has_section:
+        yield "does not say which part of a head each kind of position turns (RoPE)"
     rotated, head = header.number("rope.dimension_count"), _head_size(header)
     if rotated is not None and head is not None and (rotated > head or rotated % 2):
         yield f"turns {rotated:,} of the {head:,} values of a head (RoPE)"
@@ -113,6 +158,12 @@ def _impossible_vocabulary(header: Header) -> Iterator[str]:
     tokens = header.entries.get("tokenizer.ggml.tokens")
     if tokens is None:
         return
+    model = header.metadata.get("tokenizer.ggml.model")
+    if model in ("none", "no_vocab"):
+        yield "says that it has no vocabulary"
+    separator = header.metadata.get("tokenizer.ggml.seperator_token_id", _SEPARATOR)
+    if model == "bert" and isinstance(separator, int) and not 0 <= separator < tokens.count:
+        yield "has a vocabulary without the separator that its tokeniser (WordPiece) needs"
     if tokens.kind_name != "array of string":
         yield "has a list of tokens that are no texts"
     for name, kinds in _PER_TOKEN.items():

@@ -51,6 +51,8 @@ KEPT_IF_SHORT: Final = (
     ".attention.head_count",
     ".attention.head_count_kv",
     ".feed_forward_length",
+    ".expert_used_count",
+    ".rope.dimension_sections",
 )
 
 Scalar = int | float | bool | str

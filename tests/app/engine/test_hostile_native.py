@@ -16,11 +16,18 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.mark.weights
 @pytest.mark.soak
-@pytest.mark.parametrize("n_expert", [0, 2])
+@pytest.mark.parametrize("n_expert", [0, 4])
 def test_mutations_that_are_accepted_end_well_in_llama_cpp(tmp_path: Path, n_expert: int) -> None:
     path = tmp_path / "tiny.gguf"
     shape = Shape(n_layer=1, n_expert=n_expert)
-    tiny_llama(path, shape=shape, metadata={"general.alignment": 32})
+    more: dict[str, object] = {
+        "general.alignment": 32,
+        "llama.nextn_predict_layers": 0,
+        "llama.rope.scaling.type": "linear",
+    }
+    if n_expert:
+        more |= {"llama.expert_group_count": 2, "llama.expert_group_used_count": 1}
+    tiny_llama(path, shape=shape, metadata=more)
     done = subprocess.run(
         [sys.executable, str(TESTS / "hostile_native.py"), str(path)],
         capture_output=True,

@@ -301,8 +301,8 @@ def test_missing_tensor_is_llama_cpps_word_with_evidence(
         path, architecture="llama", vocabulary=vocabulary, metadata=metadata, tensors=tensors
     )
     refused = refusal(path, native_log)
-    assert refused.kind == "native_error"
-    assert "could not load “lacking.gguf”" in refused.sentence
+    assert refused.kind == "unsupported"
+    assert "“lacking.gguf” lacks the tensor “output_norm.weight”" in refused.sentence
     assert "output_norm.weight" in refused.evidence
 
 

@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from app.gguf.header import Header, HeaderRefused, read_header
 
 MAX_S = 2.0
+EXPERTS = {"llama.expert_count": 4, "llama.expert_used_count": 2}
+WHOLE_NUMBERS = {24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64"}
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -483,6 +485,23 @@ def test_key_without_a_name_is_refused(path: Path) -> None:
         ({"tokenizer.ggml.scores": Typed("array:u8", [1] * 400)}, "is array of uint8"),
         ({"tokenizer.ggml.token_type": 5}, "“token_type” is uint32"),
         ({"general.name": "an odd number", "general.alignment": 4}, "multiple of 32"),
+        ({"llama.expert_group_count": 2}, "0 experts to 2 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 4}, "4 experts to 4 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 3}, "4 experts to 3 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 2}, "2 groups and uses 0"),
+        (
+            {**EXPERTS, "llama.expert_group_count": 2, "llama.expert_group_used_count": 2},
+            "2 groups and uses 2",
+        ),
+        ({**EXPERTS, "llama.expert_used_count": [0]}, "0 of 4 experts"),
+        ({**EXPERTS, "llama.expert_used_count": [5, 1]}, "5 of 4 experts"),
+        ({"llama.expert_used_count": Typed("array:bool", [True])}, "1 of 0 experts"),
+        ({"llama.nextn_predict_layers": 3}, "3 of its 2 layers"),
+        ({"llama.nextn_predict_layers": 2**32 - 1}, "4,294,967,295 of its 2 layers"),
+        ({"llama.rope.scaling.type": "odd"}, "“odd” (RoPE)"),
+        ({"llama.rope.scaling.type": ""}, "“” (RoPE)"),
+        ({"tokenizer.ggml.model": "no_vocab"}, "no vocabulary"),
+        ({"tokenizer.ggml.model": "none"}, "no vocabulary"),
     ],
 )
 def test_values_at_which_llama_cpp_ends_are_refused_before(
@@ -494,6 +513,64 @@ def test_values_at_which_llama_cpp_ends_are_refused_before(
     assert error.kind == "unsupported"
     assert words in error.sentence
     assert read_header(path, for_chat=False).architecture == "llama"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"llama.nextn_predict_layers": 2},
+        {"llama.expert_group_count": 0},
+        {**EXPERTS, "llama.expert_group_count": 1},
+        {**EXPERTS, "llama.expert_group_count": 2, "llama.expert_group_used_count": 1},
+        {**EXPERTS, "llama.expert_used_count": [2, 1]},
+        *({"llama.rope.scaling.type": kind} for kind in ("none", "linear", "yarn", "longrope")),
+    ],
+)
+def test_values_beside_those_are_taken(path: Path, metadata: dict[str, Any]) -> None:
+    tiny_llama(path, metadata=metadata)
+    read_header(path)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "words"),
+    [
+        ("llada-moe", "no experts, which llada-moe weights need"),
+        ("smallthinker", "no experts, which smallthinker weights need"),
+        ("paddleocr", "each kind of position"),
+    ],
+)
+def test_what_an_architecture_cannot_be_without(path: Path, architecture: str, words: str) -> None:
+    tiny_llama(path, architecture=architecture)
+    assert words in refused(path).sentence
+
+
+def test_sections_of_positions_are_read(path: Path) -> None:
+    key = "paddleocr.rope.dimension_sections"
+    tiny_llama(path, architecture="paddleocr", metadata={key: [4, 2, 2, 0]})
+    read_header(path)
+    tiny_llama(path, architecture="paddleocr", metadata={key: [0, 0, 0, 8]})
+    assert "each kind of position" in refused(path).sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "type_id", "words"),
+    [
+        *(("blk.0.attn_q.weight", n, f"as {kind}") for n, kind in WHOLE_NUMBERS.items()),
+        ("token_embd.weight", 26, "“token_embd.weight” as I32"),
+        ("output_norm.weight", 1, "“output_norm.weight” as F16"),
+        ("blk.0.attn_q.bias", 30, "“blk.0.attn_q.bias” as BF16"),
+    ],
+)
+def test_tensors_of_types_that_llama_cpp_does_not_compute_are_refused(
+    path: Path, name: str, type_id: int, words: str
+) -> None:
+    write_gguf(path, tensors={name: Tensor((4,), [0.0] * 8, type_id=type_id)})
+    assert words in refused(path).sentence
+
+
+def test_a_table_of_ids_is_whole_numbers_by_right(path: Path) -> None:
+    write_gguf(path, tensors={"blk.0.ffn_gate_tid2eid": Tensor((4,), [0.0] * 4, type_id=26)})
+    read_header(path)
 
 
 def test_tensor_name_longer_than_ggml_takes(path: Path) -> None:

@@ -51,6 +51,28 @@ def test_two_with_the_same_text_are_refused_before_a_load(
     assert words in refused.value.sentence
 
 
+NO_FIT = [
+    (replace(BPE, model="llama"), "no tokens for 162 of the 256 bytes"),
+    (spm_vocabulary(byte_tokens=False), "of the 256 bytes"),
+    (replace(SPM, model="bert"), "tokens for single bytes"),
+    (
+        replace(bpe_vocabulary([]), model="bert", tokens=BPE.tokens[:90], types=BPE.types[:90]),
+        "the separator",
+    ),
+]
+"""Each with the model of another kind of vocabulary, or without what its model needs."""
+
+
+@pytest.mark.parametrize(("vocabulary", "words"), NO_FIT)
+def test_a_model_that_does_not_fit_its_tokens_is_refused(
+    path: Path, vocabulary: Vocabulary, words: str
+) -> None:
+    tiny_llama(path, vocabulary=vocabulary)
+    with pytest.raises(LoadRefused) as refused:
+        weights._read(str(path))
+    assert words in refused.value.sentence
+
+
 @pytest.mark.parametrize("vocabulary", GOOD)
 def test_others_are_taken(path: Path, vocabulary: Vocabulary) -> None:
     tiny_llama(path, vocabulary=vocabulary)

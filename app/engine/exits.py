@@ -39,6 +39,9 @@ _NO_MEMORY: Final = re.compile(
     r"|cannot allocate memory|failed to mmap|cudaErrorMemoryAllocation|insufficient memory",
     re.IGNORECASE,
 )
+_LAST_LINES: Final = 40
+_STACK: Final = re.compile(r'  (File "|\.\.\.)|(Current t|T)hread 0x|Extension modules: ')
+
 _NO_LIBRARY: Final = re.compile(
     r"error while loading shared libraries: (?P<so>[^\s:]+)"
     r"|(?P<open>[\w.+-]+\.(?:so|dylib)[\w.]*): cannot open shared object file"
@@ -83,6 +86,18 @@ class ExitReport:
     kind: str
     sentence: str
     name: str
+
+
+def last_words(lines: Sequence[str]) -> list[str]:
+    """The last lines of a log. The stacks that Python prints of all threads when native code ends
+    the process do not count, since the cause stands before them; the first lines stay."""
+    said = [index for index, line in enumerate(lines) if not _STACK.match(line)]
+    found, of_stacks = [], 0
+    for line in lines[said[-_LAST_LINES] if len(said) > _LAST_LINES else 0 :]:
+        of_stacks += bool(_STACK.match(line))
+        if of_stacks <= _LAST_LINES or not _STACK.match(line):
+            found.append(line)
+    return found
 
 
 def describe_exit(

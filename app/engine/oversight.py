@@ -20,7 +20,7 @@ import msgspec
 
 from app.engine.bounds import BadSetting
 from app.engine.client import BrokenFrames, ChildProcess, ChildReport, Exited, StderrLine
-from app.engine.exits import Doing, describe_exit
+from app.engine.exits import Doing, describe_exit, last_words
 from app.engine.open_request import OpenRequest
 from app.engine.protocol import (
     PROTOCOL_VERSION,
@@ -51,7 +51,6 @@ from app.memory import in_large_pages
 
 RESTART_BUDGET: Final = 3
 RESTART_WINDOW_S: Final = 600.0
-_EVIDENCE_LINES: Final = 40
 _LINE_CHARACTERS: Final = 4096
 _CANCELLED: Final = "Loading was cancelled. Load them again, or choose others."
 _TOO_MUCH_TEXT: Final = (
@@ -545,7 +544,7 @@ class Oversight:
         if farewell is not None and farewell.crashed is not None:
             reason = farewell.crashed
         else:
-            lines = list(self.log_lines)[-_EVIDENCE_LINES:]
+            lines = last_words(list(self.log_lines))
             file = Path(clean_text(self._wanted.path)).name if self._wanted is not None else ""
             report = describe_exit(code, doing, lines, file=file)
             reason = Failed(0, report.kind, report.sentence, self._evidence())
@@ -582,7 +581,7 @@ class Oversight:
         return self.loaded.n_ctx if self.loaded else 0
 
     def _evidence(self) -> str:
-        return "\n".join(list(self.log_lines)[-_EVIDENCE_LINES:])
+        return "\n".join(last_words(list(self.log_lines)))
 
 
 def _in_turn(*steps: Callable[[], None]) -> None:

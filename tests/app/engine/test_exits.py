@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.exits import Doing, describe_exit
+from app.engine.exits import Doing, describe_exit, last_words
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,20 @@ def test_the_last_lines_say_more_than_the_number(
     report = describe_exit(code, "loading", ["an ordinary line", line])
     assert report.kind == kind
     assert words in report.sentence
+
+
+def test_the_cause_stands_before_the_stacks_of_all_threads() -> None:
+    """Python prints them where native code ends the process: some 50 lines with five threads."""
+    cause = "terminate called after throwing an instance of 'std::bad_alloc'"
+    stacks = ["Fatal Python error: Aborted", *(f'  File "x.py", line {i}' for i in range(50))]
+    earlier = ["failed to allocate", *(f"line {i}" for i in range(99))]
+    words = last_words([*earlier, cause, *stacks])
+    assert describe_exit(-6, "answering", words).kind == "out_of_memory"
+    assert describe_exit(-6, "answering", last_words([*earlier, *stacks])).kind == "native_error"
+    assert last_words(earlier) == earlier[-40:]
+    assert len(words) == 80
+    later = [*earlier, cause, *stacks, *(f"line {i}" for i in range(99))]
+    assert last_words(later) == earlier[-40:]
 
 
 def test_an_orderly_end_is_no_lack_of_memory_whatever_was_logged() -> None:

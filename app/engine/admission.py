@@ -3,6 +3,7 @@ that replies end or go on with."""
 
 from __future__ import annotations
 
+import traceback
 from typing import Final
 
 from app.engine.bounds import BadSetting
@@ -68,3 +69,15 @@ DECODE_FAILED: Final = (
     "llama.cpp failed while computing. Try again; if it fails again, load the weights anew."
 )
 INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."
+NO_MEMORY: Final = (
+    "The engine ran out of memory. Choose a smaller model or a shorter context, or close other "
+    "programs."
+)
+
+
+def unforeseen(error: Exception) -> tuple[str, str, str]:
+    """(kind, sentence, evidence) of what nobody foresaw; called where it is handled."""
+    evidence = traceback.format_exc(limit=-6)
+    if isinstance(error, MemoryError):
+        return "out_of_memory", NO_MEMORY, evidence
+    return "internal", INTERNAL, evidence

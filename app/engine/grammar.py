@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from app.engine import native
 from app.engine.bounds import BadSetting, check_text
 from app.engine.candidates import Candidates
 from app.engine.grammar_limits import (
@@ -69,8 +70,8 @@ class GrammarTooSlow(Exception):  # noqa: N818
 class Grammar:
     """The state of one reply in its grammar. Close it, or give it to a `Chain` that does."""
 
-    def __init__(self, native: Any, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._native = native
+    def __init__(self, sampler: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._native = sampler
         self._clock = clock
         self._one = (llama.llama_token_data * 1)()
         self._array = llama.llama_token_data_array(data=self._one, size=1, selected=-1)
@@ -203,9 +204,9 @@ def _left_recursion(rule: str) -> str:
 def _parse(text: str, vocabulary: Vocabulary, field: str) -> Any:
     """The native grammar sampler of `text`, or BadSetting with what llama.cpp printed about it."""
     with _captured_stderr() as printed:
-        native = llama.llama_sampler_init_grammar(vocabulary.handle, text.encode(), _ROOT)
-    if native:
-        return native
+        sampler = llama.llama_sampler_init_grammar(vocabulary.handle, text.encode(), _ROOT)
+    if sampler:
+        return sampler
     label = "The JSON schema gives a grammar that" if field == "json_schema" else "The grammar"
     words, place = _reason(text, printed[0])
     # A grammar that was made from a schema is nothing that anybody could look into.
@@ -273,23 +274,25 @@ def _captured_stderr() -> Iterator[list[str]]:
     """What is printed to file descriptor 2 meanwhile, as the one entry of the list.
 
     The parser prints with fprintf, past llama.cpp's log. What other threads print in these
-    microseconds lands here too; it is printed again unless the parser complained as well.
+    microseconds lands here too; it is printed again unless the parser complained as well. Where
+    the parser ends the process, its last words go where they belong: they say why.
     """
     printed = [""]
     with _stderr_lock, tempfile.TemporaryFile() as file:
         sys.stderr.flush()
         kept = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield printed
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            file.seek(0)
-            data = file.read()
-            printed[0] = data.decode("utf-8", "replace")
-            if data and b"error parsing grammar" not in data:
-                os.write(2, data)
+        with native.before_terminate(lambda: os.dup2(kept, 2)):
+            os.dup2(file.fileno(), 2)
+            try:
+                yield printed
+            finally:
+                os.dup2(kept, 2)
+                os.close(kept)
+        file.seek(0)
+        data = file.read()
+        printed[0] = data.decode("utf-8", "replace")
+        if data and b"error parsing grammar" not in data:
+            os.write(2, data)
 
 
 # --- from a JSON schema ---------------------------------------------------------------------------

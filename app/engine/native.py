@@ -254,6 +254,30 @@ def cpu_library() -> Any:
     return _ggml["cpu"]
 
 
+@contextmanager
+def before_terminate(act: Callable[[], object]) -> Iterator[None]:
+    """If a C++ exception ends the process in the `with` block, do this before its name is printed.
+    Nothing happens where the standard library is not to be found."""
+    try:
+        set_handler = _ggml["base"]._ZSt13set_terminatePFvvE  # std::set_terminate
+    except AttributeError:
+        yield
+        return
+    handler = ctypes.CFUNCTYPE(None)
+    set_handler.restype, set_handler.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+    def last() -> None:
+        act()
+        handler(before)()
+
+    callback = handler(last)
+    before = set_handler(ctypes.cast(callback, ctypes.c_void_p))
+    try:
+        yield
+    finally:
+        set_handler(before)
+
+
 def start(log: NativeLog) -> None:
     """Initialise the library, its log going to `log`, which must live as long as the process."""
     log.install()

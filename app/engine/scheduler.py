@@ -27,10 +27,10 @@ import psutil
 from app.engine.admission import (
     DECODE_FAILED,
     GAVE_WAY,
-    INTERNAL,
     READ_AGAIN,
     UNCLOSED,
     refusal,
+    unforeseen,
 )
 from app.engine.batching import Batching, Row
 from app.engine.bounds import BadSetting
@@ -635,7 +635,7 @@ def _failure(error: Exception) -> tuple[str, str, str]:
         return "bad_setting", error.sentence, error.field
     if isinstance(error, NativeError):
         return "native_error", DECODE_FAILED, str(error)
-    return "internal", INTERNAL, traceback.format_exc(limit=-6)
+    return unforeseen(error)
 
 
 def _reuses(generate: Generate) -> bool:

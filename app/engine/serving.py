@@ -29,10 +29,11 @@ from itertools import count
 from typing import BinaryIO, Final
 
 from app.engine import native, wire
-from app.engine.admission import INTERNAL, check_ids
+from app.engine.admission import check_ids, unforeseen
 from app.engine.bounds import BadSetting, shown_text
 from app.engine.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.grammar_check import checked_grammar
+from app.engine.memory_limit import limit_memory
 from app.engine.native import NativeLog
 from app.engine.placement import unused_graphics_note
 from app.engine.prompt import BuiltPrompt, build_prompt
@@ -154,6 +155,7 @@ class Serving:
         """Say Hello and serve. Called on the main thread."""
         native.start(self._log)
         self._outbox.put(_hello())
+        limit_memory()
         threads = [
             threading.Thread(target=self._or_leave, args=[target], name=name, daemon=True)
             for name, target in (
@@ -302,8 +304,8 @@ class Serving:
         """Run `act`; what we did not foresee ends the request, not the thread."""
         try:
             act()
-        except Exception:  # noqa: BLE001 - what we did not foresee ends the request
-            self._fail(request_id, "internal", INTERNAL, traceback.format_exc(limit=-6))
+        except Exception as error:  # noqa: BLE001 - what we did not foresee ends the request
+            self._fail(request_id, *unforeseen(error))
 
     # --- the context thread -----------------------------------------------------------------
 
@@ -327,10 +329,10 @@ class Serving:
         assert scheduler is not None
         try:
             scheduler.step()
-        except Exception:  # noqa: BLE001 - it ends the open requests
-            evidence = traceback.format_exc(limit=-6)
+        except Exception as error:  # noqa: BLE001 - it ends the open requests
+            kind, sentence, evidence = unforeseen(error)
             self._outbox.put(Log("error", evidence))
-            scheduler.end_all("internal", INTERNAL)
+            scheduler.end_all(kind, sentence)
 
     def _do(self, job: Job) -> None:
         if isinstance(job, _Prepared):
@@ -360,6 +362,7 @@ class Serving:
                         Progress(command.id, "load", done, total)
                     ),
                     is_cancelled=lambda: command.id in self._stopped or self._leaving.is_set(),
+                    on_planned=limit_memory,
                 )
             except LoadCancelled:
                 self._emit(Stopped(command.id, Done()))
@@ -464,6 +467,7 @@ class Serving:
         try:
             with self._weights_lock:
                 if self._weights is not None:
+                    limit_memory()
                     prompt = self._render(generate, self._weights)
                     prompt = self._with_turn_end(generate, prompt, self._weights)
                     prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
@@ -474,9 +478,8 @@ class Serving:
             failed = Failed(generate.id, "prompt_too_long", error.sentence, used)
         except TemplateFailed as error:
             failed = Failed(generate.id, "bad_template", error.sentence)
-        except Exception:  # noqa: BLE001 - it ends this request
-            evidence = traceback.format_exc(limit=-6)
-            failed = Failed(generate.id, "internal", INTERNAL, evidence)
+        except Exception as error:  # noqa: BLE001 - it ends this request
+            failed = Failed(generate.id, *unforeseen(error))
         return _Prepared(generate, None, failed, timeline)
 
     def _render(
@@ -528,8 +531,8 @@ class Serving:
             self._fail(command.id, "bad_template", error.sentence)
         except BadSetting as error:
             self._fail(command.id, "bad_setting", error.sentence, error.field)
-        except Exception:  # noqa: BLE001 - it ends this request
-            self._fail(command.id, "internal", INTERNAL, traceback.format_exc(limit=-6))
+        except Exception as error:  # noqa: BLE001 - it ends this request
+            self._fail(command.id, *unforeseen(error))
 
     def _read_devices(self, command: ReadDevices) -> None:
         def read() -> None:
@@ -554,6 +557,7 @@ class Serving:
         if isinstance(command, ReadVocabulary):
             return vocabulary.table()
         if isinstance(command, CheckGrammar):
+            limit_memory()
             return checked_grammar(command, vocabulary)
         if command.inside:
             ids = inside_ids(command.text, vocabulary)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from app.engine.logparse import (
 )
 from app.engine.native import GGML_TYPES, AbortFlag, NativeLog, llama
 from app.engine.placement import unused_graphics_note
-from app.engine.protocol import CacheShape, Loaded, LoadOptions, RopeScaling
+from app.engine.protocol import CacheShape, Loaded, LoadOptions, MemoryPart, RopeScaling
 from app.engine.sizes import cache_layers
 from app.engine.vocabulary import Vocabulary
 from app.gguf.fingerprint import fast_hash
@@ -119,10 +119,12 @@ def load(
     log: NativeLog,
     on_progress: Callable[[int, int], None],
     is_cancelled: Callable[[], bool],
+    on_planned: Callable[[Sequence[MemoryPart]], object] = lambda parts: None,
 ) -> Weights:
     """Load the file at `path`. Raises LoadRefused or LoadCancelled.
 
-    `on_progress(done, total)` counts bytes and is called on this thread.
+    `on_progress(done, total)` counts bytes and is called on this thread, as `on_planned` is before
+    native code sees the file, with what the load will take.
     """
     started = time.perf_counter()
     check_options(options)
@@ -130,6 +132,7 @@ def load(
     adapters = read_adapters(options.loras, header)
     adapter_bytes = sum(adapter.size_bytes for adapter in adapters)
     plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
+    on_planned(estimate_of(plan_))
     with log.recording() as lines:
         model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
         try:

@@ -322,7 +322,7 @@ KNOWN: Final = tuple(
 def read_settings_file(path: Path) -> dict[str, Any]:
     """The file's object. Raises Refused, or OSError."""
     if path.stat().st_size > MAX_FILE_BYTES:
-        raise Refused(f"The settings file {path} is larger than 16 MiB.")
+        raise Refused(f"The settings file {path} is larger than 16 MB.")
     try:
         return decode_object(path.read_text(encoding="utf-8-sig"))
     except Refused as refused:
@@ -370,7 +370,7 @@ def _text_of(name: str, option: str) -> str:
     path = typed_path(name)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise Refused(f"The file given with {option} is larger than 16 MiB.")
+            raise Refused(f"The file given with {option} is larger than 16 MB.")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise Refused(f"The file given with {option} cannot be read: {error.strerror}.") from error

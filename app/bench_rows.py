@@ -152,7 +152,7 @@ class _Measuring:
         finally:
             session.close()
         if peak and self._bare_peak:
-            values = {"app": peak / 2**20, "bare": self._bare_peak / 2**20, "unit": "MiB"}
+            values = {"app": peak / 1e6, "bare": self._bare_peak / 1e6, "unit": "MB"}
             self._report.rows.append(Row("peak_memory", self._bare_peak / peak, None, values))
 
     def _trace_row(self, session: Session) -> Row:

@@ -11,9 +11,9 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QPushButton, QWidget
 
+from app.amounts import bytes_words
 from models.records import Attachment
 from ui.elided import ElidedLabel
-from ui.figures import size_text
 from ui.flow import FlowLayout, ShortArea
 from ui.icon_button import ICON_PX
 from ui.icons import icon
@@ -30,7 +30,7 @@ _OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 def cost_text(attachment: Attachment) -> str:
     """Its size, and its tokens once they are counted."""
-    size = size_text(attachment.size_bytes)
+    size = bytes_words(attachment.size_bytes)
     if attachment.tokens is None:
         return size
     return f"{size} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from app.amounts import bytes_words, part_words
 from app.engine.protocol import Device, Loaded
 
 _QUANTISATION = re.compile(
@@ -14,39 +15,12 @@ ALLOCATIONS = {"kv": "KV cache", "compute": "compute buffers"}
 """llama.cpp's short words for what it allocates, in ours."""
 
 
-def size_text(size_bytes: int) -> str:
-    """File sizes, in units of 1000.
-
-    >>> size_text(98_000_000), size_text(4_370_000_000)
-    ('98 MB', '4.4 GB')
-    """
-    if size_bytes >= 1_000_000_000:
-        return f"{size_bytes / 1e9:.1f} GB"
-    if size_bytes >= 1_000_000:
-        return f"{size_bytes / 1e6:.0f} MB"
-    return f"{max(1, round(size_bytes / 1e3))} kB" if size_bytes else "0 kB"
-
-
 def known_device_text(device: Device) -> str:
-    """A device in one line: `CPU: AMD EPYC, 12.3 of 32.0 GB free`."""
+    """A device in one line: `CPU: AMD EPYC, 12.3 of 32 GB free`."""
     text = f"{device.name}: {device.description}" if device.description else device.name
     if not device.total_bytes:
         return text
-    free, total = device.free_bytes / 1e9, device.total_bytes / 1e9
-    return f"{text}, {free:.1f} of {total:.1f} GB free"
-
-
-def memory_text(size_bytes: int) -> str:
-    """Memory, in units of 1024.
-
-    >>> memory_text(432_013_312), memory_text(6 * 2**30)
-    ('412 MiB', '6.0 GiB')
-    """
-    if size_bytes >= 10 * 2**30:
-        return f"{size_bytes / 2**30:.0f} GiB"
-    if size_bytes >= 2**30:
-        return f"{size_bytes / 2**30:.1f} GiB"
-    return f"{size_bytes / 2**20:.0f} MiB"
+    return f"{text}, {part_words(device.free_bytes, device.total_bytes)} free"
 
 
 def window_text(n_ctx: int) -> str:
@@ -69,6 +43,30 @@ def quantisation(description: str) -> str:
         return ""
     size = found.group(2)
     return found.group(1) + (f"_{size[0]}" if size else "")
+
+
+def parameters_text(n_parameters: int) -> str:
+    """
+    >>> parameters_text(134_515_008), parameters_text(8_030_261_312), parameters_text(20_900)
+    ('135M', '8.0B', '21k')
+    """
+    if n_parameters >= 999_500_000:
+        return f"{n_parameters / 1e9:.1f}B"
+    if n_parameters >= 999_500:
+        return f"{n_parameters / 1e6:.0f}M"
+    return f"{n_parameters / 1e3:.0f}k" if n_parameters >= 1000 else str(n_parameters)
+
+
+def network_text(loaded: Loaded) -> str:
+    """Architecture, parameters and number format. The parameters are counted: llama.cpp's own
+    description names a size class that it looks up by the number of layers (256M for a 135M).
+    """
+    parts = (
+        loaded.architecture,
+        parameters_text(loaded.n_params),
+        quantisation(loaded.description),
+    )
+    return " ".join(part for part in parts if part)
 
 
 def plain_name(name: str) -> str:
@@ -105,12 +103,12 @@ def loaded_details(loaded: Loaded) -> str:
     """What is in memory now, measured, line by line; then what the engine decided and why."""
     where = device_text(loaded)
     lines = [
-        f"{loaded.description} · {size_text(loaded.size_bytes)} · {loaded.n_layer} layers",
+        f"{network_text(loaded)} · {bytes_words(loaded.size_bytes)} · {loaded.n_layer} layers",
         f"{loaded.n_ctx:,} tokens of context (trained with {loaded.n_ctx_train:,})",
         f"{loaded.n_threads} threads · {where} · loaded in {seconds_text(loaded.load_s)}",
     ]
     parts = [
-        f"{ALLOCATIONS.get(part.what, part.what)} on {part.device} {memory_text(part.size_bytes)}"
+        f"{ALLOCATIONS.get(part.what, part.what)} on {part.device} {bytes_words(part.size_bytes)}"
         for part in loaded.memory
     ]
     if parts:

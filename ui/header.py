@@ -9,12 +9,13 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
+from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged
 from models.records import Weights
 from ui.click_focus import leave_focus
 from ui.elided import ElidedLabel
 from ui.elided_button import ElidedButton
-from ui.figures import loaded_details, loaded_text, plain_name, size_text
+from ui.figures import loaded_details, loaded_text, plain_name
 from ui.hovering import let_go_after
 from ui.icon_button import IconButton
 from ui.keys import with_key
@@ -323,7 +324,7 @@ class Header(QWidget):
 
     def _add_weights(self, weights: Weights, is_loaded: bool) -> None:
         name = weights.name.replace("&", "&&")
-        action = QAction(f"{name}\t{size_text(weights.size_bytes)}", self.menu)
+        action = QAction(f"{name}\t{bytes_words(weights.size_bytes)}", self.menu)
         action.setToolTip(weights.path)
         action.setCheckable(True)
         action.setChecked(is_loaded)

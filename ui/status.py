@@ -10,10 +10,11 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
+from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, StatusFigures
 from app.engine.protocol import Loaded
 from models.records import MessageCounts
-from ui.figures import device_text, memory_text, rate_text, seconds_text
+from ui.figures import device_text, rate_text, seconds_text
 from ui.theme import Theme
 
 METER_PX = 90
@@ -167,7 +168,7 @@ class StatusLine(QWidget):
             self._texts["threads"] = _counted(state.loaded.n_threads, "thread")
             self._texts["device"] = device_text(state.loaded)
             sizes = sum(part.size_bytes for part in state.loaded.memory)
-            self._texts["memory"] = memory_text(sizes) if sizes else ""
+            self._texts["memory"] = bytes_words(sizes) if sizes else ""
             self._labels["memory"].setToolTip(_memory_parts(state.loaded))
         self._show()
 
@@ -243,5 +244,5 @@ def _counted(number: int, noun: str) -> str:
 def _memory_parts(loaded: Loaded) -> str:
     """Each measured allocation on its own line."""
     return "\n".join(
-        f"{part.what} on {part.device}: {memory_text(part.size_bytes)}" for part in loaded.memory
+        f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory
     )

@@ -69,6 +69,9 @@ class Folders:
             self._shelf.show_list(conversations)
             self._offer_undo(sentence, lambda: self.trash(ids))
 
+        # What is in the store anew is no longer what was thrown away here before.
+        self._shelf.expect(ids)
+        self._deleted.clear()
         self.read()
         self._around.when_done(self._store.list_conversations(), show)
 

@@ -144,6 +144,10 @@ class Shelf:
         self._listed = found | self._listed
         self._emit_list()
 
+    def expect(self, ids: Iterable[str]) -> None:
+        """These have been added to the store: the next list has them, whatever they were here."""
+        self._trashed.difference_update(ids)
+
     # --- opening --------------------------------------------------------------------------------
 
     def open_new(self) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from app.amounts import bytes_words
 from app.chat.prompts import clean_message
 
-MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_BYTES: Final = 8_000_000
 """More than any context window holds."""
 
 ENCODINGS: Final = {
@@ -222,10 +223,9 @@ def _unreadable(path: str, name: str) -> FileRefused:
 
 
 def _too_large(name: str, size: int) -> FileRefused:
-    limit = MAX_BYTES // 2**20
     return FileRefused(
-        f"“{name}” has {size / 2**20:,.0f} MB and a text of at most {limit} MB can be attached: "
-        "attach the part that matters."
+        f"“{name}” has {bytes_words(size)}, and a text of at most {bytes_words(MAX_BYTES)} can be "
+        "attached: attach the part that matters."
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from app.amounts import bytes_words
 from app.engine.candidates import Candidates
 from app.engine.chain import Chain, NoCandidate, check
 from app.engine.native import Batch, llama
@@ -46,7 +47,7 @@ NONSENSE: Final = "The reply that shall be drawn again does not fit the loaded w
 LEFT_OFF: Final = "The engine was asked for something else. Ask again when the reply has ended."
 FAILED: Final = "llama.cpp could not read the reply again. The engine's log says more."
 _NO_ROOM: Final = (
-    "Reading the reply again takes {mib:,.0f} MiB beside the weights, which are not free now. "
+    "Reading the reply again takes {needed} beside the weights, which are not free now. "
     "Close other programs, or ask about a shorter chat."
 )
 
@@ -233,4 +234,4 @@ def _is_number(asked: AskedDraw) -> bool:
 
 
 def _no_room(needed: int) -> MeasureRefused:
-    return MeasureRefused("out_of_memory", _NO_ROOM.format(mib=needed / 2**20))
+    return MeasureRefused("out_of_memory", _NO_ROOM.format(needed=bytes_words(needed)))

@@ -19,16 +19,11 @@ from typing import Any, Final
 
 import msgspec
 
+from app.amounts import bytes_words
 from app.engine.estimate import HOST
 from app.engine.load_checks import LoadRefused
 from app.engine.load_plan import Machine, Plan, check_wish, estimate_of, plan_on
-from app.engine.placement import (
-    CONTEXT_CAP,
-    CONTEXT_STEP,
-    DeviceMemory,
-    in_words,
-    round_up_context,
-)
+from app.engine.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
 from app.engine.protocol import LoadOptions, MemoryPart
 from app.engine.sizes import MIB, Outline, outline_of
 from app.gguf.header import Header
@@ -394,7 +389,7 @@ class _Judging:
             return None
         saved = _sum_of(wished.parts, "kv") - _sum_of(tried.parts, "kv")
         why = (
-            f"Keys and values in {SMALLER_CACHE} take {in_words(saved)} less for the same "
+            f"Keys and values in {SMALLER_CACHE} take {bytes_words(saved)} less for the same "
             f"{tried.n_ctx:,} tokens; replies change little.{_beyond(tried)}"
         )
         return Suggestion(f"{CACHE_WORDS}{self.and_layers(tried)}", why, tried.options)
@@ -402,7 +397,7 @@ class _Judging:
     def suggest_context(self, tried: _Try | None) -> Suggestion | None:
         if tried is None:
             return None
-        per_thousand = in_words(tried.planned.sizes.kv_bytes(1000))
+        per_thousand = bytes_words(tried.planned.sizes.kv_bytes(1000))
         why = (
             f"Every 1,000 tokens of context take {per_thousand}; "
             f"with {tried.n_ctx:,} all fits into the free memory."
@@ -465,11 +460,11 @@ class _Judging:
         """What it takes, what is free, and what follows from the two."""
         sizes = {what: _sum_of(tried.parts, what) for what in ("weights", "kv", "compute")}
         weights = sizes["weights"] + _sum_of(tried.parts, "adapter") - _kept_twice(tried.planned)
-        need = in_words(sum(need.need_bytes for need in tried.needs))
+        need = bytes_words(sum(need.need_bytes for need in tried.needs))
         takes = (
             f"With {tried.n_ctx:,} tokens of context it takes {need}: weights "
-            f"{in_words(weights)}, KV cache {in_words(sizes['kv'])}, compute buffers up to "
-            f"{in_words(sizes['compute'])}."
+            f"{bytes_words(weights)}, KV cache {bytes_words(sizes['kv'])}, compute buffers up to "
+            f"{bytes_words(sizes['compute'])}."
         )
         sentences = [takes, f"{self.free_words(tried)}{_given_back(tried, giver)}."]
         short = [need for need in tried.needs if not need.fits]
@@ -488,8 +483,8 @@ class _Judging:
 
     def free_words(self, tried: _Try) -> str:
         host, *others = tried.needs
-        free = [f"{in_words(need.free_bytes)} are free on {need.label}" for need in others]
-        return ", ".join([*free, f"{in_words(host.free_bytes)} are free in {HOST_LABEL}"])
+        free = [f"{bytes_words(need.free_bytes)} are free on {need.label}" for need in others]
+        return ", ".join([*free, f"{bytes_words(host.free_bytes)} are free in {HOST_LABEL}"])
 
     def way_out(self, tried: _Try) -> str:
         host = tried.needs[0]
@@ -524,7 +519,7 @@ def _beyond(tried: _Try) -> str:
 
 def _given_back(tried: _Try, giver: str) -> str:
     returned = sum(need.returning_bytes for need in tried.needs if not need.is_shared)
-    return f", with the {in_words(returned)} that “{giver}” gives back" if returned else ""
+    return f", with the {bytes_words(returned)} that “{giver}” gives back" if returned else ""
 
 
 def host_budget(free_bytes: int) -> int:
@@ -565,7 +560,7 @@ def rough_fit(size_bytes: int, devices: Sequence[DeviceMemory]) -> Fit:
     else:
         verdict, words = Verdict.FITS_NOT, "probably does not fit"
     why = (
-        f"Judged roughly, by its size alone: about {in_words(need)} would be needed, and "
-        f"{in_words(free)} are free. The header tells more once it is read."
+        f"Judged roughly, by its size alone: about {bytes_words(need)} would be needed, and "
+        f"{bytes_words(free)} are free. The header tells more once it is read."
     )
     return Fit(verdict, words, why, (), need, free, is_rough=True)

@@ -130,9 +130,9 @@ class MemoryPart(Message, frozen=True, tag=True):
 class Loaded(Message, frozen=True, tag=True):
     """The weights as they now stand in memory: measured, not estimated.
 
-    `templates` names the file's chat templates, its main one first as "default". `fast_hash` is
-    `app.gguf.fingerprint`'s; empty if the file could not be read again. `cache`: what each cell of
-    the KV cache is made of.
+    `size_bytes`: of the file, or of all files of a set. `templates` names the file's chat
+    templates, its main one first as "default". `fast_hash` is `app.gguf.fingerprint`'s; empty if
+    the file could not be read again. `cache`: what each cell of the KV cache is made of.
     """
 
     path: Name

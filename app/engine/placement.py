@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.amounts import bytes_words
 from app.engine.sizes import MIB, WeightSizes
 
 GIB: Final = 1024 * MIB
@@ -259,8 +260,8 @@ class _Task:
             need += sum(self.sizes.layer_bytes) + self.sizes.input_bytes
         if need > free:
             raise DoesNotFit(
-                f"A context of {n_ctx:,} tokens needs {in_words(need)}, and {in_words(free)} are "
-                "free. Choose a shorter context or a smaller cache type."
+                f"A context of {n_ctx:,} tokens needs {bytes_words(need)}, and only "
+                f"{bytes_words(free)} are free. Choose a shorter context or a smaller cache type."
             )
 
     def _host_holds(self, n_ctx: int) -> bool:
@@ -305,7 +306,7 @@ class _Task:
         moved = sum(self.sizes.experts_of(i) for i in range(first, self.experts_on_host))
         note = (
             f"The experts of the first {self.experts_on_host} layers stay on the processor "
-            f"({in_words(moved)} less on graphics devices)."
+            f"({bytes_words(moved)} less on graphics devices)."
         )
         return (note,)
 
@@ -350,22 +351,12 @@ def _context_note(chosen: int, longest: int, sizes: WeightSizes) -> str:
     if chosen < longest:
         return f"Context: {chosen:,} tokens, which is what fits in the free memory; {trained}."
     if longest < sizes.n_ctx_train:
-        per_thousand = in_words(sizes.kv_bytes(1000))
+        per_thousand = bytes_words(sizes.kv_bytes(1000))
         return (
             f"Context: {chosen:,} tokens; {trained}. "
             f"More can be set and takes {per_thousand} for each 1,000 tokens."
         )
     return f"Context: {chosen:,} tokens, all that the weights were trained for."
-
-
-def in_words(size_bytes: int) -> str:
-    """
-    >>> in_words(23_592_960), in_words(6 * 1024**3)
-    ('22 MiB', '6.0 GiB')
-    """
-    if size_bytes >= GIB:
-        return f"{size_bytes / GIB:.1f} GiB"
-    return f"{size_bytes / MIB:.0f} MiB"
 
 
 # --- graphics devices that this build cannot use --------------------------------------------------

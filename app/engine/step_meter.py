@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from app.amounts import bytes_words
 from app.engine import native
 from app.engine.cache_messages import StepMeasured
 from app.engine.native import Batch, llama
@@ -130,6 +131,6 @@ def free_bytes(weights: Weights) -> int:
 def _not_enough(needed: int) -> MeasureRefused:
     return MeasureRefused(
         "out_of_memory",
-        f"Measuring takes {needed / 2**20:,.0f} MiB beside the weights, which are not free now. "
+        f"Measuring takes {bytes_words(needed)} beside the weights, which are not free now. "
         "Close other programs, or measure a shorter chat.",
     )

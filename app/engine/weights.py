@@ -36,6 +36,7 @@ from app.engine.sizes import cache_layers
 from app.engine.vocabulary import Vocabulary
 from app.gguf.fingerprint import fast_hash
 from app.gguf.header import Header, HeaderRefused
+from app.gguf.split_names import part_names, split_name
 from app.gguf.token_check import read_for_load
 
 MAX_OUTPUTS: Final = 16
@@ -351,6 +352,14 @@ def _set_rope(params: Any, rope: RopeScaling) -> None:
             setattr(params, f"yarn_{name}", value)
 
 
+def _size_on_disk(path: Path) -> int:
+    """Bytes of the file, or of all files of a set. (llama.cpp's own figure leaves the header out,
+    and one file would have two sizes on the screen.)"""
+    split = split_name(path.name)
+    names = part_names(split) if split is not None else [path.name]
+    return sum(path.with_name(name).stat().st_size for name in names)
+
+
 def _describe(
     model: Any,
     context: Any,
@@ -371,7 +380,7 @@ def _describe(
         name=header.name,
         architecture=header.architecture,
         description=description.value.decode("utf-8", "replace"),
-        size_bytes=int(llama.llama_model_size(model)),
+        size_bytes=_size_on_disk(Path(header.path)),
         n_params=int(llama.llama_model_n_params(model)),
         n_layer=int(llama.llama_model_n_layer(model)),
         n_embd=int(llama.llama_model_n_embd(model)),

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from app.amounts import bytes_words
 from app.gguf.header import (
     MAGIC,
     Header,
@@ -145,9 +146,9 @@ class _Copy:
         free = shutil.disk_usage(target.parent).free
         if free < self._total + SPACE_LEFT_BYTES:
             raise CopyRefused(
-                f"The copy needs {_mebibytes(self._total)}, with {_mebibytes(SPACE_LEFT_BYTES)} to "
-                f"spare, and there are {_mebibytes(free)} free in “{target.parent}”. Make room, or "
-                "choose another disk."
+                f"The copy needs {bytes_words(self._total + SPACE_LEFT_BYTES)}, and only "
+                f"{bytes_words(free)} are free in “{target.parent}”. Make room, or choose another "
+                "disk."
             )
         number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, target.parent)
         unfinished = Path(name)
@@ -292,7 +293,3 @@ def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
     else:
         sentence = f"The copy could not be written to “{target.parent}”. Choose another folder."
     return CopyRefused(f"{sentence} Nothing of the copy is left.", str(error))
-
-
-def _mebibytes(size: int) -> str:
-    return f"{max(1, round(size / (1 << 20))):,} MiB"

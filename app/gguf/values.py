@@ -128,7 +128,7 @@ def _checked_text(value: object) -> str:
     except UnicodeEncodeError as error:
         raise ValueRefused("This text has a broken character. Type it again.") from error
     if size > MAX_TYPED_BYTES:
-        raise ValueRefused("A text has at most 1 MiB. Shorten it.")
+        raise ValueRefused("A text has at most 1 MB. Shorten it.")
     return value
 
 

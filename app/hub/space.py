@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app.hub.amounts import bytes_words
+from app.amounts import bytes_words
 
 RESERVE_BYTES: Final = 256 * 1024 * 1024
 """Left free: the conversations are on a disk too, perhaps on this one."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx2
 
-from app.hub.amounts import bytes_words, seconds_words
+from app.amounts import bytes_words, seconds_words
 from app.hub.faults import HubFault
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

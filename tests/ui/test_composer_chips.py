@@ -43,10 +43,10 @@ def test_a_chip_says_name_size_and_cost(composer: Composer) -> None:
     composer.set_attachments([attached(1)])
     (chip,) = chips_of(composer)
     assert chip.isVisible()
-    assert chip.accessibleName() == "Attached: file 1.txt, 2 kB"
+    assert chip.accessibleName() == "Attached: file 1.txt, 2.05 kB"
     composer.set_attachments([attached(1, tokens=1234)])
     assert chips_of(composer) == [chip], "the same chip, with its cost"
-    assert chip.accessibleName() == "Attached: file 1.txt, 2 kB · 1,234 tokens"
+    assert chip.accessibleName() == "Attached: file 1.txt, 2.05 kB · 1,234 tokens"
 
 
 def test_its_icons_grow_with_the_zoom(composer: Composer) -> None:

@@ -9,7 +9,7 @@ from recording_desk import loaded
 
 from app.engine.protocol import MemoryPart
 from ui import figures
-from ui.figures import device_text, loaded_text, quantisation, size_text, window_text
+from ui.figures import device_text, loaded_text, network_text, quantisation, window_text
 
 
 def test_the_examples_of_the_docstrings_hold() -> None:
@@ -48,7 +48,10 @@ def test_the_device_says_how_much_of_the_network_is_on_it() -> None:
     assert device_text(loaded(memory=parts, n_gpu_layers=0)) == "CPU"
 
 
-def test_small_sizes_are_not_nothing() -> None:
-    assert size_text(0) == "0 kB"
-    assert size_text(12) == "1 kB"
+def test_no_window_is_said_as_it_is() -> None:
     assert window_text(0) == "0"
+
+
+def test_parameters_are_counted_and_not_looked_up_by_layers() -> None:
+    """llama.cpp calls every llama of 30 layers “256M”."""
+    assert network_text(loaded(description="llama 256M Q4_1")) == "llama 135M Q4_1"

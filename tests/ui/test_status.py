@@ -54,7 +54,7 @@ def test_a_reply_and_its_weights_in_figures(status: StatusLine) -> None:
         "first token 0.31 s",
         "2 threads",
         "CPU",
-        "374 MiB",
+        "392 MB",
     ]
     assert meter(status).value() == 70
     assert meter(status).maximum() == 4096
@@ -91,7 +91,7 @@ def test_another_chat_keeps_the_engines_figures_only(status: StatusLine) -> None
     status.set_engine_state(READY)
     status.set_figures(FIGURES)
     status.clear_reply()
-    assert shown(status) == ["70 / 4,096", "2 threads", "CPU", "374 MiB"]
+    assert shown(status) == ["70 / 4,096", "2 threads", "CPU", "392 MB"]
 
 
 def test_downloads_are_shown_while_there_are_some(status: StatusLine) -> None:

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import bytes_words
 from app.library.header_shown import one_line
-from ui.figures import size_text
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class CopyBar(QWidget):
     def _on_progress(self, done: int, total: int) -> None:
         if self.is_writing:
             self.progress.setValue(STEPS * done // max(1, total))
-            self.words.setText(f"{size_text(done)} of {size_text(total)} written.")
+            self.words.setText(f"{bytes_words(done)} of {bytes_words(total)} written.")
 
     def _on_written(self, path: Path) -> None:
         self._job, self._copy = None, path

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from app.amounts import bytes_words
 from models.records import DownloadState as State
-from ui.figures import size_text
 from ui.library.local_words import one_line, place_text
 
 if TYPE_CHECKING:
@@ -106,16 +106,16 @@ def second_line(progress: Progress) -> str:
     if progress.sentence:
         return one_line(progress.sentence)
     if progress.state in (State.DONE, State.CANCELLED) or not progress.done_bytes:
-        size = size_text(progress.size_bytes)
+        size = bytes_words(progress.size_bytes)
     else:
-        size = f"{size_text(progress.done_bytes)} of {size_text(progress.size_bytes)}"
+        size = f"{bytes_words(progress.done_bytes)} of {bytes_words(progress.size_bytes)}"
     files = f"{progress.n_files} files" if progress.n_files > 1 else ""
     return one_line(" · ".join(part for part in (size, files, progress.repo_id) if part))
 
 
 def whole_words(progress: Progress) -> str:
     """All that is to be said, for who chose it."""
-    size = f"{size_text(progress.size_bytes)} from {progress.repo_id}"
+    size = f"{bytes_words(progress.size_bytes)} from {progress.repo_id}"
     lines = [progress.sentence] if progress.sentence else []
     lines += [size, place_text(Path(progress.folder), Path.home())]
     return "\n".join(one_line(line) for line in lines)

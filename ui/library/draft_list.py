@@ -9,9 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QVBoxLayout, QWidget
 
+from app.amounts import bytes_words
 from app.chat.draft_partners import LOOKING, NOT_USED_YET, Partners
 from app.chat.weights_defaults import DRAFT
-from ui.figures import size_text
 from ui.section.card import small_label
 from ui.theme import Theme
 
@@ -80,7 +80,7 @@ class DraftList(QWidget):
         found = self._partners
         rows = [("", NO_DRAFT)]
         fitting = found.fitting if found is not None else ()
-        rows += [(each.path, f"{each.name} · {size_text(each.size_bytes)}") for each in fitting]
+        rows += [(each.path, f"{each.name} · {bytes_words(each.size_bytes)}") for each in fitting]
         if chosen and chosen not in (path for path, _ in rows):
             lost = " (does not fit any more)" if found is not None else ""
             rows.append((chosen, f"{self._desk.weights_name(chosen)}{lost}"))

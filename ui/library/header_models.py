@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 from PySide6.QtGui import QBrush, QColor, QFont
 
+from app.amounts import bytes_words
 from app.library.header_shown import HeaderShown, TensorRow, ValueRow, matches, one_line
 from ui.any_index import AnyIndex
-from ui.figures import size_text
 from ui.theme import Theme
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class TensorsModel(RowsModel[TensorRow]):
             case 4:
                 return f"{row.bits_per_weight:.2f}"
             case 5:
-                return size_text(row.size_bytes)
+                return bytes_words(row.size_bytes)
             case _:
                 return f"{row.part}: {row.begins:,}" if row.part else f"{row.begins:,}"
 
@@ -251,7 +251,7 @@ class TypesModel(RowsModel["TypeShare"]):
             case 4:
                 return f"{row.bits_per_weight:.2f}"
             case _:
-                return size_text(row.size_bytes)
+                return bytes_words(row.size_bytes)
 
 
 def share_text(part: int, whole: int) -> str:

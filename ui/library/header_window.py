@@ -26,9 +26,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import bytes_words
 from app.library.header_shown import HeaderShown, ValueRow, one_line, value_row
 from ui.elided import ElidedLabel
-from ui.figures import size_text
 from ui.library.copy_bar import CopyBar
 from ui.library.header_models import TensorsModel, TypesModel, ValuesModel
 from ui.library.header_table import HeaderTable
@@ -357,7 +357,7 @@ class HeaderWindow(QWidget):
         tensors = self.tensors.shown
         size = sum(row.size_bytes for row in tensors)
         words = counted(len(tensors), len(shown.tensors), "tensor")
-        self.tensors_figure.setText(f"{words} · {size_text(size)}")
+        self.tensors_figure.setText(f"{words} · {bytes_words(size)}")
 
     def _show_type(self) -> None:
         row = self.types.row_at(self.types_table.currentIndex())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.amounts import bytes_words
 from app.library.header_shown import HeaderShown, one_line
-from ui.figures import size_text
 
 
 def is_part(shown: HeaderShown) -> bool:
@@ -23,7 +23,7 @@ def summary(shown: HeaderShown) -> str:
         facts.n_ctx_train is not None and f"{facts.n_ctx_train:,} tokens of context",
         facts.n_vocab is not None and f"vocabulary of {facts.n_vocab:,}",
         facts.licence and f"licence {facts.licence}",
-        size_text(header.size_bytes) + (" in this part" if is_part(shown) else ""),
+        bytes_words(header.size_bytes) + (" in this part" if is_part(shown) else ""),
         f"GGUF version {header.version}",
         shown.missing and f"without {', '.join(shown.missing[:3])}",
     ]

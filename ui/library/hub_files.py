@@ -23,8 +23,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import bytes_words
 from ui.any_index import AnyIndex
-from ui.figures import size_text
 from ui.library.fit_badge import UNKNOWN, badge_size, paint_badge
 from ui.library.hub_results import SIDE_PX, paint_focus
 from ui.library.hub_words import bits_text, file_line, file_title
@@ -92,7 +92,7 @@ class FilesModel(QAbstractTableModel):
             case 2:
                 return bits_text(file.bits)
             case 3:
-                return size_text(file.size_bytes)
+                return bytes_words(file.size_bytes)
             case _:
                 fit = self.fit_of(file)
                 return fit.words if fit is not None else ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.chat.events import HubState, HubTrouble
 from app.hub.tags import LANGUAGES, LICENCES
-from ui.figures import window_text
-from ui.library.local_words import one_line, parameters_text
+from ui.figures import parameters_text, window_text
+from ui.library.local_words import one_line
 
 if TYPE_CHECKING:
     from app.gguf.header import Header

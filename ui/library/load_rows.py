@@ -13,25 +13,25 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from ui.settings.fields import ChoiceField, Field, ListField, NumberField, SwitchField, TextField
 from ui.theme import Theme
 
-MIB = 2**20
+MB = 1_000_000
 NO_DEVICES = "none"
 LoadRow = tuple[str, str, str, Field]
 """Name, label, what it does, control."""
 
 
 class MemoryField(NumberField):
-    """Bytes, written in MiB."""
+    """Bytes, written in MB."""
 
     def show_value(self, value: object) -> None:
-        super().show_value(value // MIB if isinstance(value, int) else value)
+        super().show_value(value // MB if isinstance(value, int) else value)
 
     def _tell(self) -> None:
-        """What is typed is MiB; what is told are bytes."""
+        """What is typed is MB; what is told are bytes."""
         self._timer.stop()
         if self.text() != self._told:
             self._told = self.text()
             value = self.value()
-            self.changed_by_user.emit(value * MIB if isinstance(value, int) else value)
+            self.changed_by_user.emit(value * MB if isinstance(value, int) else value)
 
 
 class LineField(NumberField):
@@ -138,7 +138,7 @@ def _batches(theme: Theme, parent: QWidget) -> list[LoadRow]:
         (
             "load.parked_bytes",
             "Memory for parked chats",
-            "MiB for what chats that left the screen have in the cache. 0: nothing is kept.",
+            "MB for what chats that left the screen have in the cache. 0: nothing is kept.",
             parked,
         ),
         (

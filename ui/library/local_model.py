@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
+from app.amounts import bytes_words
 from ui.any_index import AnyIndex
-from ui.figures import size_text, window_text
-from ui.library.local_words import (
-    folded,
-    matches,
-    one_line,
-    parameters_text,
-    second_line,
-    whole_words,
-)
+from ui.figures import parameters_text, window_text
+from ui.library.local_words import folded, matches, one_line, second_line, whole_words
 
 if TYPE_CHECKING:
     from app.engine.fit import Fit
@@ -149,7 +143,7 @@ class LocalModel(QAbstractTableModel):
             case 2:
                 return one_line(facts.quantisation) if facts is not None else ""
             case 3:
-                return size_text(weights.size_bytes)
+                return bytes_words(weights.size_bytes)
             case 4:
                 known = facts is not None and facts.n_ctx_train
                 return window_text(facts.n_ctx_train or 0) if facts is not None and known else ""

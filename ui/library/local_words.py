@@ -6,7 +6,8 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ui.figures import size_text
+from app.amounts import bytes_words
+from ui.figures import parameters_text
 
 if TYPE_CHECKING:
     from app.gguf.entries import FoundWeights
@@ -20,18 +21,6 @@ KINDS: Final = {
     "projector": "projector",
     "other": "not for chat",
 }
-
-
-def parameters_text(n_parameters: int) -> str:
-    """
-    >>> parameters_text(134_515_008), parameters_text(8_030_261_312), parameters_text(20_900)
-    ('135M', '8.0B', '21k')
-    """
-    if n_parameters >= 999_500_000:
-        return f"{n_parameters / 1e9:.1f}B"
-    if n_parameters >= 999_500:
-        return f"{n_parameters / 1e6:.0f}M"
-    return f"{n_parameters / 1e3:.0f}k" if n_parameters >= 1000 else str(n_parameters)
 
 
 def place_text(path: Path, home: Path) -> str:
@@ -78,7 +67,7 @@ def whole_words(weights: FoundWeights) -> str:
 def status_text(snapshot: LocalSnapshot, n_shown: int) -> str:
     """How many there are, and what is still going on."""
     n_all = len(snapshot.entries)
-    size = size_text(sum(weights.size_bytes for weights in snapshot.entries))
+    size = bytes_words(sum(weights.size_bytes for weights in snapshot.entries))
     some = f"{n_shown:,} of {n_all:,}" if n_shown != n_all else f"{n_all:,}"
     words = f"{some} found · {size}" if n_all else ""
     if snapshot.is_looking:

@@ -10,8 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
+from app.amounts import bytes_words
 from app.engine.fit import device_of
-from app.engine.placement import DeviceMemory, in_words
+from app.engine.placement import DeviceMemory
 from app.engine.protocol import Loaded, MemoryPart
 from ui.theme import Theme
 
@@ -101,8 +102,8 @@ class MeasuredTable(QWidget):
         for row in rows:
             name = KINDS[row.what] + (f" on {row.device}" if row.device else "")
             figures = (
-                in_words(row.estimated_bytes) if row.estimated_bytes else "–",
-                in_words(row.measured_bytes) if row.measured_bytes else "–",
+                bytes_words(row.estimated_bytes) if row.estimated_bytes else "–",
+                bytes_words(row.measured_bytes) if row.measured_bytes else "–",
                 row.deviation,
             )
             spoken = f"{name}: {figures[0]} estimated, {figures[1]} measured, {figures[2]}"

@@ -10,8 +10,8 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
+from app.amounts import bytes_words
 from app.engine.fit import HOST_LABEL, DeviceNeed
-from app.engine.placement import in_words
 from ui.elided import ElidedLabel
 from ui.flow import FlowLayout
 from ui.icons import paint_icon
@@ -56,9 +56,9 @@ def head_words(need: DeviceNeed) -> str:
     >>> head_words(need)
     'needs 1.0 GiB of 8.0 GiB free, of 16.0 GiB in all'
     """
-    words = f"needs {in_words(need.need_bytes)}" if need.need_bytes else "needs nothing"
-    words += f" of {in_words(need.free_bytes)} free"
-    return f"{words}, of {in_words(need.total_bytes)} in all" if need.total_bytes else words
+    words = f"needs {bytes_words(need.need_bytes)}" if need.need_bytes else "needs nothing"
+    words += f" of {bytes_words(need.free_bytes)} free"
+    return f"{words}, of {bytes_words(need.total_bytes)} in all" if need.total_bytes else words
 
 
 class MemoryBar(QWidget):
@@ -74,7 +74,9 @@ class MemoryBar(QWidget):
 
     def show_need(self, need: DeviceNeed) -> None:
         self._need = need
-        spoken = "; ".join(f"{NAMES[s.what]} {in_words(s.size_bytes)}" for s in segments_of(need))
+        spoken = "; ".join(
+            f"{NAMES[s.what]} {bytes_words(s.size_bytes)}" for s in segments_of(need)
+        )
         self.setAccessibleName(f"{need.label}: {head_words(need)}")
         self.setAccessibleDescription(spoken)
         self.update()
@@ -176,9 +178,9 @@ class DeviceRow(QWidget):
         self.bar.show_need(need)
         sizes = {segment.what: segment.size_bytes for segment in segments_of(need)}
         for what, swatch in self._swatches.items():
-            words = f"{NAMES[what]} {in_words(sizes[what])}" if what in sizes else ""
+            words = f"{NAMES[what]} {bytes_words(sizes[what])}" if what in sizes else ""
             if what == "compute" and words:
-                words = f"{NAMES[what]} up to {in_words(sizes[what])}"
+                words = f"{NAMES[what]} up to {bytes_words(sizes[what])}"
             swatch.setText(words)
             swatch.setVisible(bool(words))
         self.trouble.show_words(_trouble(need))
@@ -197,7 +199,7 @@ def _trouble(need: DeviceNeed) -> str:
     if need.fits:
         return ""
     if need.need_bytes > need.free_bytes:
-        return f"{in_words(need.need_bytes - need.free_bytes)} too much"
+        return f"{bytes_words(need.need_bytes - need.free_bytes)} too much"
     return "Too little would stay for the system and other programs"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from app.amounts import bytes_words
 from app.engine.protocol import CacheSlot, Loaded, StepMeasured
 from app.insight.cache_sizes import formula
 from models.records import ConversationKind
@@ -73,12 +74,12 @@ class SizeCard(FigureCard):
         lines = formula(shape) if shape is not None else []
         groups = shape.layers if shape is not None else []
         is_said = len(lines) == 1 or not per_token  # by the one line of the formula
-        self.figure.set_text("" if is_said else words.bytes_text(per_token))
+        self.figure.set_text("" if is_said else bytes_words(per_token))
         for number, row in enumerate(self.formulas):
             if number < len(lines):
                 group = groups[number]
                 size = group.n_layers * (group.k_bytes + group.v_bytes)
-                row.show(words.bytes_text(size), lines[number])
+                row.show(bytes_words(size), lines[number])
             else:
                 row.show("")
         self.types.show(f"{loaded.type_k} · {loaded.type_v}")
@@ -89,10 +90,10 @@ class SizeCard(FigureCard):
         if shape is not None and shape.n_window_layers:
             which, width = words.window_text(shape)
         self.windows.show(width, which)
-        full = words.bytes_text(per_token * loaded.n_ctx) if per_token else ""
+        full = bytes_words(per_token * loaded.n_ctx) if per_token else ""
         self.full.show(full, f"the full window of {loaded.n_ctx:,} tokens")
         allocated = sum(part.size_bytes for part in loaded.memory if part.what == "kv")
-        self.allocated.show(words.bytes_text(allocated) if allocated else "")
+        self.allocated.show(bytes_words(allocated) if allocated else "")
         self._show_copy(loaded, slot)
 
     def _show_copy(self, loaded: Loaded, slot: CacheSlot | None) -> None:

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import cores
+from app.amounts import part_words
 from app.chat.branch_at import n_untraced
 from app.engine.protocol import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.insight.cache_cells import CellMap
@@ -295,7 +296,7 @@ class CachePanel(Panel):
         self.legend.setVisible(told is not None)
         self.cells_card.title.setText(words.cells_text(told) if told else "KV cache")
         per_token = loaded.kv_bytes_per_token if loaded is not None else 0
-        figure = words.of_text(told.n_used * per_token, told.n_ctx * per_token) if told else ""
+        figure = part_words(told.n_used * per_token, told.n_ctx * per_token) if told else ""
         self.cells_card.figure.set_text(figure if per_token else "")
         self._show_map()
         is_empty = told is None or not told.n_used
@@ -382,9 +383,7 @@ class CachePanel(Panel):
         copies = told.parked if told is not None else []
         self.parked.show_copies(copies, self._desk.chat_title)
         if told is not None:
-            self.parked_card.figure.set_text(
-                words.of_text(told.parked_bytes, told.parked_cap_bytes)
-            )
+            self.parked_card.figure.set_text(part_words(told.parked_bytes, told.parked_cap_bytes))
 
     # --- what is looked at ----------------------------------------------------------------------
 

@@ -11,8 +11,6 @@ from app.insight.cache_sizes import copy_size
 from app.insight.tokens_shown import visible
 from ui.origins import origin_words
 
-UNITS: Final = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
-
 TITLE: Final = 25
 """Characters of a chat's title in a legend."""
 
@@ -21,30 +19,6 @@ SOURCES: Final = {
     "fork": "shared with another sequence",
     "parked": "from host memory",
 }
-
-
-def bytes_text(size: float) -> str:
-    """Memory in units of 1024, with one digit behind the point.
-
-    >>> bytes_text(23_040), bytes_text(1_612_800), bytes_text(94_371_840), bytes_text(500)
-    ('22.5 KiB', '1.5 MiB', '90.0 MiB', '500 B')
-    """
-    for unit, name in UNITS:
-        if size >= unit:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size:,.0f} B"
-
-
-def of_text(part: float, whole: float) -> str:
-    """
-    >>> of_text(1_612_800, 94_371_840), of_text(1_013_760, 94_371_840), of_text(1_612_800, 2**31)
-    ('1.5 of 90.0 MiB', '1.0 of 90.0 MiB', '1.5 MiB of 2.0 GiB')
-    """
-    first, second = bytes_text(part), bytes_text(whole)
-    for size, unit in UNITS:
-        if second.endswith(unit) and part >= size / 10:
-            first = f"{part / size:,.1f}"
-    return f"{first} of {second}"
 
 
 def cells_text(told: CacheMap) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from app.amounts import bytes_words
 from app.engine.protocol import ParkedCopy
 from ui.elided import ElidedLabel
 from ui.icon_button import IconButton
-from ui.section.cache_words import bytes_text, tokens_text
+from ui.section.cache_words import tokens_text
 from ui.theme import Theme
 
 
@@ -39,7 +40,7 @@ class _ParkedRow(QWidget):
 
     def show_copy(self, copy: ParkedCopy, title: str) -> None:
         self.title.set_text(title)
-        self.size_label.setText(f"{tokens_text(copy.n_tokens)} · {bytes_text(copy.size_bytes)}")
+        self.size_label.setText(f"{tokens_text(copy.n_tokens)} · {bytes_words(copy.size_bytes)}")
         words = f"Drop the parked copy of “{title}”: it is read again when it goes on"
         self.button.setAccessibleName(words)
         self.button.setToolTip(words)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
+from app.amounts import bytes_words
 from models.records import Attachment
-from ui.figures import size_text
 from ui.icons import paint_icon
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
@@ -28,7 +28,7 @@ def words_of(attachment: Attachment) -> str:
     >>> words_of(Attachment("a", "c", "notes.txt", "text", 4, datetime(2026, 1, 1), tokens=2))
     'notes.txt · 1 kB · 2 tokens'
     """
-    words = f"{attachment.name} · {size_text(attachment.size_bytes)}"
+    words = f"{attachment.name} · {bytes_words(attachment.size_bytes)}"
     if attachment.tokens is None:
         return words
     return f"{words} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"

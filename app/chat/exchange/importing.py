@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from app.amounts import bytes_words
 from app.chat.exchange import json_file, markdown_foreign, markdown_format
 from app.chat.exchange.json_format import folders_of, presets_of
 from app.chat.exchange.refusals import FileRefused
@@ -126,7 +127,7 @@ def _markdown(file: BinaryIO, name: str, now: datetime) -> WholeConversation:
     raw = file.read(MAX_MARKDOWN_BYTES + 1)
     if len(raw) > MAX_MARKDOWN_BYTES:
         raise FileRefused(
-            f"{name} is larger than {MAX_MARKDOWN_BYTES // 2**20} MB: that is no chat in Markdown."
+            f"{name} is larger than {bytes_words(MAX_MARKDOWN_BYTES)}: that is no chat in Markdown."
         )
     try:
         text = raw.decode("utf-8-sig")

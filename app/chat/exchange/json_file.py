@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import BinaryIO, Final
 
+from app.amounts import bytes_words
 from app.chat.exchange.json_format import (
     FORMAT,
     VERSION,
@@ -133,6 +134,6 @@ def _line(file: BinaryIO, name: str) -> bytes:
 
 def _too_large(name: str) -> str:
     return (
-        f"{name} is larger than {MAX_BYTES // 2**20} MB and not laid out as Cutaway does it: "
+        f"{name} is larger than {bytes_words(MAX_BYTES)} and not laid out as Cutaway does it: "
         "choose the file as it was exported."
     )

@@ -129,7 +129,7 @@ def test_50_mb_are_refused_without_reading_them(tmp_path: Path) -> None:
     path = tmp_path / "book.txt"
     with path.open("wb") as file:
         file.truncate(50 * 2**20)
-    assert refusal(path).startswith("“book.txt” has 50 MB and a text of at most 8 MB")
+    assert refusal(path).startswith("“book.txt” has 52.4 MB, and a text of at most 8 MB")
 
 
 def test_the_largest_text_is_read(tmp_path: Path) -> None:

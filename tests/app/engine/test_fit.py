@@ -84,8 +84,8 @@ def test_it_fits_and_says_what_it_takes() -> None:
     assert parts["kv"] == 8192 * 32 * 2 * 1024 * 2 == GIB
     assert found.need_bytes == sum(parts.values())
     assert found.free_bytes == 16 * GIB
-    assert "8,192 tokens of context it takes 5.7 GiB: weights 4.6 GiB, KV cache 1.0" in found.why
-    assert "16.0 GiB are free in main memory." in found.why
+    assert "8,192 tokens of context it takes 6.17 GB: weights 4.98 GB, KV cache 1.07" in found.why
+    assert "17.2 GB are free in main memory." in found.why
 
 
 def test_fewer_layers_are_named_with_their_device() -> None:
@@ -150,7 +150,7 @@ def test_a_long_context_is_shortened_or_kept_in_fewer_bits() -> None:
     smaller, shorter = found.suggestions
     assert smaller.options.n_ctx == 131_072
     assert (smaller.options.type_k, smaller.options.type_v) == (SMALLER_CACHE, SMALLER_CACHE)
-    assert "7.5 GiB less" in smaller.why
+    assert "8.05 GB less" in smaller.why
     assert shorter.options.type_k == "f16"
     assert shorter.options.n_ctx is not None
     assert shorter.options.n_ctx % 1024 == 0
@@ -231,7 +231,7 @@ def test_what_loaded_weights_give_back_counts_as_free() -> None:
     found = fit(outline(), LoadOptions(), [host(4), gpu(1)], returning=Returning("Old one", parts))
     assert [need.free_bytes for need in found.devices] == [6 * GIB, 3 * GIB]
     assert [need.returning_bytes for need in found.devices] == [2 * GIB, 2 * GIB]
-    assert "with the 4.0 GiB that “Old one” gives back" in found.why
+    assert "with the 4.29 GB that “Old one” gives back" in found.why
 
 
 def test_memory_that_is_shared_comes_back_once() -> None:
@@ -240,7 +240,7 @@ def test_memory_that_is_shared_comes_back_once() -> None:
     found = fit(outline(), LoadOptions(), devices, returning=Returning("Old one", parts))
     assert [need.free_bytes for need in found.devices] == [6 * GIB, 6 * GIB]
     assert found.free_bytes == 6 * GIB
-    assert "with the 2.0 GiB that “Old one” gives back" in found.why
+    assert "with the 2.15 GB that “Old one” gives back" in found.why
 
 
 def test_buffers_are_told_apart_by_device() -> None:

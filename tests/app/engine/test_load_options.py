@@ -166,7 +166,7 @@ def test_c09_the_files_own_maximum_is_estimated_first(
     refused = refusal(path, native_log, n_ctx=1_048_576)
     assert refused.kind == "out_of_memory"
     assert "A context of 1,048,576 tokens needs" in refused.sentence
-    assert "2.0 GiB are free" in refused.sentence
+    assert "2.15 GB are free" in refused.sentence
 
 
 def test_c09_nobody_asked_so_it_is_capped_and_said(tmp_path: Path, native_log: NativeLog) -> None:

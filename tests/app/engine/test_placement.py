@@ -208,7 +208,9 @@ def test_what_is_odd_about_a_context_that_was_asked_for_is_said(
 
 
 def test_context_beyond_all_memory_is_refused_with_both_numbers() -> None:
-    with pytest.raises(DoesNotFit, match=r"1,048,576 tokens needs .* GiB, and 16\.0 GiB are free"):
+    with pytest.raises(
+        DoesNotFit, match=r"1,048,576 tokens needs .* GB, and only 17\.2 GB are free"
+    ):
         plan(sizes(), [], 16 * GIB, n_ubatch=UBATCH, n_ctx=1_048_576)
 
 

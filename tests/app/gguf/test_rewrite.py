@@ -222,7 +222,7 @@ def test_space_is_asked_for_before(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(rewrite.shutil, "disk_usage", lambda _: usage(1 << 40, 1 << 40, 63 << 20))
     sentence = refused(original, tmp_path / "copy.gguf").sentence
-    assert "needs 1 MiB, with 64 MiB to spare, and there are 63 MiB free" in sentence
+    assert "MB, and only 66.1 MB are free" in sentence
     assert "Make room" in sentence
 
 

@@ -97,7 +97,7 @@ def test_how_far_it_is_in_words(of: Progress, words: str) -> None:
 
 
 def test_the_second_line_says_what_is_wrong_or_what_it_is() -> None:
-    assert second_line(RUNNING) == "42 MB of 98 MB · ana/tiny-GGUF"
+    assert second_line(RUNNING) == "41.5 MB of 98 MB · ana/tiny-GGUF"
     assert second_line(replace(DONE, n_files=2)) == "98 MB · 2 files · ana/tiny-GGUF"
     assert second_line(FAILED) == FAILED.sentence
     assert spoken(RUNNING) == f"tiny-1.gguf, {state_text(RUNNING)}. {second_line(RUNNING)}"

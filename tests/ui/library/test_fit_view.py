@@ -129,7 +129,7 @@ def test_a_file_is_judged_as_it_would_be_loaded(view: FitView, judging: JudgingD
     assert view.badge.fit is found
     assert view.why.text() == found.why
     assert view.load_button.isEnabled()
-    assert "KV cache 512 MiB" in words(view)
+    assert "KV cache 537 MB" in words(view)
     assert not view.wish.layers.isVisible()  # no graphics device
 
 
@@ -371,8 +371,8 @@ def test_the_bar_shows_shares_and_says_them(qtbot: QtBot, theme: Theme) -> None:
     qtbot.addWidget(bar)
     bar.resize(160, 16)
     bar.show_need(need(8, 12))
-    assert bar.accessibleName().startswith("main memory: needs 8.0 GiB of 12.0 GiB free")
-    assert "KV cache 2.0 GiB" in bar.accessibleDescription()
+    assert bar.accessibleName().startswith("main memory: needs 8.59 GB of 12.9 GB free")
+    assert "KV cache 2.15 GB" in bar.accessibleDescription()
     image = QImage(bar.size(), QImage.Format.Format_RGB32)
     bar.render(image)
     at = [image.pixelColor(x, 8).name() for x in (60, 110, 150)]  # weights, cache, free

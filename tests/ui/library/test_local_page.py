@@ -34,8 +34,8 @@ from ui.library.view import LibraryView
 from ui.theme import Theme
 
 Key = Qt.Key
-FITS = Fit(Verdict.FITS, "fits", "It needs 1 GiB and 3 GiB are free.", (), 1, 3)
-FITS_NOT = Fit(Verdict.FITS_NOT, "does not fit", "It needs 9 GiB and 3 GiB are free.", (), 9, 3)
+FITS = Fit(Verdict.FITS, "fits", "It needs 1 GB and 3 GB are free.", (), 1, 3)
+FITS_NOT = Fit(Verdict.FITS_NOT, "does not fit", "It needs 9 GB and 3 GB are free.", (), 9, 3)
 
 
 def facts(**fields: Any) -> Facts:

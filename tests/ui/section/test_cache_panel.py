@@ -153,7 +153,7 @@ def test_cells_bytes_and_where_they_come_from(stage: Stage) -> None:
     assert stage.n_asked == 1
     stage.answer(one_chat())
     assert stage.text("cache_cells") == "KV cache: 70 of 4,096 cells"
-    assert stage.text("cache_bytes") == "1.5 of 90.0 MiB"
+    assert stage.text("cache_bytes") == "1.61 of 94.4 MB"
     assert stage.legend() == ["template 6", "system 8", "you 16", "reply 40", "free 4,026"]
     assert stage.text("cache_where") == POINT
     caption = stage.text("cache_grid_caption")
@@ -171,12 +171,12 @@ def test_the_last_turn_and_sizes_by_formula_and_by_llama_cpp(stage: Stage) -> No
     assert stage.panel.reused.label.text() == "reused, from its own cells"
     card = stage.panel.size_card
     assert card.formulas[0].label.text() == "30 layers × (K 192 + V 192) × 2 bytes"
-    assert stage.row("cache_formula_0") == "22.5 KiB"
+    assert stage.row("cache_formula_0") == "23 kB"
     assert stage.row("cache_formula_1") == ""
     assert (stage.row("cache_types"), stage.row("cache_heads")) == ("f16 · f16", "3")
     assert (stage.row("cache_flash"), stage.row("cache_window")) == ("on", "")
-    assert stage.row("cache_full") == "90.0 MiB"
-    assert stage.row("cache_allocated") == "180.0 MiB"
+    assert stage.row("cache_full") == "94.4 MB"
+    assert stage.row("cache_allocated") == "189 MB"
     assert stage.text("cache_copy_caption") == (
         "This chat’s 70 tokens copied out: 1,614,384 bytes by llama.cpp = 1,612,800 of K and V "
         "+ 1,584 of header."
@@ -312,11 +312,11 @@ def test_an_empty_cache_and_no_weights_say_what_to_do(stage: Stage) -> None:
 
 def test_parked_chats_have_their_bytes_and_a_button_each(stage: Stage) -> None:
     stage.answer(one_chat(parked=COPIES))
-    assert stage.text("cache_parked_bytes") == "12.6 MiB of 1.0 GiB"
+    assert stage.text("cache_parked_bytes") == "13.2 MB of 1.07 GB"
     rows = stage.find(QWidget, "parked_list").findChildren(QLabel, "parked_title")
     sizes = stage.find(QWidget, "parked_list").findChildren(QLabel, "parked_size")
     assert {row.text() for row in rows} == {"Poem about rain", "SQL"}
-    assert {size.text() for size in sizes} == {"500 tokens · 11.1 MiB", "70 tokens · 1.5 MiB"}
+    assert {size.text() for size in sizes} == {"500 tokens · 11.6 MB", "70 tokens · 1.6 MB"}
     buttons = stage.panel.parked.findChildren(QAbstractButton, "drop_parked_button")
     (button,) = [b for b in buttons if "Poem" in b.accessibleName()]
     button.click()

@@ -156,8 +156,8 @@ def test_load_again_is_there_when_weights_are(
     assert not window.reload_button.isEnabled()
     desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded())
     bridge.engine_state_changed.emit(desk.engine_state)
-    assert "llama 134M Q4_1" in window.loaded_label.text()
-    assert "Memory: weights on CPU 97 MiB" in window.loaded_label.text()
+    assert "llama 135M Q4_1" in window.loaded_label.text()
+    assert "Memory: weights on CPU 102 MB" in window.loaded_label.text()
     window.reload_button.click()
     assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
 
@@ -276,7 +276,7 @@ def test_switch_is_a_flag(window: SettingsWindow, desk: FakeDesk) -> None:
 def test_devices_are_named(window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge) -> None:
     desk.devices = (Device("CUDA0", "NVIDIA H100", "gpu", 60_000_000_000, 80_000_000_000),)
     bridge.engine_state_changed.emit(EngineStateChanged("ready", loaded=loaded()))
-    assert window.devices_label.text() == "CUDA0: NVIDIA H100, 60.0 of 80.0 GB free"
+    assert window.devices_label.text() == "CUDA0: NVIDIA H100, 60 of 80 GB free"
 
 
 def test_offline_by_argument_cannot_be_switched_off(

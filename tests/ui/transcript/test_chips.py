@@ -52,7 +52,7 @@ def test_a_name_of_any_length_fits(styles: Styles) -> None:
 def test_the_bubble_stands_below_them(styles: Styles) -> None:
     plain, with_chip = item(styles, "words", 0), item(styles, "words", 1)
     chip = next(a for a in with_chip.actions(0, 1000) if a.name == OPEN)
-    assert chip.label == "Open 0.txt · 1 kB · 3 tokens"
+    assert chip.label == "Open 0.txt · 10 bytes · 3 tokens"
     assert with_chip.section_rect(CONTENT).top() > chip.rect.bottom()
     grown = with_chip.height - plain.height
     assert grown == pytest.approx(chip.rect.bottom() + styles.px(6))

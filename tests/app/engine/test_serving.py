@@ -139,6 +139,20 @@ def test_a_fault_with_one_command_is_its_own(talk: ScriptedTalk, tmp_path: Path)
     assert len(talk.of(Hello)) == 1
 
 
+def test_a_long_run_of_letters_ends_no_engine(talk: ScriptedTalk, tmp_path: Path) -> None:
+    """llama.cpp matches this file's rule for words by std::regex, which recurses per letter."""
+    path = tmp_path / "deep.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary(pre="deepseek-llm"))
+    engine = talk.over([sys.executable, "-c", f"{_BEGIN}raise SystemExit(main())"])
+    engine.wait_for(engine.load(path, SMALL), PATIENCE_S)
+    answer = engine.wait_for(engine.request(Tokenize(0, "a" * 300_000)), PATIENCE_S)
+    assert isinstance(answer, Finished)
+    refused = engine.wait_for(engine.generate(ask("b" * 300_000)), PATIENCE_S)
+    assert isinstance(refused, Failed)
+    assert refused.kind == "prompt_too_long"
+    assert len(talk.of(Hello)) == 1
+
+
 def test_what_the_outbox_cannot_send_ends_the_process(talk: ScriptedTalk) -> None:
     patch = "from app.engine.tracing import Outbox\nOutbox._event = fail"
     engine = talk.over(engine_with(patch))

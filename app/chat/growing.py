@@ -307,6 +307,11 @@ class Growing:
                 )
             )
 
+    def tell(self, reply: Reply, message: Message) -> None:
+        """The message of a reply is this one now, to whoever shows it."""
+        if not self._shelf.update(message) and reply.is_beside:
+            self._around.emit(MessageChanged(message))
+
     def end(self, reply: Reply, ending: Finished | Stopped | Failed) -> None:
         self._around.alarms.cancel(f"save {reply.message.id}")
         self._show_text(reply)
@@ -326,8 +331,7 @@ class Growing:
         is_on_path = self._shelf.is_on_path(message.id)
         if reply.n_generated and is_on_path:
             self._show_figures(reply)
-        if not self._shelf.update(message) and reply.is_beside:
-            self._around.emit(MessageChanged(message))
+        self.tell(reply, message)
         counts = message.counts
         if is_on_path and counts.context_used and counts.context_size:
             self._around.emit(ContextCounted(counts.context_used, counts.context_size))

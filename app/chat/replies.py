@@ -478,6 +478,8 @@ class Replies:
             request, reply_id=reply.message.id, hold=request.hold or self.is_held(reply)
         )
         reply.message = dataclasses.replace(reply.message, settings=recorded)
+        # As it grows, views show the stages that it is drawn with.
+        self.growing.tell(reply, reply.message)
         self.growing.set_request(reply, self._loader.engine.generate(request))
 
     def _resolved(self, conversation: Conversation, changes: Mapping[str, Any]) -> Resolved:

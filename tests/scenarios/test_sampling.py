@@ -22,7 +22,7 @@ from app.engine.protocol import (
     TopP,
 )
 from app.insight.tokens_shown import visible
-from ui.section.chain_room import ChainRoom
+from ui.section.chain_room import CHOOSE, ChainRoom
 from ui.section.evidence_view import EvidenceView
 from ui.section.rules_room import RulesRoom
 from ui.section.sampler_chain import SamplerChain
@@ -198,3 +198,18 @@ def test_a_bias_by_id_says_what_the_id_stands_for(person: Any) -> None:
     loaded = person.app.desk.engine_state.loaded
     pieces = person.wait(lambda: person.app.desk.words_of(loaded.fast_hash))
     person.wait(lambda: label.text() == f"“{visible(pieces.piece(65))}”" != "“”")
+
+
+def test_a_reply_that_is_written_shows_what_it_is_drawn_with(open_window: Any) -> None:
+    growing = {"text": " again", "ms": 5, "repeat": 4000, "stages": STAGES}
+    person = open_window({"load": {"ms": 5}, "replies": [{"tokens": [TOKEN, growing]}]})
+    person.wait_ready()
+    panel = chain_of(person)
+    person.send("Which city?")
+    person.wait_growing(20)
+    person.wait(lambda: panel.note.text() == CHOOSE)
+    panel._looking.select(0)
+    person.wait(lambda: card(panel, TopK).evidence.isVisible())
+    assert person.app.desk.is_generating
+    person.app.desk.stop()
+    person.wait_ended()

@@ -53,6 +53,7 @@ SOON_MS: Final = 60
 POINT: Final = "Point at a square, or walk through them with the arrow keys."
 ASKING: Final = "Asking the engine what its cache holds…"
 EMPTY: Final = "The cache is empty. Send a message, and its tokens will be here."
+PARKED: Final = "No chat is in the cache now. A parked chat comes back with its next message."
 COUNTED: Final = "Tokens of this chat, counted by the engine."
 RECORDED: Final = (
     "Recorded with the reply that is looked at. This chat has asked for none since the weights "
@@ -300,7 +301,7 @@ class CachePanel(Panel):
         self.cells_card.figure.set_text(figure if per_token else "")
         self._show_map()
         is_empty = told is None or not told.n_used
-        empty = EMPTY if told is not None else ASKING
+        empty = ASKING if told is None else PARKED if told.parked else EMPTY
         self.empty.setText((sentence or empty) if is_empty else "")
         self.empty.setVisible(is_empty)
         self.where.setVisible(not is_empty)

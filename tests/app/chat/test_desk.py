@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.engine.protocol import ThreadsChanged
+from app.chat.sampler_links import stages_of_reply
+from app.engine.protocol import Dist, ThreadsChanged
 from models.records import MessageState, Role
 
 LONG = "again " * 10
@@ -82,7 +83,27 @@ def test_views_that_ask_at_each_event_see_when_send_is_stop(make_room):
 
     room.desk._around.emit = listen
     room.ask("Hello")
-    assert seen == [("MessageAdded", True), ("MessageAdded", True), ("MessageChanged", False)]
+    assert seen == [
+        ("MessageAdded", True),
+        ("MessageAdded", True),
+        ("MessageChanged", True),
+        ("MessageChanged", False),
+    ]
+
+
+def test_a_reply_that_grows_says_what_it_is_drawn_with(make_room):
+    tokens = [{"text": "again ", "ms": 5, "repeat": 4000}]
+    room = make_room({"replies": [{"tokens": tokens}]}).start_ready()
+    room.desk.send("Go on")
+    room.until(lambda: room.growing(2), "some text")
+    (told,) = room.of(events.MessageChanged)
+    assert told.message.settings == room.desk.messages[-1].settings
+    assert stages_of_reply(told.message.settings)[-1] == Dist()
+    room.desk.stop()
+    room.until(room.ended_reply, "the end")
+    assert stages_of_reply(told.message.settings) == stages_of_reply(
+        room.desk.messages[-1].settings
+    )
 
 
 def test_the_chats_that_reply_are_told_and_told_once(make_room):

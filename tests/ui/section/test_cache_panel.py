@@ -50,6 +50,7 @@ from ui.section.cache_panel import (
     DONE,
     EMPTY,
     NO_TURN,
+    PARKED,
     POINT,
     RECORDED,
     STREAM_MS,
@@ -308,6 +309,12 @@ def test_an_empty_cache_and_no_weights_say_what_to_do(stage: Stage) -> None:
     assert stage.text("cache_empty") == "Load some weights."
     assert stage.text("cache_cells") == "KV cache"
     assert not stage.panel.step_card.isVisible()
+
+
+def test_a_cache_whose_chats_are_parked_says_so(stage: Stage) -> None:
+    stage.answer(told(parked=COPIES))
+    assert stage.text("cache_empty") == PARKED
+    assert stage.panel.parked_card.isVisible()
 
 
 def test_parked_chats_have_their_bytes_and_a_button_each(stage: Stage) -> None:

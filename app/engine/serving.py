@@ -116,10 +116,11 @@ Job = Command | _Prepared | _Wake
 
 
 TOKENISE: Final = ("context", "text")
-STACK_BYTES: Final = 256 * 2**20
+STACK_BYTES: Final = 64 * 2**20
 """Of the threads that tokenise. Some files' rule for cutting words (deepseek-llm) is matched by
 std::regex, which recurses once per letter: a run of 40,000 without a space ended a thread with the
-usual 8 MiB (SIGSEGV). What is not used of a stack takes no memory."""
+usual 8 MiB (SIGSEGV); so 300,000 do. What is not used takes no memory, but counts for the limit
+(`memory_limit.py`)."""
 
 
 class Serving:

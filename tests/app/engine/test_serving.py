@@ -145,9 +145,9 @@ def test_a_long_run_of_letters_ends_no_engine(talk: ScriptedTalk, tmp_path: Path
     tiny_llama(path, vocabulary=bpe_vocabulary(pre="deepseek-llm"))
     engine = talk.over([sys.executable, "-c", f"{_BEGIN}raise SystemExit(main())"])
     engine.wait_for(engine.load(path, SMALL), PATIENCE_S)
-    answer = engine.wait_for(engine.request(Tokenize(0, "a" * 300_000)), PATIENCE_S)
+    answer = engine.wait_for(engine.request(Tokenize(0, "a" * 200_000)), PATIENCE_S)
     assert isinstance(answer, Finished)
-    refused = engine.wait_for(engine.generate(ask("b" * 300_000)), PATIENCE_S)
+    refused = engine.wait_for(engine.generate(ask("b" * 200_000)), PATIENCE_S)
     assert isinstance(refused, Failed)
     assert refused.kind == "prompt_too_long"
     assert len(talk.of(Hello)) == 1

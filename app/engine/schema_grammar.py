@@ -1,6 +1,7 @@
 """From a JSON schema to GBNF, by llama-cpp-python's converter (llama.cpp's own script).
 
-What the converter lacks is added here: references to a part that refers to itself, as every
+What the converter lacks is added here: patterns (`schema_pattern.py`) and counts of any size, which
+it nests and llama.cpp counts itself; references to a part that refers to itself, as every
 schema of a tree has, whatever that part is called; letters beyond ASCII as themselves, which is
 how weights write them, and no bare line break in a text; `true` for any value; arrays of anything;
 an `allOf` of one part. Nothing is ever fetched: a reference stays inside. What a grammar cannot
@@ -18,7 +19,16 @@ from urllib.parse import unquote
 
 from app.engine.bounds import BadSetting, shown, shown_text
 from app.engine.frames import clean_text
-from app.engine.schema_limits import contradiction, sentences, unheld, unheld_of_component
+from app.engine.grammar_limits import MAX_REPETITION
+from app.engine.schema_limits import (
+    Part,
+    branch_of,
+    contradiction,
+    sentences,
+    unheld,
+    unheld_of_component,
+)
+from app.engine.schema_pattern import NotHeld, rules_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,18 @@ class _Parts(dict[str, Any]):
         return part
 
 
+MAX_COUNT: Final = 1_000_000
+"""Longer than any context; what is beyond it is not counted, and named."""
+
+MAX_PATTERN_CHARACTERS: Final = 128 * 1024
+"""Of the grammar, for all patterns of a schema."""
+
+_COUNTS: Final[dict[str, tuple[str, ...]]] = {
+    "length": ("minLength", "maxLength"),
+    "items": ("minItems", "maxItems"),
+    "pattern": (),
+}
+
 _CHARACTER: Final = (
     r'[^"\\\x00-\x1F] | "\\" '
     r'(["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])'
@@ -138,6 +160,9 @@ def _converter(schema: dict[str, Any]) -> Any:
             self._refs = _Parts(schema)
             self._rule_of: dict[str, str] = {}
             self._places = dict(_places(schema, "#"))
+            self._patterns: dict[str, str | None] = {}
+            self._room = MAX_PATTERN_CHARACTERS
+            self._made: list[Part] = []
             self.found: dict[str, list[str]] = {}
 
         def visit(self, schema: object, name: str) -> str:
@@ -150,10 +175,88 @@ def _converter(schema: dict[str, Any]) -> Any:
             if (only := _only_part(schema)) is not None:
                 return self.visit(only, name)
             plain = _plainer(schema)
+            if (branch := branch_of(plain)) in ("pattern", "length", "items"):
+                return self._visit_here(schema, plain, branch, name)
             self._note(schema, unheld(plain))
             if "allOf" in schema and "allOf" not in unheld(plain):
                 self._look_at_components(schema["allOf"])
             return str(super().visit(plain, name))
+
+        def _visit_here(self, schema: Part, plain: Part, branch: str, name: str) -> str:
+            """What the converter would write otherwise than it is meant."""
+            rule_name = f"{name}-" if name in library.RESERVED_NAMES else name or "root"
+            too_large = [n for n in _COUNTS[branch] if plain.get(n, 0) > MAX_COUNT]
+            counted = {n: count for n, count in plain.items() if n not in too_large}
+            low, high = (counted.get(n) for n in _COUNTS[branch] or ("", ""))
+            if branch == "pattern":
+                return self._visit_pattern_here(schema, plain, name, rule_name)
+            self._note(schema, [*unheld(plain), *too_large])
+            if branch == "length":
+                one = self._add_primitive("char", library.PRIMITIVE_RULES["char"])
+                rule = rf'"\"" {self._times(one, low or 0, high)} "\"" space'
+            else:
+                one = self.visit(plain["items"], f"{name}{'-' if name else ''}item")
+                rule = f'"[" space {self._listed(one, low or 0, high)} "]" space'
+            return str(self._add_rule(rule_name, rule))
+
+        def _visit_pattern_here(self, schema: Part, plain: Part, name: str, rule_name: str) -> str:
+            found = self._pattern(plain["pattern"])
+            if found is not None:
+                self._note(schema, unheld(plain))
+                return str(self._add_rule(rule_name, found))
+            without = {key: value for key, value in plain.items() if key != "pattern"}
+            without["type"] = "string"
+            self._made.append(without)  # kept, or another part could get its identity
+            place = self._places[id(without)] = self._places.get(id(schema), "#")
+            rule = self.visit(without, name)
+            self.found[place] = ["pattern", *self.found.get(place, [])]
+            return rule
+
+        def _pattern(self, pattern: str) -> str | None:
+            """The rule of the texts that fit; equal patterns have one. None: it is not held."""
+            if pattern not in self._patterns:
+                self._patterns[pattern] = None
+                name = f"pattern-{len(self._patterns)}"
+                while any(known.startswith(name) for known in self._rules):
+                    name += "-p"
+                try:
+                    rules = rules_of(pattern, name)
+                except NotHeld:
+                    return None
+                self._room -= sum(map(len, rules)) + sum(map(len, rules.values()))
+                if self._room >= 0:
+                    self._rules |= rules
+                    self._patterns[pattern] = name
+            return self._patterns[pattern]
+
+        def _listed(self, one: str, low: int, high: int | None) -> str:
+            """So many of them with commas between."""
+            if high == 0:
+                return ""
+            more = self._add_rule(f"{one}-more", f'"," space {one}')
+            rest = self._times(more, max(low - 1, 0), None if high is None else high - 1)
+            if low:
+                return f"{one} {rest}"
+            # A rule of its own: what is repeated in brackets counts against what repeats them.
+            return f"{self._add_rule(f'{one}-some', f'{one} {rest}')}?"
+
+        def _times(self, one: str, low: int, high: int | None) -> str:
+            """A rule so often. llama.cpp counts to MAX_REPETITION, so larger numbers are counted in
+            blocks: 0 to 4,500 is up to one block and then up to 1,999 more, or two and up to 500.
+            """
+            if max(low, high or 0) <= MAX_REPETITION:
+                return f"{one}{{{low},{'' if high is None else high}}}"
+            block = self._add_rule(f"{one}-block", f"{one}{{{MAX_REPETITION}}}")
+            blocks, rest = divmod(low, MAX_REPETITION)
+            first = f"{block}{{{blocks}}} {one}{{{rest}}}"
+            if high is None:
+                return f"{first} {one}*"
+            blocks, rest = divmod(high - low, MAX_REPETITION)
+            last = f"{block}{{{blocks}}} {one}{{0,{rest}}}"
+            if not blocks:
+                return f"{first} {last}"
+            fewer = f"{block}{{0,{blocks - 1}}} {one}{{0,{MAX_REPETITION - 1}}}"
+            return f"{first} ({fewer} | {last})"
 
         def _look_at_components(self, parts: list[dict[str, Any]]) -> None:
             """Of what an `allOf` joins, the converter reads the properties."""

@@ -79,34 +79,54 @@ def unheld_of_component(part: Part) -> list[str]:
     return [n for n in part if n not in held and _says_something(n, part, _types(part))]
 
 
-def _held(part: Part) -> set[str]:
-    """What the branch that the converter takes for this part reads. In the converter's order."""
+def branch_of(part: Part) -> str:
+    """By which keyword the converter goes for this part, in its order; "type" for none of them."""
     kind = part.get("type")
     if "$ref" in part:
-        return {"$ref"}
+        return "$ref"
     for union in ("oneOf", "anyOf"):
         if part.get(union):
-            return {union}
+            return union
     if isinstance(kind, list):
-        return {"type"}
-    if "const" in part:
-        return _held_by_values(part, "const", [part["const"]])
-    if "enum" in part:
-        return _held_by_values(part, "enum", part["enum"])
+        return "types"
+    for values in ("const", "enum"):
+        if values in part:
+            return values
     if kind in (None, "object"):
         if "properties" in part or part.get("additionalProperties", True) is not True:
-            return {"type", "properties", "additionalProperties", *_held_required(part)}
+            return "properties"
         if "allOf" in part:
-            return {"type", "allOf"}
+            return "allOf"
     if kind in (None, "array") and ("items" in part or "prefixItems" in part):
-        return {"type", *_held_of_array(part)}
+        listed = part.get("items") or part.get("prefixItems")
+        return "prefixItems" if isinstance(listed, list) else "items"
     if kind in (None, "string"):
         if "pattern" in part:
-            return {"type", "pattern"}
+            return "pattern"
         if _FORMATS.fullmatch(str(part.get("format", ""))):
-            return {"type", "format"}
-        return {"type", "minLength", "maxLength"}
-    return {"type"}
+            return "format"
+        if "minLength" in part or "maxLength" in part:
+            return "length"
+    return "type"
+
+
+def _held(part: Part) -> set[str]:
+    """What the branch that the converter takes for this part reads."""
+    branch = branch_of(part)
+    if branch in ("const", "enum"):
+        return _held_by_values(part, branch, part["enum"] if branch == "enum" else [part["const"]])
+    return {
+        "$ref": {"$ref"},
+        "oneOf": {"oneOf"},
+        "anyOf": {"anyOf"},
+        "properties": {"type", "properties", "additionalProperties", *_held_required(part)},
+        "allOf": {"type", "allOf"},
+        "items": {"type", "items", "minItems", "maxItems"},
+        "prefixItems": {"type", *_held_of_list(part)},
+        "pattern": {"type", "pattern"},
+        "format": {"type", "format"},
+        "length": {"type", "minLength", "maxLength"},
+    }.get(branch, {"type"})
 
 
 def _held_by_values(part: Part, name: str, values: list[Any]) -> set[str]:
@@ -121,14 +141,14 @@ def _held_required(part: Part) -> set[str]:
     return {"required"} if all(name in known for name in required) else set()
 
 
-def _held_of_array(part: Part) -> set[str]:
+def _held_of_list(part: Part) -> set[str]:
+    """As many items as the list has."""
     items = part.get("items") or part.get("prefixItems")
-    if not isinstance(items, list):
-        return {"items", "minItems", "maxItems"}
-    held = {"items", "prefixItems"}  # as many items as the list has
-    if part.get("minItems", 0) <= len(items):
+    held = {"items", "prefixItems"}
+    count = len(items) if isinstance(items, list) else 0
+    if part.get("minItems", 0) <= count:
         held.add("minItems")
-    if part.get("maxItems", len(items)) >= len(items):
+    if part.get("maxItems", count) >= count:
         held.add("maxItems")
     return held
 

@@ -118,6 +118,7 @@ class AttachmentReader(QWidget):
         combo.setToolTip("The encoding that the file was read in")
         for name in (*ENCODINGS, *({encoding} - set(ENCODINGS))):
             combo.addItem(encoding_label(name), name)
+        combo.setSizeAdjustPolicy(Combo.SizeAdjustPolicy.AdjustToContents)
         combo.setCurrentIndex(combo.findData(encoding))
         combo.activated.connect(lambda _: read_as(combo.currentData()))
         return combo

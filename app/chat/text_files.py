@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,10 @@ ENCODINGS: Final = {
 }
 """What can be chosen, by Python's name; a label says whom it is for."""
 
+_WESTERN: Final = frozenset(
+    "àâäçèéêëîïñôöùûüßáíóúãõåæøœÀÂÄÇÈÉÊËÎÏÑÔÖÙÛÜÁÍÓÚÃÕÅÆØŒ¡¿«»“”‘’„–—…•€£§°©®ªº·×\xa0"
+)
+_WORD: Final = re.compile(r"[^\W\d_]+")
 _LOOKED_AT: Final = 64 * 1024
 _MOST_CONTROLS: Final = 0.01
 _MARKS: Final = (
@@ -168,8 +173,31 @@ def _looks_like(raw: bytes) -> str:
     if found["encoding"] is None:
         return ""
     name = codecs.lookup(found["encoding"]).name
+    if _is_western(raw, may_be_hungarian=found["language"] == "hu"):
+        return "cp1252"
     name = {"big5": "big5hkscs"}.get(name, name)  # which holds all of it
     return next((own for own in ENCODINGS if codecs.lookup(own).name == name), name)
+
+
+def _is_western(raw: bytes, *, may_be_hungarian: bool) -> bool:
+    """Whether it is Latin words with a few Western letters in them: short ones chardet takes for
+    Polish, Hebrew or Baltic, whose letters have the same bytes.
+
+    In other alphabets whole words are beyond ASCII; Slavic, Baltic and Turkish texts read as
+    Windows-1252 have letters that no Western language puts into a word (þ, ¿, ³, š). Hungarian
+    alone could pass; it has ő in nearly every sentence, whose byte is õ here.
+    """
+    try:
+        text = raw[:_LOOKED_AT].decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    if any(not char.isascii() and char not in _WESTERN for char in text):
+        return False
+    if text.isascii() or (may_be_hungarian and "õ" in text.lower()):
+        return False
+    words = [word for word in _WORD.findall(text) if not word.isascii()]
+    n_mixed = sum(len(word) == 1 or any(map(str.isascii, word)) for word in words)
+    return n_mixed >= 0.6 * len(words)
 
 
 def _is_utf_8(raw: bytes) -> bool:

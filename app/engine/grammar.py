@@ -175,9 +175,9 @@ def _shape_problem(text: str) -> tuple[str, int]:
         return words, -1
     if shape.large_repetition:
         words = (
-            f"has a repetition, {shown_words(shape.large_repetition)}, beyond "
-            f"{MAX_REPETITION:,}, which llama.cpp cannot count. Use smaller numbers, or no "
-            "second one for no limit"
+            f"has the repetition {shown_words(shape.large_repetition)}, and llama.cpp allows at "
+            f"most {MAX_REPETITION:,}. Use smaller numbers, or leave the second one out "
+            "for no limit"
         )
         return words, -1
     if shape.elements > MAX_ELEMENTS:
@@ -238,8 +238,8 @@ def _without_end(text: str) -> tuple[str, tuple[int, int] | None]:
         words = _left_recursion(found.circular)
     elif found.idle:
         words = (
-            f"repeats, in the rule “{shown_words(found.idle)}”, what may be empty already, which "
-            "llama.cpp cannot follow"
+            f"repeats something that can be empty, in the rule “{shown_words(found.idle)}”, "
+            "which llama.cpp can't handle"
         )
     else:
         return "cannot be followed by llama.cpp", None

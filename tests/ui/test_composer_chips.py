@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QComboBox, QPushButton, QStyle, QStyleOptionComboBox
 
+from app.chat.text_files import ENCODINGS
 from models.records import Attachment
 from ui.attachment_reader import MAX_LINE, MAX_SHOWN, AttachmentReader, shown_part
 from ui.composer import Composer
@@ -139,6 +140,23 @@ def test_the_reader_shows_the_text_and_changes_nothing(qtbot) -> None:
     )
     assert done == ["into the text"]
     assert not reader.isVisible()
+
+
+def test_the_name_of_every_encoding_is_whole_in_the_reader(qtbot) -> None:
+    reader = AttachmentReader(
+        Theme("light"), attached(1, 7), encoding="cp932", read_as=lambda _: None, remove=print
+    )
+    reader.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(reader)
+    with qtbot.waitExposed(reader):
+        reader.show()
+    combo = reader.findChild(QComboBox, "attachment_encoding")
+    option = QStyleOptionComboBox()
+    combo.initStyleOption(option)
+    part = QStyle.SubControl.SC_ComboBoxEditField
+    room = combo.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, combo)
+    for name in ENCODINGS.values():
+        assert combo.fontMetrics().horizontalAdvance(name) <= room.width(), name
 
 
 def test_the_reader_breaks_what_qt_could_not_lay_out() -> None:

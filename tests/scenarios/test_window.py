@@ -70,6 +70,7 @@ def test_a_reply_can_be_read_at_300_percent_in_the_smallest_window(open_window):
     person.wait(lambda: transcript.is_at_end and transcript.verticalScrollBar().value() <= top)
 
 
+@pytest.mark.alone
 def test_send_becomes_stop_and_stop_keeps_the_text(open_window):
     person = open_window(SLOW)
     person.wait_ready()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from placed_weights import put
@@ -19,6 +19,8 @@ from app.gguf.values import value_typed
 from app.library import local
 from app.library.local import LocalSnapshot
 from models.records import Download, DownloadFile, DownloadState, LocalFile
+
+NEVER_S = 3_600.0
 
 
 @pytest.fixture(autouse=True)
@@ -235,9 +237,11 @@ def test_a_reply_and_a_load_have_the_disk_for_themselves(make_room, tmp_path: Pa
 def test_nothing_is_looked_for_before_the_start_is_over(
     make_room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.2)
-    room = make_room().start()
+    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", NEVER_S)
+    room = make_room().start_ready()
     assert room.desk._local._library is None
+    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.01)
+    room.desk._local.on_settings_read()
     room.until(lambda: room.desk._local._library is not None)
 
 
@@ -312,15 +316,24 @@ def test_what_was_not_seen_for_a_year_is_forgotten(make_room) -> None:
 
 
 def test_unasked_it_does_not_begin_beside_a_reply(
-    make_room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is imported and read for it would take the time of some tokens."""
-    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.1)
+    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", NEVER_S)
     room = make_room(remember_weights=False).start_ready()
     ours = room.desk._local
     ours.rest(True)
-    over = time.monotonic() + 0.4
-    room.until(lambda: time.monotonic() > over)
+    monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.01)
+    put_off: list[str] = []
+    set_alarm = ours._around.alarms.set
+
+    def noted(name: str, *rest: Any) -> None:
+        put_off.append(name)
+        set_alarm(name, *rest)
+
+    monkeypatch.setattr(ours._around.alarms, "set", noted)
+    ours.on_settings_read()
+    room.until(lambda: put_off.count("local weights") == 4)
     assert ours._library is None
     ours.rest(False)
     room.until(lambda: ours._library is not None)

@@ -23,6 +23,7 @@ from app.chat.surroundings import Surroundings
 from app.hub.address import origin_of
 from app.hub.gate import Call, CalledOff
 from app.hub.records import SearchWish
+from app.hub.transport import READ_TIMEOUT_S
 
 REPO = "ana/tiny-GGUF"
 
@@ -113,11 +114,9 @@ def test_the_newest_question_alone_is_answered(owner, fake):
     first, second = [], []
     owner.questions.search(SearchWish("old"), first.append, first.append)
     fake.wait_for(1, "/api/models")
-    began = time.monotonic()
     owner.questions.search(SearchWish("tiny"), owner.take, owner.take)
     (page,) = owner.wait()
-    assert time.monotonic() - began < 5
-    hold.set()
+    hold.set()  # the first one was not waited for
     assert [repo.id for repo in page.repos] == [REPO]
     owner.settle()
     assert first == []
@@ -306,7 +305,7 @@ def test_closing_is_quick_whatever_is_asked(fake):
     fake.wait_for(3)
     began = time.monotonic()
     owner.close()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < READ_TIMEOUT_S / 2
     owner.settle()
     assert owner.answers == []
 

@@ -113,6 +113,7 @@ def test_only_the_last_question_is_answered(make_room: Any, path: Path) -> None:
     assert len(got) <= 3
 
 
+@pytest.mark.alone
 def test_closing_does_not_wait_for_a_template_that_never_ends(make_room: Any, path: Path) -> None:
     room = make_room().start_ready()
     got: list[Preview] = []

@@ -31,6 +31,8 @@ from app.engine.scheduler import Scheduler
 from app.engine.tracing import TokenRecord
 from app.engine.weights import Weights, load
 
+BROKEN_OFF = 2
+"""What llama_decode returns for a step that was ended from outside."""
 GREEDY = Sampling(filters=[], select=Greedy())
 
 

@@ -380,6 +380,7 @@ def test_a_message_comes_before_a_measurement(talk: Conversation) -> None:
     assert reply.result.evaluated == 1
 
 
+@pytest.mark.alone
 def test_a_stopped_measurement_ends_as_stopped(talk: Conversation) -> None:
     assert isinstance(talk.ask(ask(2, numbers(1, 900))), Finished)
     talk.say(MeasureStep(3, "a"))

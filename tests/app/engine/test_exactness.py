@@ -4,9 +4,9 @@ parked, after an aborted run, repeatably.
 Two ways to prove it. Where the sequence of steps and the layout of the cache are the same, the
 numbers are the same to the last bit, and 0.0 is demanded. Where they are not, the sums inside are
 added up in another order: then the tokens of one run are forced into the other, and all
-log-probabilities must agree within a bound. The bounds were measured (figures beside them) and
-leave a margin for other processors; greedy choices may differ only where the two best candidates
-are closer together than the bound.
+log-probabilities must agree within a bound (`other_shapes`). It was measured and leaves a margin
+for other processors; greedy choices may differ only where the two best candidates are closer
+together than the bound.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from native_session import NativeSession
+from other_shapes import BOUND, distance, force, traces
 
 from app.engine import space
 from app.engine.native import NativeLog
 from app.engine.protocol import (
     Finished,
-    Held,
     Sampling,
     Stopped,
     Summary,
@@ -35,11 +34,6 @@ from app.engine.weights import Weights
 from app.insight.repeats import compare_runs
 
 pytestmark = pytest.mark.weights
-
-BOUND = 0.5
-"""Largest difference of log-probabilities (nat) that may come from other batch shapes. Measured,
-starter and Gemma: batch of four 0.163 and 0.217, fork 0.000 and 0.121, parked among others 0.158
-and 0.231, after an aborted prefill 0.000 and 0.000."""
 
 TALES = (
     "It was late in the autumn when the first of the ships came back to the harbour, and",
@@ -74,40 +68,10 @@ def ids_of(session: NativeSession, text: str) -> list[int]:
     return vocabulary.tokenize(text, special=True, add_bos=vocabulary.add_bos)
 
 
-def traces(session: NativeSession, request_id: int) -> list[TokenTrace]:
-    return [event.token for event in session.tokens(request_id)]
-
-
 def alone(session: NativeSession, ids: list[int], length: int = LENGTH) -> list[TokenTrace]:
     request_id = session.add(ids, max_tokens=length, reuse_prefix=False, alternatives=2)
     session.run()
     return traces(session, request_id)
-
-
-def force(session: NativeSession, wanted: dict[int, list[int]]) -> None:
-    """Run held requests to the end of these tokens; all of them step together."""
-    done = dict.fromkeys(wanted, 0)
-    while any(done[i] < len(ids) for i, ids in wanted.items()):
-        session.run()
-        for request_id, ids in wanted.items():
-            last = session.of(request_id)[-1]
-            if isinstance(last, Held) and done[request_id] < len(ids):
-                session.scheduler.choose(request_id, ids[done[request_id]])
-                done[request_id] += 1
-    session.run()
-
-
-def distance(first: list[TokenTrace], second: list[TokenTrace], bound: float) -> float:
-    """The largest difference, over tokens and their two best candidates; flips are checked."""
-    assert [t.token_id for t in first] == [t.token_id for t in second]
-    largest = 0.0
-    for a, b in zip(first, second, strict=True):
-        largest = max(largest, abs(a.logprob - b.logprob))
-        best_a, best_b = (np.frombuffer(t.alternative_ids.data, "<i4") for t in (a, b))
-        two = np.frombuffer(a.alternative_logprobs.data, "<f4")
-        if best_a[0] != best_b[0]:
-            assert two[0] - two[1] <= 2 * bound, (a.index, two)
-    return largest
 
 
 def two_turns(

@@ -478,6 +478,7 @@ def test_e11_the_countdown_goes_on_after_a_restart(
     again.until_state(key, S.DONE)
 
 
+@pytest.mark.alone
 def test_e15_a_stall_is_retried_so_often_and_can_be_cancelled_at_once(
     owner: Callable[..., Owner], hub: FakeHub, folder: Path
 ) -> None:

@@ -6,7 +6,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 
 import httpx2
 import huggingface_hub
@@ -18,7 +17,7 @@ from huggingface_hub.utils import send_telemetry
 from app.hub import library
 from app.hub.faults import Asked, HubFault, fault_of
 from app.hub.gate import Call, CalledOff, Gate, GateClosed
-from app.hub.transport import AnswerTooLong, AnswerTooSlow, origin_of, read_whole
+from app.hub.transport import READ_TIMEOUT_S, AnswerTooLong, AnswerTooSlow, origin_of, read_whole
 
 DATA = bytes(range(256)) * 400
 
@@ -144,10 +143,9 @@ def test_closing_cuts_what_is_under_way(gate, fake_hub):
     thread = threading.Thread(target=ask)
     thread.start()
     fake_hub.wait_for(1)
-    began = time.monotonic()
     gate.close_it()
-    thread.join(5)
-    assert time.monotonic() - began < 1
+    thread.join(READ_TIMEOUT_S / 2)
+    assert not thread.is_alive()
     assert isinstance(caught[0], GateClosed)
 
 
@@ -184,10 +182,9 @@ def test_a_call_is_called_off_in_mid_answer(gate, fake_hub):
     thread = threading.Thread(target=ask)
     thread.start()
     assert read.wait(5)
-    began = time.monotonic()
     call.cancel()
-    thread.join(5)
-    assert time.monotonic() - began < 1
+    thread.join(READ_TIMEOUT_S / 2)
+    assert not thread.is_alive()
     assert len(caught) == 1
     with pytest.raises(CalledOff), call.running():
         raise AssertionError("it runs no more")

@@ -289,7 +289,7 @@ def test_e15_a_server_that_stalls_is_left(fetching: Fetching) -> None:
     began = time.monotonic()
     found = fault(fetching, limits=QUICK)
     assert (found.kind, found.may_retry) == ("stalled", True)
-    assert QUICK.stall_s <= time.monotonic() - began < 3
+    assert QUICK.stall_s <= time.monotonic() - began < Limits().stall_s / 2
     assert fetching.part.stat().st_size == 10
 
 
@@ -327,12 +327,12 @@ def test_e15_it_can_be_called_off_at_once(fetching: Fetching, where: str) -> Non
     thread.start()
     fetching.hub.wait_for(2)
     time.sleep(0.05)
-    began = time.monotonic()
     call.cancel()
-    thread.join(5)
+    thread.join(Limits().stall_s / 2)
+    is_over = not thread.is_alive()
     held.set()
+    assert is_over
     assert len(raised) == 1
-    assert time.monotonic() - began < 1
     assert fetching.left() in ([], [fetching.part.name])
 
 

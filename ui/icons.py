@@ -8,7 +8,7 @@ window's first paint may take. The font is not loaded before the first icon is p
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,11 +32,15 @@ class IconsMissingError(Exception):
     """The qtawesome package lacks the font: the installation is damaged."""
 
 
+@cache
 def icon(name: str, color: str, disabled_color: str | None = None) -> QIcon:
     """The icon called `name` in Phosphor ("copy", "caret-left"), crisp at any size and scale.
 
     Raises KeyError for a name that the family lacks: here, since Qt cannot carry an exception
     out of an icon engine.
+
+    Each is made once and stays: where an icon and its engine are garbage together, Python's
+    collector ends the engine first, and Qt ends it once more with the icon.
     """
     if name not in _codes():
         raise KeyError(name)

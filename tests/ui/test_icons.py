@@ -63,3 +63,10 @@ def test_qtawesome_is_not_imported() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_an_icon_is_made_once_and_stays(qapp: QApplication) -> None:
+    """One that becomes garbage together with its engine is ended twice."""
+    made = icon("copy", "#102030")
+    assert icon("copy", "#102030") is made
+    assert icon("copy", "#102031") is not made

@@ -14,7 +14,14 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from ui.chat_column import ChatColumn
 from ui.sidebar.sidebar import Sidebar
-from ui.sizes import ALL_FROM_PX, BOTH_FROM_PX, SECTION_PX, SIDEBAR_PX
+from ui.sizes import (
+    ALL_FROM_PX,
+    BOTH_FROM_PX,
+    CHAT_PX,
+    SECTION_PX,
+    SIDEBAR_PX,
+    beside_chat,
+)
 from ui.theme import Theme
 
 
@@ -156,8 +163,12 @@ class Columns(QSplitter):
             self._chat.focus_writing()
         # Always, also where nothing of it changed: what Qt takes away while there is little room
         # (a high zoom, a small window) it does not give back.
-        left = self._theme.px(self._width_px) if shows_sidebar else 0
-        right = self._theme.px(self._section_px) if shows_section else 0
+        px, whole, chat = self._theme.px, self.width(), self._theme.px(CHAT_PX)
+        left = right = 0
+        if shows_sidebar:
+            left = beside_chat(whole, px(self._width_px), px(SIDEBAR_PX), chat)
+        if shows_section:
+            right = beside_chat(whole - left, px(self._section_px), px(SECTION_PX), chat)
         self.setSizes([left, max(1, self.width() - left - right), right][: self.count()])
 
     def _on_moved(self) -> None:

@@ -15,7 +15,16 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEv
 from PySide6.QtWidgets import QWidget
 
 from ui.composer import Composer
-from ui.sizes import BOTH_FROM_PX, COLUMN_PX, SIDE_PX, SIDEBAR_PX, STATUS_FROM_PX, beside_column
+from ui.sizes import (
+    BOTH_FROM_PX,
+    CHAT_PX,
+    COLUMN_PX,
+    SIDE_PX,
+    SIDEBAR_PX,
+    STATUS_FROM_PX,
+    beside_chat,
+    beside_column,
+)
 from ui.theme import Theme
 
 
@@ -58,7 +67,7 @@ class FirstFrame(QWidget):
         px = self._theme.px
         if not self._has_sidebar or self.width() < px(BOTH_FROM_PX):
             return 0
-        return px(self._sidebar_px) + 1
+        return beside_chat(self.width(), px(self._sidebar_px), px(SIDEBAR_PX), px(CHAT_PX)) + 1
 
     def _arrange(self) -> None:
         px, left = self._theme.px, self._left()

@@ -10,6 +10,8 @@ SIDE_PX: Final = 24
 SIDEBAR_PX: Final = 236
 BOTH_FROM_PX: Final = 620
 """From this width on sidebar and chat fit side by side."""
+CHAT_PX: Final = BOTH_FROM_PX - SIDEBAR_PX
+"""A column that was made wider than at first leaves the chat so much."""
 SECTION_PX: Final = 400
 ALL_FROM_PX: Final = 1020
 """From this width on sidebar, chat and section fit side by side."""
@@ -25,3 +27,15 @@ def beside_column(width: int, column: int, least: int) -> tuple[int, int]:
     """
     left = max(least, (width - column) // 2)
     return left, max(least, width - left - column)
+
+
+def beside_chat(width: int, wanted: int, at_first: int, chat: int) -> int:
+    """How wide a column beside the chat is, of `width` for both: where room is short, the chat has
+    its own before the column has more than `at_first`.
+
+    >>> beside_chat(1000, 500, 300, 400), beside_chat(800, 500, 300, 400)
+    (500, 400)
+    >>> beside_chat(600, 500, 300, 400), beside_chat(600, 250, 300, 400)
+    (300, 250)
+    """
+    return min(wanted, max(at_first, width - chat))

@@ -14,7 +14,7 @@ from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.events import SettingsChanged
 from ui.section.section import Section
-from ui.sizes import SECTION_PX
+from ui.sizes import CHAT_PX, SECTION_PX
 from ui.theme import Theme
 from ui.window import MainWindow
 
@@ -83,6 +83,24 @@ def test_writing_goes_on_where_only_the_section_was_seen(open_window: Open, them
     window.section_acts.toggle()
     window.focus_composer()
     assert shown(window) == (False, True, False)
+
+
+def test_a_wide_section_leaves_the_chat_its_room_at_a_higher_zoom(
+    open_window: Open, theme: Theme
+) -> None:
+    window = open_window(1440, 900)
+    window.section_acts.toggle()
+    window.columns.moveSplitter(window.columns.width() - 700, 2)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    wide = section.width()
+    assert abs(wide - 700) <= 2
+    theme.set_zoom(150)
+    assert shown(window) == (False, True, True)
+    assert section.width() >= theme.px(SECTION_PX)
+    assert window.chat.width() >= theme.px(CHAT_PX) - 2
+    theme.set_zoom(100)
+    assert section.width() == wide
 
 
 def test_what_was_open_and_how_wide_is_remembered(

@@ -30,6 +30,7 @@ FIRST = {
     "app.chat.folder",
     "app.paths",
     "ui.composer",
+    "ui.click_focus",
     "ui.elided",
     "ui.first_frame",
     "ui.fonts",

@@ -187,26 +187,27 @@ class Stop(Message, frozen=True, tag=True):
     """Stop the request `target` (a Generate, a LoadWeights, or a question about the cache). Has no
     ending of its own."""
 
-    target: Amount
+    target: int
 
 
 class Hold(Message, frozen=True, tag=True):
     """From the next token on, request `target` waits for a choice at each token."""
 
-    target: Amount
+    target: int
 
 
 class Choose(Message, frozen=True, tag=True):
-    """While held: `token_id` becomes the next token (the drawn one or another)."""
+    """While held: `token_id` becomes the next token (the drawn one or another). One that is none
+    is refused in words, so it has no bound here: a command out of bounds ends the engine."""
 
-    target: Amount
-    token_id: TokenId
+    target: int
+    token_id: int
 
 
 class Resume(Message, frozen=True, tag=True):
     """End holding: take the drawn token and run on."""
 
-    target: Amount
+    target: int
 
 
 class Tokenize(Message, frozen=True, tag=True):

@@ -172,7 +172,7 @@ def test_with_the_included_weights_it_tells_a_true_story(open_window: Open) -> N
     assert legend[:2] == ["text 5", "reply 11"]
     rows = ("reused", "evaluated", "written")
     assert [text(person, f"cache_{row}") for row in rows] == ["0", "5", "12"]
-    assert text(person, "cache_formula_0") == "22.5 KiB"
+    assert text(person, "cache_formula_0") == "23 kB"
     (slot,) = panel._told.slots
     header = 8 + 16 + 12 * used + 24 * 30
     assert slot.state_bytes == used * 30 * (192 + 192) * 2 + header

@@ -129,7 +129,7 @@ def test_from_nothing_to_a_reply_and_one_entry(
     person.wait(lambda: files.isVisible() and len(cells(files)) == 3)
     rows = {row[1]: row for row in cells(files)}
     assert set(rows) == {"Q2_K", "Q4_1", "Q8_0"}
-    assert rows["Q4_1"][3] == "98 MB"
+    assert rows["Q4_1"][3] == "98.4 MB"
     words = page.findChild(QWidget, "hub_file_words")
     whole = starter_gguf.stat().st_size
     for at, row in enumerate(cells(files)):

@@ -87,7 +87,7 @@ def test_every_control_shows_what_it_was_told(person: Any, file: Path) -> None:
     desk, path = person.app.desk, str(file)
     told = {
         "n_threads": 2, "n_gpu_layers": 0, "type_k": "q8_0", "flash_attention": "on",
-        "load.n_ubatch": 64, "load.n_slots": 2, "load.parked_bytes": 64 * 2**20,
+        "load.n_ubatch": 64, "load.n_slots": 2, "load.parked_bytes": 64_000_000,
         "load.governor": False, "load.use_mmap": False, "load.use_mlock": True,
         "load.devices": ["A", "B"], "load.split_mode": "row", "load.tensor_split": [3.0, 1.5],
         "load.main_device": 1, "load.cpu_moe_layers": -1, "load.rope.kind": "yarn",
@@ -101,7 +101,7 @@ def test_every_control_shows_what_it_was_told(person: Any, file: Path) -> None:
     for name, value in told.items():
         field = defaults._rows[name].field
         shown = field.value()
-        assert (shown * 2**20 if name == "load.parked_bytes" else shown) == value, name
+        assert (shown * 1_000_000 if name == "load.parked_bytes" else shown) == value, name
         assert defaults._resets[name].isVisibleTo(defaults._rows[name]), name
     assert set(told) | {"n_ctx", "type_v"} == {
         n for n in defaults._rows if n.startswith("load.") or n in ("n_threads", "n_gpu_layers")
@@ -110,7 +110,7 @@ def test_every_control_shows_what_it_was_told(person: Any, file: Path) -> None:
         ("load.devices", "none", []),
         ("load.devices", "", None),
         ("load.tensor_split", "1; 2", [1.0, 2.0]),
-        ("load.parked_bytes", "3", 3 * 2**20),
+        ("load.parked_bytes", "3", 3_000_000),
     ):
         field = defaults._rows[name].field
         field.setFocus()

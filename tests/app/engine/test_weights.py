@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import llama_cpp as llama
 import pytest
 from gguf_writer import Shape, Tensor, bpe_vocabulary, tiny_llama, write_gguf
 from native_session import NativeSession, load_quietly
@@ -68,7 +67,7 @@ def test_sizes_from_the_header_are_those_of_the_loaded_file(
     norm = next(t.size_bytes for t in header.tensors if t.name == "output_norm.weight")
     assert sizes.output_bytes == embedding + norm  # tied: the embedding serves as output matrix
     total = sum(sizes.layer_bytes) + sizes.input_bytes + norm
-    assert total == int(llama.llama_model_size(starter.model))
+    assert total == int(native.llama.llama_model_size(starter.model))
     assert starter.loaded.size_bytes == starter_gguf.stat().st_size
     assert sum(sizes.kv_bytes_per_token) == starter.loaded.kv_bytes_per_token
     assert (sizes.n_vocab, sizes.n_embd, sizes.n_ctx_train) == (49_152, 576, 8192)

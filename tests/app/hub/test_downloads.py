@@ -88,8 +88,9 @@ def the_set(hub: FakeHub) -> Any:
 
 def lying_in(folder: Path) -> list[str]:
     """All that is left of a download, beside the folder's lock."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path.name for path in found if path.name != ".cutaway.lock")
+    # os.walk passes over a folder that is removed while it is looked into; rglob does not.
+    found = (name for _, _, names in os.walk(folder) for name in names)
+    return sorted(name for name in found if name != ".cutaway.lock")
 
 
 def part_name(file: FakeFile) -> str:

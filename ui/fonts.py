@@ -1,8 +1,8 @@
 """The two type families, which the program carries: Inter, and JetBrains Mono for code.
 
-They are the same files on every platform (`resources/fonts`, with their licences), so that
-nothing is wider or higher on another machine. Characters that a family lacks come from the other
-one, then from the system's fonts, as Qt finds them by script.
+They are the same files on every platform (`resources/fonts`, with their licences), under names of
+their own, so that nothing is wider or higher on another machine. Characters that a family lacks
+come from the other one, then from the system's fonts, as Qt finds them by script.
 
 Sizes are pixels at 100 %: interface, reading and small, and no others. The user may choose other
 families and sizes (`Choice`). Figures are tabular, so that a counting number does not dance.
@@ -22,17 +22,18 @@ HEADING_PX = (21, 18, 16, REPLY_PX)
 TEXT_PX = 14
 SMALL_PX = 12
 
-TEXT_FAMILY: Final = "Inter"
-MONO_FAMILY: Final = "JetBrains Mono"
+TEXT_FAMILY: Final = "Cutaway Inter"
+MONO_FAMILY: Final = "Cutaway Mono"
+KNOWN_AS: Final = {TEXT_FAMILY: "Inter", MONO_FAMILY: "JetBrains Mono"}
 _FOLDER: Final = Path(__file__).parents[1] / "resources" / "fonts"
 _FILES: Final = (
-    "Inter-Regular.otf",
-    "Inter-Italic.otf",
-    "Inter-SemiBold.otf",
-    "Inter-SemiBoldItalic.otf",
-    "JetBrainsMono-Regular.ttf",
-    "JetBrainsMono-Italic.ttf",
-    "JetBrainsMono-SemiBold.ttf",
+    "CutawayInter-Regular.otf",
+    "CutawayInter-Italic.otf",
+    "CutawayInter-SemiBold.otf",
+    "CutawayInter-SemiBoldItalic.otf",
+    "CutawayMono-Regular.ttf",
+    "CutawayMono-Italic.ttf",
+    "CutawayMono-SemiBold.ttf",
 )
 
 

@@ -30,7 +30,7 @@ def test_text_is_inter_and_each_weight_has_its_own_file(
     font.setItalic(is_italic)
     found = QRawFont.fromFont(font)
     style = ("SemiBold" if weight == QFont.Weight.DemiBold else "") + " Italic" * is_italic
-    assert found.familyName() == "Inter"
+    assert found.familyName() == fonts.TEXT_FAMILY
     assert found.styleName() == (style.strip() or "Regular")
 
 
@@ -38,7 +38,7 @@ def test_code_is_jetbrains_mono_and_every_letter_as_wide(qapp: QApplication) -> 
     for weight in WEIGHTS:
         font = fonts.mono_font(14)
         font.setWeight(weight)
-        assert QRawFont.fromFont(font).familyName() == "JetBrains Mono"
+        assert QRawFont.fromFont(font).familyName() == fonts.MONO_FAMILY
         metrics = QFontMetricsF(font)
         assert {metrics.horizontalAdvance(sign * 10) for sign in "iW.→"} == {
             metrics.horizontalAdvance("m" * 10)
@@ -53,7 +53,7 @@ def test_figures_are_tabular(qapp: QApplication) -> None:
 def test_every_sign_of_ours_is_carried(qapp: QApplication) -> None:
     carried = [
         QRawFont(str(FOLDER / name), 14)
-        for name in ("Inter-Regular.otf", "JetBrainsMono-Regular.ttf")
+        for name in ("CutawayInter-Regular.otf", "CutawayMono-Regular.ttf")
     ]
     lacking = {
         sign
@@ -67,23 +67,23 @@ def test_a_chosen_family_that_is_not_there_gives_way_to_the_carried_one(
     qapp: QApplication,
 ) -> None:
     text, code = fonts.text_font(14, family="No Such Font"), fonts.mono_font(14, "No Such Font")
-    assert QFontInfo(text).family() == "Inter"
-    assert QFontInfo(code).family() == "JetBrains Mono"
+    assert QFontInfo(text).family() == fonts.TEXT_FAMILY
+    assert QFontInfo(code).family() == fonts.MONO_FAMILY
 
 
 def test_the_whole_window_is_dressed_in_it(qapp: QApplication) -> None:
     Theme("light").apply_to(qapp)
-    assert QFontInfo(qapp.font()).family() == "Inter"
+    assert QFontInfo(qapp.font()).family() == fonts.TEXT_FAMILY
 
 
 def test_what_lies_there_is_what_is_loaded_and_each_has_its_licence(qapp: QApplication) -> None:
     fonts.load()
-    files = {path.name for path in FOLDER.iterdir() if path.suffix != ".txt"}
+    files = {path.name for path in FOLDER.iterdir() if path.suffix in (".otf", ".ttf")}
     assert files == set(fonts._FILES)
-    for family in (fonts.TEXT_FAMILY, fonts.MONO_FAMILY):
+    for family, known_as in fonts.KNOWN_AS.items():
         assert QFontDatabase.hasFamily(family)
-        licence = (FOLDER / f"OFL-{family.replace(' ', '')}.txt").read_text()
-        assert f"The {family} Project Authors" in licence
+        licence = (FOLDER / f"OFL-{known_as.replace(' ', '')}.txt").read_text()
+        assert f"The {known_as} Project Authors" in licence
         assert "SIL OPEN FONT LICENSE Version 1.1" in licence
 
 

@@ -204,8 +204,8 @@ class FontField(Combo):
     ) -> None:
         super().__init__(theme, parent)
         self._is_mono = is_mono
-        self._own = fonts.MONO_FAMILY if is_mono else fonts.TEXT_FAMILY
-        self.addItem(f"{self._own} (included)", "")
+        own = fonts.KNOWN_AS[fonts.MONO_FAMILY if is_mono else fonts.TEXT_FAMILY]
+        self.addItem(f"{own} (included)", "")
         self.setMaxVisibleItems(12)
         self.activated.connect(lambda _: self.changed_by_user.emit(self.value()))
 
@@ -217,7 +217,7 @@ class FontField(Combo):
         self.addItem("System font", system.family())
         for family in QFontDatabase.families():
             is_fitting = not self._is_mono or QFontDatabase.isFixedPitch(family)
-            if is_fitting and family != self._own and _can_be_read(family):
+            if is_fitting and _can_be_read(family):
                 self.addItem(family, family)
 
     def show_value(self, value: object) -> None:
@@ -242,9 +242,12 @@ class FontField(Combo):
 
 
 def _can_be_read(family: str) -> bool:
-    """Not the system's private ones, nor fonts of signs alone, as that of our icons."""
+    """Not the system's private ones, nor fonts of signs alone, as that of our icons; nor what is
+    carried, which stands above them all."""
     signs = (QFontDatabase.WritingSystem.Any, QFontDatabase.WritingSystem.Symbol)
     if QFontDatabase.isPrivateFamily(family) or family == icons.loaded_family():
+        return False
+    if family.startswith(tuple(fonts.KNOWN_AS)):
         return False
     return any(each not in signs for each in QFontDatabase.writingSystems(family))
 

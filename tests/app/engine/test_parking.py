@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import NativeSession, load_quietly
+from other_shapes import settled
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine import space
@@ -143,9 +144,9 @@ def test_a_parked_chat_gives_what_a_fresh_run_gives(make: Make) -> None:
     longer = [*ids, *first.token_ids, 33, 34]
     session.scheduler._space.vacate_all()
     restored = chat(session, longer, "a", length=10)
-    fresh = session.reply(longer, max_tokens=10, reuse_prefix=False)
+    fresh = settled(session, longer, 10, reuse_prefix=False)
     assert restored.reuse_source == "parked"
-    assert restored.token_ids == fresh.token_ids
+    assert restored.token_ids == fresh
 
 
 def test_an_edited_first_turn_and_the_way_back(make: Make) -> None:
@@ -191,7 +192,8 @@ def test_the_same_prompt_four_times_at_once_is_read_once(make: Make) -> None:
     endings = [session.ending(request).result for request in requests]
     assert sorted(ending.evaluated for ending in endings) == [1, 1, 1, 200]
     assert {ending.reuse_source for ending in endings} == {"", "fork"}
-    assert len({tuple(ending.token_ids) for ending in endings}) == 1
+    alone = settled(session, ids, 8, reuse_prefix=False)
+    assert [ending.token_ids for ending in endings] == [alone] * 4
     assert {ending.stop_reason for ending in endings} == {"max_tokens"}
 
 
@@ -268,8 +270,7 @@ def test_a_state_goes_on_and_is_never_cut(make: Make, architecture: str) -> None
     third_ids = [*second_ids, *regenerated.token_ids, 52]
     third = chat(session, third_ids, "a", length=8)
     assert third.evaluated == len(third_ids) - third.reused
-    fresh = session.reply(third_ids, max_tokens=8, reuse_prefix=False)
-    assert third.token_ids == fresh.token_ids
+    assert third.token_ids == settled(session, third_ids, 8, reuse_prefix=False)
 
 
 @pytest.mark.parametrize("architecture", ["mamba", "jamba"])
@@ -281,8 +282,8 @@ def test_a_parked_state_comes_back(make: Make, architecture: str) -> None:
     longer = [*ids, *first.token_ids, 50, 51]
     restored = chat(session, longer, "a", length=10)
     assert (restored.reuse_source, restored.reused) == ("parked", 53)
-    fresh = session.reply(longer, max_tokens=10, reuse_prefix=False)
-    assert restored.token_ids == fresh.token_ids
+    fresh = settled(session, longer, 10, reuse_prefix=False)
+    assert restored.token_ids == fresh
 
 
 def test_a_window_that_has_moved_on_means_a_full_pass(

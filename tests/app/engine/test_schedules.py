@@ -14,6 +14,7 @@ import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from hypothesis import given, settings, strategies as st
 from native_session import BROKEN_OFF, GREEDY, NativeSession, load_quietly
+from other_shapes import settled
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine.batching import shares
@@ -242,7 +243,7 @@ def test_room_is_dealt_evenly(room: int) -> None:
 
 
 def prompts_apart(count: int, length: int) -> list[list[int]]:
-    return [[20 + first, *range(40, 39 + length)] for first in range(count)]
+    return [[21 + first, *range(40, 39 + length)] for first in range(count)]
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_one(
@@ -371,7 +372,7 @@ def test_others_say_the_same_when_one_is_stopped_inside_a_step(
     """The step is broken off and done again without the one that was stopped."""
     session = NativeSession(tiny_weights["llama"], native_log)
     prompts = prompts_apart(3, 20)
-    alone = [session.reply(ids, max_tokens=8, reuse_prefix=False).token_ids for ids in prompts]
+    alone = [settled(session, ids, 8, reuse_prefix=False) for ids in prompts]
     requests = [session.add(ids, max_tokens=8, reuse_prefix=False) for ids in prompts]
     real, aborted = llama.llama_decode, []
 
@@ -443,7 +444,7 @@ def test_forks_that_lost_their_cells_share_again(
     session = NativeSession(tiny_weights["llama"], native_log)
     (shared,) = prompts_apart(1, 150)
     prompts = [[*shared, token_id] for token_id in (40, 41, 42)]
-    alone = [session.reply(ids, max_tokens=20).token_ids for ids in prompts]
+    alone = [settled(session, ids, 20) for ids in prompts]
     session.events.clear()
     requests = [session.add(ids, max_tokens=20) for ids in prompts]
     failed = fail_once(
@@ -468,7 +469,7 @@ def test_who_cannot_share_again_reads_when_there_is_room(
     session = NativeSession(tiny_weights["llama"], native_log)
     (shared,) = prompts_apart(1, 150)
     prompts = [[*shared, token_id] for token_id in (40, 41)]
-    alone = [session.reply(ids, max_tokens=20).token_ids for ids in prompts]
+    alone = [settled(session, ids, 20) for ids in prompts]
     requests = [session.add(ids, max_tokens=20) for ids in prompts]
     failed = fail_once(monkeypatch, lambda n: n == 2 and len(session.tokens(requests[1])) > 4)
     while not failed:
@@ -493,7 +494,7 @@ def test_states_that_were_lost_are_read_again(
     session = NativeSession(tiny_weights[name], native_log)
     (prompt,) = prompts_apart(1, 150)
     prompts = [prompt, [*prompt, 40]]
-    alone = [session.reply(p, max_tokens=20, reuse_prefix=False).token_ids for p in prompts]
+    alone = [settled(session, ids, 20, reuse_prefix=False) for ids in prompts]
     session.scheduler._space.vacate_all()
     first = session.add(prompt, max_tokens=20, hold=True)
     session.run()

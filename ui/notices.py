@@ -28,6 +28,8 @@ from ui.theme import Theme
 
 TOAST_MS = 8_000
 TOAST_WITH_UNDO_MS = 15_000
+READ_MS_PER_CHARACTER = 60
+"""Some 200 words a minute: a long toast stays until it is read."""
 TOAST_LIMIT = 3
 GAP_PX = 8
 SHORT_PX = 360
@@ -230,7 +232,8 @@ class ToastArea(QWidget):
         card = NoticeCard(self._theme, notice, self)
         card.closed.connect(lambda: self._drop(card))
         timer = QTimer(card)
-        timer.setInterval(TOAST_WITH_UNDO_MS if notice.acts else TOAST_MS)
+        least = TOAST_WITH_UNDO_MS if notice.acts else TOAST_MS
+        timer.setInterval(max(least, READ_MS_PER_CHARACTER * len(notice.sentence)))
         timer.timeout.connect(lambda: self._drop_unless_used(card))
         timer.start()
         self._cards.append(card)

@@ -5,7 +5,8 @@ What must hold:
 * An attachment is in the database before it is shown as one, and stays with its conversation's
   draft until it is sent or removed; a removal can be undone.
 * Files are read, and tokens counted, away from the owner's thread.
-* A file that cannot be attached costs one sentence and changes nothing.
+* A file that cannot be attached costs one sentence and changes nothing; several that were given
+  together are summed up in one notice.
 * Where a file's encoding was guessed its bytes are kept until it is sent or the app ends, and
   another one can be chosen.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from app.chat.attached_text import block_of
@@ -23,7 +25,15 @@ from app.chat.loading import Loader
 from app.chat.prompts import clean_message
 from app.chat.shelf import Shelf, new_id
 from app.chat.surroundings import Surroundings, now
-from app.chat.text_files import FileRefused, Guess, TextFile, read_as, read_text_file
+from app.chat.text_files import (
+    FileRefused,
+    Guess,
+    TextFile,
+    guess_words,
+    read_as,
+    read_text_file,
+    refusal_words,
+)
 from app.engine.protocol import (
     CountPrompt,
     Failed,
@@ -37,6 +47,7 @@ from models.store import Store
 
 MAX_ATTACHMENTS: Final = 50
 PASTED_NAME: Final = "Pasted text"
+LEFT_KIND: Final = "You left the chat before the file was read"
 LEFT_SENTENCE: Final = "“{name}” wasn't attached: you left its chat before the file was read."
 
 
@@ -84,14 +95,35 @@ class Attachments:
         return True
 
     def add_files(self, paths: Sequence[str]) -> None:
-        """Read files beside the window; each becomes an attachment or a sentence."""
+        """Read files beside the window; each becomes an attachment, or is refused in words."""
         if not paths or not self._has_room(len(paths)):
             return
         conversation_id = self._shelf.open.id
+        refused: list[FileRefused] = []
+        guessed: list[TextFile] = []
+
+        def take(file: TextFile) -> None:
+            if not self._add(conversation_id, file):
+                sentence = LEFT_SENTENCE.format(name=file.name)
+                refused.append(FileRefused(file.name, LEFT_KIND, sentence))
+            elif file.guess is not None:
+                guessed.append(file)
+
+        def say() -> None:
+            if guessed:
+                self._around.emit(Noticed("info", guess_words(guessed)))
+            if refused:
+                self._refuse(refusal_words(refused))
 
         def read_all() -> None:
             for path in paths:
-                self._around.post(_outcome(conversation_id, path, self._add, self._refuse))
+                try:
+                    file = read_text_file(path)
+                except FileRefused as why:
+                    self._around.post(partial(refused.append, why))
+                else:
+                    self._around.post(partial(take, file))
+            self._around.post(say)
 
         threading.Thread(target=read_all, name="attached-files", daemon=True).start()
 
@@ -143,15 +175,14 @@ class Attachments:
             return False
         return True
 
-    def _add(self, conversation_id: str, file: TextFile) -> None:
+    def _add(self, conversation_id: str, file: TextFile) -> bool:
+        """False: a new chat was left before it held anything, or the chat is in the trash."""
         if self._around.is_closing:
-            return
+            return True
         if conversation_id == self._shelf.open.id:
             self._shelf.ensure_stored()
         elif not self._shelf.is_stored(conversation_id):
-            # A new chat that was left before it held anything, or one in the trash.
-            self._refuse(LEFT_SENTENCE.format(name=file.name))
-            return
+            return False
         held = self.of_draft(conversation_id)
         attachment = Attachment(
             id=new_id(),
@@ -164,10 +195,10 @@ class Attachments:
         )
         if file.guess is not None:
             self._guesses[attachment.id] = file.guess
-            self._around.emit(Noticed("info", file.note))
         self._around.when_done(
             self._store.create_attachment(attachment), lambda _: self._put(attachment)
         )
+        return True
 
     def _put(self, attachment: Attachment) -> None:
         self._left.discard(attachment.id)
@@ -298,18 +329,3 @@ class Attachments:
                 draft[place] = dataclasses.replace(each, tokens=tokens)
                 self._around.saved(self._store.update_attachment(each.id, tokens=tokens))
                 self._tell(attachment.conversation_id)
-
-
-def _outcome(
-    conversation_id: str,
-    path: str,
-    add: Callable[[str, TextFile], None],
-    refuse: Callable[[str], None],
-) -> Callable[[], None]:
-    """Read one file, here and now; what is to be done with it on the owner's thread."""
-    try:
-        file = read_text_file(path)
-    except FileRefused as refused:
-        sentence = str(refused)
-        return lambda: refuse(sentence)
-    return lambda: add(conversation_id, file)

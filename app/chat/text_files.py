@@ -13,6 +13,7 @@ import codecs
 import os
 import re
 import stat
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,8 @@ ENCODINGS: Final = {
 _WESTERN: Final = frozenset(
     "àâäçèéêëîïñôöùûüßáíóúãõåæøœÀÂÄÇÈÉÊËÎÏÑÔÖÙÛÜÁÍÓÚÃÕÅÆØŒ¡¿«»“”‘’„–—…•€£§°©®ªº·×\xa0"
 )
+# Any two bytes are a letter in UTF-16, and chardet takes some binary files for it.
+_MARKS_OF_TEXT: Final = frozenset("\n .,，、。．！？\u3000")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LOOKED_AT: Final = 64 * 1024
 _MOST_CONTROLS: Final = 0.01
@@ -61,6 +64,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_MOST_NAMES: Final = 3
 # Files of letters that are not their text: what marks them, what they are called, what to do.
 _DOCUMENTS: Final = (
     (b"%PDF-", "a PDF", "copy its text and paste it"),
@@ -70,7 +74,13 @@ _DOCUMENTS: Final = (
 
 
 class FileRefused(Exception):  # noqa: N818 - an outcome with a sentence for the user
-    """The file cannot be attached. The text says why and what to do."""
+    """The file cannot be attached. The text says why and what to do; `kind`, why in a word or
+    two, for files that are refused together."""
+
+    def __init__(self, name: str, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.name = name
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,43 @@ def read_text_file(path: str) -> TextFile:
     return decoded(name, _bytes_of(path, name))
 
 
+def refusal_words(refused: Sequence[FileRefused]) -> str:
+    """Of files that were given together: a sentence for one, a sum for several."""
+    if len(refused) == 1:
+        return str(refused[0])
+    head = f"{len(refused):,} files weren't attached."
+    return "\n".join([head, *_by_kind((each.kind, each.name) for each in refused)])
+
+
+def guess_words(files: Sequence[TextFile]) -> str:
+    """Of files whose encoding was guessed."""
+    if len(files) == 1:
+        return files[0].note
+    head = f"The encoding of {len(files):,} files was guessed. If one looks wrong, open it and "
+    guessed = ((encoding_label(f.guess.encoding), f.name) for f in files if f.guess is not None)
+    return "\n".join([f"{head}choose another.", *_by_kind(guessed)])
+
+
+def _by_kind(files: Iterable[tuple[str, str]]) -> list[str]:
+    """
+    >>> _by_kind([("PDF", "a.pdf"), ("Empty", "b"), ("PDF", "c.pdf"), *[("Empty", "d")] * 3])
+    ['PDF: “a.pdf”, “c.pdf”', 'Empty: “b”, “d”, “d” and 1 more']
+    """
+    names: dict[str, list[str]] = {}
+    for kind, name in files:
+        names.setdefault(kind, []).append(f"“{_short(name)}”")
+    return [
+        f"{kind}: {', '.join(own[:_MOST_NAMES])}"
+        + (f" and {len(own) - _MOST_NAMES:,} more" if len(own) > _MOST_NAMES else "")
+        for kind, own in names.items()
+    ]
+
+
+def _short(name: str) -> str:
+    """With its end, which says what it is."""
+    return name if len(name) <= 40 else f"{name[:26]}…{name[-12:]}"
+
+
 def encoding_label(encoding: str) -> str:
     """
     >>> encoding_label("cp932"), encoding_label("mac_roman")
@@ -131,10 +178,11 @@ def decoded(name: str, raw: bytes) -> TextFile:
     Windows' tools write it; else what chardet takes it for, which is a guess.
     """
     if not raw.strip():
-        raise FileRefused(f"“{name}” is empty: there is nothing to attach.")
+        raise _empty(name)
     for mark, kind, advice in _DOCUMENTS:
         if raw.startswith(mark):
-            raise FileRefused(f"“{name}” is {kind}, which can't be attached: {advice}.")
+            sentence = f"“{name}” is {kind}, which can't be attached: {advice}."
+            raise FileRefused(name, kind.split(maxsplit=1)[1], sentence)
     for mark, encoding in _MARKS:
         if raw.startswith(mark):
             return _sure(name, raw, encoding)
@@ -151,6 +199,8 @@ def decoded(name: str, raw: bytes) -> TextFile:
     if not encoding:
         raise _not_text(name)
     text = _checked(name, raw.decode(encoding, "replace"))
+    if encoding.startswith("utf-16") and _MARKS_OF_TEXT.isdisjoint(text):
+        raise _not_text(name)
     return TextFile(name, text, len(text.encode()), Guess(encoding, raw))
 
 
@@ -213,21 +263,18 @@ def _bytes_of(path: str, name: str) -> bytes:
         # Without blocking: a pipe would keep `open` until somebody writes.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
-        raise FileRefused(f"“{name}” is not there any more: check where it is.") from None
+        sentence = f"“{name}” is not there any more: check where it is."
+        raise FileRefused(name, "Missing", sentence) from None
     except PermissionError:
-        raise _unreadable(path, name) from None
+        raise _no_entry(path, name) from None
     except (OSError, ValueError) as error:
-        raise FileRefused(
-            f"“{name}” cannot be read ({_reason(error)}): copy it to another place and try again."
-        ) from error
+        raise _unreadable(name, error) from error
     try:
         _check_kind(name, os.fstat(descriptor))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise FileRefused(
-            f"“{name}” cannot be read ({_reason(error)}): copy it elsewhere and try again."
-        ) from error
+        raise _unreadable(name, error) from error
     finally:
         os.close(descriptor)
     if len(raw) > MAX_BYTES:  # it grew, or says nothing of its size
@@ -237,32 +284,48 @@ def _bytes_of(path: str, name: str) -> bytes:
 
 def _check_kind(name: str, status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise FileRefused(f"“{name}” is a folder: attach the files in it.")
+        raise _folder(name)
     if not stat.S_ISREG(status.st_mode):
-        raise FileRefused(f"“{name}” can't be attached: it isn't a regular file.")
+        sentence = f"“{name}” can't be attached: it isn't a regular file."
+        raise FileRefused(name, "Not a regular file", sentence)
     if status.st_size > MAX_BYTES:
         raise _too_large(name, status.st_size)
 
 
-def _unreadable(path: str, name: str) -> FileRefused:
+def _no_entry(path: str, name: str) -> FileRefused:
     if Path(path).is_dir():
-        return FileRefused(f"“{name}” is a folder: attach the files in it.")
-    return FileRefused(f"You may not read “{name}”: change its permissions or copy it.")
+        return _folder(name)
+    sentence = f"You may not read “{name}”: change its permissions or copy it."
+    return FileRefused(name, "No permission to read", sentence)
+
+
+def _folder(name: str) -> FileRefused:
+    return FileRefused(name, "Folder", f"“{name}” is a folder: attach the files in it.")
+
+
+def _empty(name: str) -> FileRefused:
+    return FileRefused(name, "Empty", f"“{name}” is empty: there is nothing to attach.")
 
 
 def _too_large(name: str, size: int) -> FileRefused:
+    most = bytes_words(MAX_BYTES)
     return FileRefused(
-        f"“{name}” has {bytes_words(size)}, and a text of at most {bytes_words(MAX_BYTES)} can be "
-        "attached: attach the part that matters."
+        name,
+        f"Larger than {most}",
+        f"“{name}” has {bytes_words(size)}, and a text of at most {most} can be attached: "
+        "attach the part that matters.",
     )
 
 
 def _not_text(name: str) -> FileRefused:
-    return FileRefused(f"“{name}” can't be attached: only text files are supported.")
+    sentence = f"“{name}” can't be attached: only text files are supported."
+    return FileRefused(name, "Not text", sentence)
 
 
-def _reason(error: OSError | ValueError) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+def _unreadable(name: str, error: OSError | ValueError) -> FileRefused:
+    why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+    sentence = f"“{name}” cannot be read ({why}): copy it to another place and try again."
+    return FileRefused(name, f"Unreadable ({why})", sentence)
 
 
 def _decoded_as(name: str, raw: bytes, encoding: str) -> str:
@@ -291,5 +354,5 @@ def _checked(name: str, text: str) -> str:
         raise _not_text(name)
     text = clean_message(text)
     if not text.strip():
-        raise FileRefused(f"“{name}” is empty: there is nothing to attach.")
+        raise _empty(name)
     return text

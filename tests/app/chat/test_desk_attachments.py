@@ -97,19 +97,61 @@ def test_attachments_alone_are_a_message(make_room):
     assert room.desk.conversation.title == "Pasted text"
 
 
+def test_files_that_are_refused_together_are_summed_up(make_room, tmp_path: Path):
+    """A notice for each would push the earlier ones away."""
+    room = make_room().start_ready()
+    paths = []
+    for name, raw in (
+        ("a.png", b"\x89PNG\0\1\2" * 99),
+        ("good.txt", b"good words"),
+        ("b.png", b"\x89PNG\0\1\2" * 99),
+        ("c.png", b"\x89PNG\0\1\2" * 99),
+        ("d.png", b"\x89PNG\0\1\2" * 99),
+        ("paper.pdf", b"%PDF-1.4"),
+        ("nothing.txt", b""),
+    ):
+        (tmp_path / name).write_bytes(raw)
+        paths.append(str(tmp_path / name))
+    room.desk.attach_files([*paths, str(tmp_path / "gone.txt"), str(tmp_path)])
+    (said,) = room.until(lambda: room.of(events.Noticed))
+    room.until(lambda: room.desk.attachments)
+    assert [a.name for a in room.desk.attachments] == ["good.txt"]
+    assert said.sentence.splitlines() == [
+        "8 files weren't attached.",
+        "Not text: “a.png”, “b.png”, “c.png” and 1 more",
+        "PDF: “paper.pdf”",
+        "Empty: “nothing.txt”",
+        "Missing: “gone.txt”",
+        f"Folder: “{tmp_path.name}”",
+    ]
+
+
+def test_encodings_that_are_guessed_together_are_said_in_one(make_room, tmp_path: Path):
+    room = make_room().start_ready()
+    texts = {"a.txt": "Größe und Füße", "b.txt": "naïve café", "c.txt": "こんにちは、世界。"}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text.encode("cp932" if name == "c.txt" else "cp1252"))
+    room.desk.attach_files([str(tmp_path / name) for name in texts])
+    (said,) = room.until(lambda: room.of(events.Noticed))
+    assert said.sentence.splitlines() == [
+        "The encoding of 3 files was guessed. If one looks wrong, open it and choose another.",
+        "Western (Windows-1252): “a.txt”, “b.txt”",
+        "Japanese (Shift-JIS): “c.txt”",
+    ]
+    room.until(lambda: len(room.desk.attachments) == 3)
+    assert all(room.desk.attachment_encoding(a.id) for a in room.desk.attachments)
+
+
 def test_files_are_read_or_refused_one_by_one(make_room, tmp_path: Path):
     room = make_room().start_ready()
     good, bad = tmp_path / "good.txt", tmp_path / "bad.bin"
     good.write_text("good words")
     bad.write_bytes(b"\0\1\2\3" * 100)
     room.desk.attach_files([str(bad), str(good), str(tmp_path / "gone.txt")])
-    room.until(lambda: len(room.of(events.Noticed)) == 2 and room.desk.attachments)
+    room.until(lambda: room.of(events.Noticed) and room.desk.attachments)
     assert [a.name for a in room.desk.attachments] == ["good.txt"]
     said = [event.sentence for event in room.of(events.Noticed)]
-    assert said == [
-        "“bad.bin” can't be attached: only text files are supported.",
-        "“gone.txt” is not there any more: check where it is.",
-    ]
+    assert said == ["2 files weren't attached.\nNot text: “bad.bin”\nMissing: “gone.txt”"]
 
 
 def test_a_guessed_encoding_can_be_changed(make_room, tmp_path: Path):

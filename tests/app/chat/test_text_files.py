@@ -125,6 +125,18 @@ def refusal(path: Path) -> str:
     return sentence
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x89PNG\0\1\2" * 99,
+        b"\x93NUMPY\1\0F\0{'descr': '|O', 'fortran_order': False, 'shape': (4,), }        \n",
+    ],
+)
+def test_binary_that_could_be_letters_of_two_bytes_is_refused(raw: bytes) -> None:
+    with pytest.raises(FileRefused, match="only text files are supported"):
+        decoded("picture.bin", raw)
+
+
 def test_binary_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "film.mp4"
     path.write_bytes(os.urandom(4096) + b"\0" * 100)

@@ -11,7 +11,7 @@ What must hold:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from app.chat.prompts import clean_message
 from app.chat.shelf import DRAFT_DELAY_S, Shelf
@@ -21,8 +21,15 @@ SETTING: Final = "unfinished_edits"
 MAX_KEPT: Final = 200
 """Of all chats together; the oldest go first."""
 
-Edit = tuple[str, str]
-"""The text and the reasoning."""
+
+class Edit(NamedTuple):
+    """`removed`: the attachments of the message that shall not go along any more."""
+
+    text: str
+    reasoning: str = ""
+    removed: tuple[str, ...] = ()
+
+
 _Key = tuple[str, str, str]
 
 
@@ -43,7 +50,8 @@ class Edits:
             return
         self._kept.pop(key, None)
         if edit is not None:
-            self._kept[key] = (clean_message(edit[0]), clean_message(edit[1]))
+            text, reasoning = clean_message(edit.text), clean_message(edit.reasoning)
+            self._kept[key] = Edit(text, reasoning, edit.removed)
         while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         self._is_changed = True
@@ -72,7 +80,9 @@ class Edits:
             return
         self._is_changed = False
         stored = [
-            [*key, *edit] for key, edit in self._kept.items() if key[0] != self._shelf.temporary_id
+            [*key, edit.text, edit.reasoning, *edit.removed]
+            for key, edit in self._kept.items()
+            if key[0] != self._shelf.temporary_id
         ]
         self._around.saved(self._around.store.set_setting(SETTING, stored))
 
@@ -82,9 +92,9 @@ class Edits:
         stored = settings.get(SETTING)
         rows = stored if isinstance(stored, list) else []
         found = {
-            (row[0], row[1], row[2]): (row[3], row[4])
+            (row[0], row[1], row[2]): Edit(row[3], row[4], tuple(row[5:]))
             for row in rows[:MAX_KEPT]
-            if isinstance(row, list) and len(row) == 5 and all(isinstance(v, str) for v in row)
+            if isinstance(row, list) and len(row) >= 5 and all(isinstance(v, str) for v in row)
         }
         self._kept = found | self._kept
         self._leave_out(frozenset(), then)

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QMenu, QPushButton
 
+from app.chat.edits import Edit
 from ui.compare import Comparison
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -117,7 +118,7 @@ def test_an_edit_that_is_refused_while_a_reply_grows_is_not_lost(open_window: An
         "Wait for it, or stop it first" in card.notice.sentence
         for card in person.window.chat.toasts.cards()
     )
-    assert person.app.desk.kept_edit("edit", question.id) == (shown.text, "")
+    assert person.app.desk.kept_edit("edit", question.id) == Edit(shown.text)
 
     person.click("stop_button")
     person.wait_ended()

@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 from recording_desk import NOON, FakeBridge, FakeDesk, conversation, message
 
+from app.chat.edits import Edit
 from app.chat.events import (
     AnswersBegan,
     ConversationOpened,
@@ -122,7 +123,7 @@ def test_the_reasoning_of_a_reply_is_edited_in_a_field_of_its_own(
     field = editor(window).thoughts
     assert field.toPlainText() == "First, think."
     field.setPlainText("Think twice.")
-    assert desk.called("keep_edit")[-1] == ("edit", "m2", ("First answer.", "Think twice."))
+    assert desk.called("keep_edit")[-1] == ("edit", "m2", Edit("First answer.", "Think twice."))
     QTest.keyClick(field, Qt.Key.Key_Return, CONTROL)
     window.message_acts.do("edit", "m2")
     editor(window).thoughts.setPlainText("And then?")
@@ -134,9 +135,9 @@ def test_the_reasoning_of_a_reply_is_edited_in_a_field_of_its_own(
 def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m2")
     QTest.keyClicks(editor(window).edit, " x")
-    assert desk.called("keep_edit")[-1] == ("edit", "m2", ("First answer. x", ""))
+    assert desk.called("keep_edit")[-1] == ("edit", "m2", Edit("First answer. x"))
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Escape)
-    desk.kept_edit = lambda task, message_id: (f"{task} of {message_id}", "")
+    desk.kept_edit = lambda task, message_id: Edit(f"{task} of {message_id}")
     window.message_acts.do("edit", "m4")
     assert editor(window).text == "edit of m4"
 
@@ -219,6 +220,40 @@ def test_a_message_may_be_nothing_but_its_attachments(attached: MainWindow, desk
     shown.chips.chips()[0].removed.emit(NOTES.id)
     shown.chips.chips()[0].removed.emit(HUGE.id)
     assert not any(button.isEnabled() for button in shown.buttons)
+
+
+def test_what_was_removed_stays_so_when_the_editor_is_left_and_can_be_put_back(
+    attached: MainWindow, desk: FakeDesk
+):
+    attached.message_acts.do("edit", "m1")
+    assert not editor(attached).put_back.isVisible()
+    editor(attached).chips.chips()[1].removed.emit(HUGE.id)
+    kept = desk.called("keep_edit")[-1]
+    assert kept == ("edit", "m1", Edit("One?", removed=(HUGE.id,)))
+    QTest.keyClick(editor(attached).edit, Qt.Key.Key_Escape)
+
+    desk.kept_edit = lambda task, message_id: kept[2]
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    assert [chip.attachment for chip in shown.chips.chips()] == [NOTES]
+    assert (shown.put_back.isVisible(), shown.put_back.text()) == (True, "Restore attachment")
+    shown.chips.chips()[0].removed.emit(NOTES.id)
+    assert shown.put_back.text() == "Restore 2 attachments"
+    shown.edit.setFocus()
+    QTest.keyClick(shown.edit, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    assert QApplication.focusWidget() is shown.put_back
+    QTest.keyClick(shown.put_back, Qt.Key.Key_Space)
+    assert [chip.attachment for chip in shown.chips.chips()] == [NOTES, HUGE]
+    assert not shown.put_back.isVisible()
+    assert desk.called("keep_edit")[-1] == ("edit", "m1", None)
+
+
+def test_an_attachment_that_is_all_that_is_left_of_a_message_is_kept(
+    attached: MainWindow, desk: FakeDesk
+):
+    attached.message_acts.do("edit", "m1")
+    editor(attached).edit.clear()
+    assert desk.called("keep_edit")[-1] == ("edit", "m1", Edit(""))
 
 
 def test_an_attachment_is_read_from_the_editor_and_reached_by_tab(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
@@ -25,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.edits import Edit
 from models.records import Attachment, Role
 from ui.check_box import CheckBox
 from ui.combo import Combo
@@ -103,6 +105,7 @@ class MessageEditor(QFrame):
             )
         self.attachments = task.attachments
         self.chips = self._chip_row() if task.attachments else None
+        self.put_back = self._put_back_button()
         self.roles = self._role_box() if task.role is not None else None
         self.keep = self._keep_box() if task.n_following else None
         self.buttons = [self._button(choice) for choice in task.choices]
@@ -128,11 +131,20 @@ class MessageEditor(QFrame):
         now = (self.text, self.reasoning, self.attachments)
         return now != (task.text, task.reasoning, task.attachments)
 
-    def restore(self, text: str, reasoning: str) -> None:
-        """What was typed before."""
-        self.edit.setPlainText(text)
+    @property
+    def edit_made(self) -> Edit:
+        """What differs from the message, to be kept while it is not decided."""
+        kept = {each.id for each in self.attachments}
+        removed = tuple(each.id for each in self.task.attachments if each.id not in kept)
+        return Edit(self.text, self.reasoning, removed)
+
+    def restore(self, edit: Edit) -> None:
+        """What was typed, and removed, before."""
+        self.edit.setPlainText(edit.text)
         if self.thoughts is not None:
-            self.thoughts.setPlainText(reasoning)
+            self.thoughts.setPlainText(edit.reasoning)
+        for attachment_id in edit.removed:
+            self._remove_attachment(attachment_id)
 
     @property
     def keeps_following(self) -> bool:
@@ -183,10 +195,34 @@ class MessageEditor(QFrame):
         row.left.connect(self.focus)
         return row
 
-    def _remove_attachment(self, attachment_id: str) -> None:
-        self.attachments = tuple(each for each in self.attachments if each.id != attachment_id)
+    def _put_back_button(self) -> QPushButton:
+        """The way back from a removal: leaving keeps it as it keeps what was typed."""
+        button = QPushButton(self)
+        button.setObjectName("message_editor_put_back")
+        button.setProperty("kind", "quiet")
+        button.setAutoDefault(False)
+        button.hide()
+        button.clicked.connect(self._put_back)
+        return button
+
+    def _put_back(self) -> None:
+        self._set_attachments(self.task.attachments)
         if self.chips is not None:
-            self.chips.set_attachments(self.attachments)
+            self.chips.chips()[0].setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _remove_attachment(self, attachment_id: str) -> None:
+        self._set_attachments(tuple(each for each in self.attachments if each.id != attachment_id))
+
+    def _set_attachments(self, attachments: tuple[Attachment, ...]) -> None:
+        self.attachments = attachments
+        if self.chips is not None:
+            self.chips.set_attachments(attachments)
+        n_removed = len(self.task.attachments) - len(attachments)
+        noun = "attachment" if n_removed == 1 else f"{n_removed:,} attachments"
+        self.put_back.setText(f"Restore {noun}")
+        self.put_back.setAccessibleName(self.put_back.text())
+        self.put_back.setVisible(n_removed > 0)
+        self._put_in_order()
         self._on_text_changed()
 
     def _put_into_text(self, attachment_id: str) -> None:
@@ -229,6 +265,7 @@ class MessageEditor(QFrame):
         self._column = QVBoxLayout(self)
         self._head = QHBoxLayout()
         self._head.addWidget(self.title, 1)
+        self._head.addWidget(self.put_back)
         if self.roles is not None:
             self._head.addWidget(self.roles)
         self._upper_row, self._row = QHBoxLayout(), QHBoxLayout()
@@ -246,7 +283,10 @@ class MessageEditor(QFrame):
         self._column.addLayout(self._upper_row)
         self._column.addLayout(self._row)
         self._share_rows(0)
-        for first, second in zip(self._stops(), self._stops()[1:], strict=False):
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        for first, second in pairwise(self._stops()):
             QWidget.setTabOrder(first, second)
 
     def _share_rows(self, width: int) -> None:
@@ -295,7 +335,7 @@ class MessageEditor(QFrame):
         extra = [box for box in (self.roles, self.keep) if box is not None]
         fields: list[QWidget] = [field for field in (self.thoughts, self.edit) if field is not None]
         if self.chips is not None:
-            fields[-1:] = [*self.chips.chips(), self.edit]
+            fields[-1:] = [self.put_back, *self.chips.chips(), self.edit]
         return [*fields, *self.buttons, *extra, self.cancel]
 
     def _fit(self) -> None:
@@ -352,11 +392,11 @@ def _text_in(edit: QPlainTextEdit, before: str) -> str:
 
 
 class KeepsEdits(Protocol):
-    """Where unfinished texts are kept: the desk. An edit is a text and a reasoning."""
+    """Where unfinished texts are kept: the desk."""
 
-    def keep_edit(self, task: str, message_id: str, edit: tuple[str, str] | None) -> None: ...
+    def keep_edit(self, task: str, message_id: str, edit: Edit | None) -> None: ...
 
-    def kept_edit(self, task: str, message_id: str) -> tuple[str, str] | None: ...
+    def kept_edit(self, task: str, message_id: str) -> Edit | None: ...
 
     def drop_edit(self, task: str, message_id: str) -> None: ...
 
@@ -387,7 +427,7 @@ class Editing(QObject):
         editor = MessageEditor(self._view.theme, task, self._view.viewport())
         kept = self._keeper.kept_edit(task.name, message_id)
         if kept is not None:
-            editor.restore(*kept)
+            editor.restore(kept)
         self.editor = editor
         editor.changed.connect(self._keep)
         editor.decided.connect(self._on_decided)
@@ -405,8 +445,8 @@ class Editing(QObject):
     def _keep(self) -> None:
         editor = self.editor
         if editor is not None:
-            is_other = bool(editor.text.strip()) and editor.is_changed
-            kept = (editor.text, editor.reasoning) if is_other else None
+            is_other = editor.is_changed and bool(editor.text.strip() or editor.attachments)
+            kept = editor.edit_made if is_other else None
             self._keeper.keep_edit(editor.task.name, self._message_id, kept)
 
     def _on_decided(self, choice: str) -> None:

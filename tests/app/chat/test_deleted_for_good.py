@@ -10,7 +10,7 @@ import outside
 import pytest
 
 from app.chat import events
-from app.chat.edits import SETTING
+from app.chat.edits import SETTING, Edit
 
 SECRET = "qzxvkjw"
 SCRIPT = {"load": {"ms": 5}, "replies": [{"text": f"The answer is {SECRET}."}]}
@@ -34,7 +34,7 @@ def erased(room: Any) -> None:
 def room(make_room: Any) -> Any:
     made = make_room(SCRIPT).start_ready()
     made.ask(f"What is {SECRET}?")
-    made.desk.keep_edit("edit", made.desk.messages[0].id, (f"changed {SECRET}", ""))
+    made.desk.keep_edit("edit", made.desk.messages[0].id, Edit(f"changed {SECRET}"))
     made.desk.save_draft(f"next: {SECRET}")
     made.until(lambda: outside.setting(made.data_dir, SETTING))
     return made
@@ -73,7 +73,7 @@ def test_what_has_been_in_the_trash_for_too_long_is_in_no_file_either(
     room.desk.open_conversation(room.desk.conversation.id)
     kept = room.ask("Keep?").conversation_id
     reply = room.desk.messages[-1]
-    room.desk.keep_edit("edit", reply.id, (f"typed at a reply: {SECRET}", ""))
+    room.desk.keep_edit("edit", reply.id, Edit(f"typed at a reply: {SECRET}"))
     room.desk.trash_message(reply.id)
     room.until(lambda: room.desk.messages[-1].id != reply.id, "the reply is gone")
     room.desk.trash_message(room.desk.messages[0].id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.chat.edits import MAX_KEPT, SETTING
+from app.chat.edits import MAX_KEPT, SETTING, Edit
 
 QUICK: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Quick."}]}
 
@@ -17,29 +17,40 @@ def test_a_crash_leaves_what_was_typed(make_room):
     """The first room is never closed before the second one reads: as after `kill -9`."""
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("edit", reply.id, ("Quick, and more", "because"))
+    room.desk.keep_edit("edit", reply.id, Edit("Quick, and more", "because"))
     room.until(lambda: stored(room))
 
     again = make_room(QUICK, read_only=True).start()
     again.until(lambda: again.desk.messages)
-    assert again.desk.kept_edit("edit", reply.id) == ("Quick, and more", "because")
+    assert again.desk.kept_edit("edit", reply.id) == Edit("Quick, and more", "because")
     assert again.desk.kept_edit("begin", reply.id) is None
+
+
+def test_what_was_removed_is_kept_with_the_text(make_room):
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    edit = Edit("Hello", removed=("a1", "a2"))
+    room.desk.keep_edit("edit", reply.id, edit)
+    room.desk.shutdown()
+    again = make_room(QUICK, read_only=True).start()
+    again.until(lambda: again.desk.messages)
+    assert again.desk.kept_edit("edit", reply.id) == edit
 
 
 def test_closing_saves_the_last_key(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("insert", reply.id, ("half", ""))
+    room.desk.keep_edit("insert", reply.id, Edit("half"))
     room.desk.shutdown()
     again = make_room(QUICK, read_only=True).start()
     again.until(lambda: again.desk.messages)
-    assert again.desk.kept_edit("insert", reply.id) == ("half", "")
+    assert again.desk.kept_edit("insert", reply.id) == Edit("half")
 
 
 def test_what_was_decided_is_not_kept(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("edit", reply.id, ("more", ""))
+    room.desk.keep_edit("edit", reply.id, Edit("more"))
     room.until(lambda: stored(room))
     room.desk.keep_edit("edit", reply.id, None)
     assert room.desk.kept_edit("edit", reply.id) is None
@@ -49,8 +60,8 @@ def test_what_was_decided_is_not_kept(make_room):
 def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("edit", reply.id, ("more", ""))
-    room.desk.keep_edit("begin", reply.id, ("Well", ""))
+    room.desk.keep_edit("edit", reply.id, Edit("more"))
+    room.desk.keep_edit("begin", reply.id, Edit("Well"))
     chat = room.desk.conversation.id
     room.until(lambda: stored(room))
     room.desk.new_conversation()
@@ -61,7 +72,7 @@ def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
 def test_each_chat_has_its_own(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
-    room.desk.keep_edit("edit", "m", ("one", ""))
+    room.desk.keep_edit("edit", "m", Edit("one"))
     room.desk.new_conversation()
     assert room.desk.kept_edit("edit", "m") is None
 
@@ -70,15 +81,15 @@ def test_that_of_a_temporary_chat_is_never_written(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
     kept_id = room.desk.conversation.id
-    room.desk.keep_edit("edit", "m", ("kept", ""))
+    room.desk.keep_edit("edit", "m", Edit("kept"))
     room.desk.open_temporary()
     reply = room.ask("Secret")
-    room.desk.keep_edit("edit", reply.id, ("secret", ""))
+    room.desk.keep_edit("edit", reply.id, Edit("secret"))
     room.until(lambda: stored(room))
     assert stored(room) == [[kept_id, "edit", "m", "kept", ""]]
-    assert room.desk.kept_edit("edit", reply.id) == ("secret", "")
+    assert room.desk.kept_edit("edit", reply.id) == Edit("secret")
     room.desk.end_temporary()
-    room.desk.keep_edit("edit", "other", ("more", ""))
+    room.desk.keep_edit("edit", "other", Edit("more"))
     room.until(lambda: len(stored(room)) == 2)
     assert "secret" not in str(stored(room))
 
@@ -109,6 +120,6 @@ def test_the_oldest_give_way(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
     for number in range(MAX_KEPT + 1):
-        room.desk.keep_edit("edit", f"m{number}", ("text", ""))
+        room.desk.keep_edit("edit", f"m{number}", Edit("text"))
     assert room.desk.kept_edit("edit", "m0") is None
-    assert room.desk.kept_edit("edit", "m1") == ("text", "")
+    assert room.desk.kept_edit("edit", "m1") == Edit("text")

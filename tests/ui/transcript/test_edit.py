@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.chat.edits import Edit
 from models.records import Message, Role
 from ui.theme import Theme
 from ui.transcript import TranscriptView
@@ -31,15 +32,15 @@ class Desk:
 
     def __init__(self) -> None:
         self.decided: list[tuple[str, str]] = []
-        self.kept: dict[tuple[str, str], tuple[str, str]] = {}
+        self.kept: dict[tuple[str, str], Edit] = {}
 
-    def keep_edit(self, task: str, message_id: str, edit: tuple[str, str] | None) -> None:
+    def keep_edit(self, task: str, message_id: str, edit: Edit | None) -> None:
         if edit is None:
             self.kept.pop((task, message_id), None)
         else:
             self.kept[task, message_id] = edit
 
-    def kept_edit(self, task: str, message_id: str) -> tuple[str, str] | None:
+    def kept_edit(self, task: str, message_id: str) -> Edit | None:
         return self.kept.get((task, message_id))
 
     def drop_edit(self, task: str, message_id: str) -> None:
@@ -150,7 +151,7 @@ def test_escape_leaves_and_what_was_typed_is_there_again(view: TranscriptView, d
 def test_each_change_is_kept_until_it_is_decided_or_undone(view: TranscriptView, desk: Desk):
     editing = opened(view, desk)
     QTest.keyClicks(editing.editor.edit, " x")
-    assert desk.kept == {("edit", "m1"): ("text 1 x", "")}
+    assert desk.kept == {("edit", "m1"): Edit("text 1 x")}
     QTest.keyClick(editing.editor.edit, Qt.Key.Key_Backspace)
     QTest.keyClick(editing.editor.edit, Qt.Key.Key_Backspace)
     assert desk.kept == {}, "it is as it was"

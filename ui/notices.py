@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.icon_button import IconButton
+from ui.steady_area import SteadyArea
 from ui.theme import Theme
 
 TOAST_MS = 8_000
@@ -203,10 +204,11 @@ class BannerArea(QWidget):
         return self._cards.get(key)
 
 
-class ToastArea(QWidget):
+class ToastArea(SteadyArea):
     """Lies at the bottom of `host`, which leaves it the room: nothing that is read is hidden.
 
-    Toasts wait while the pointer or the focus is on them.
+    Toasts wait while the pointer or the focus is on them. Where they are higher than the host
+    they scroll, the latest from its beginning.
     """
 
     focus_released = Signal()
@@ -216,9 +218,17 @@ class ToastArea(QWidget):
         self._theme = theme
         self._host = host
         self.setObjectName("toasts")
-        self._column = QVBoxLayout(self)
+        inside = QWidget()
+        self._column = QVBoxLayout(inside)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._cards: list[NoticeCard] = []
+        self.setWidget(inside)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setAutoFillBackground(False)
+        inside.setAutoFillBackground(False)
         host.installEventFilter(self)
         theme.changed.connect(self._place)
         self.hide()
@@ -229,7 +239,7 @@ class ToastArea(QWidget):
         is_short = self._host.height() < self._theme.px(SHORT_PX)
         while len(self._cards) >= (1 if is_short else TOAST_LIMIT):
             self._drop(self._cards[0])
-        card = NoticeCard(self._theme, notice, self)
+        card = NoticeCard(self._theme, notice, self.widget())
         card.closed.connect(lambda: self._drop(card))
         timer = QTimer(card)
         least = TOAST_WITH_UNDO_MS if notice.acts else TOAST_MS
@@ -241,6 +251,7 @@ class ToastArea(QWidget):
         self._column.addWidget(card)
         card.show()  # a card that is not shown yet has no height
         self._place()
+        self.verticalScrollBar().setValue(card.y())
         announce(self, notice.sentence)
 
     def dismiss(self, key: str) -> None:
@@ -273,18 +284,18 @@ class ToastArea(QWidget):
         width = min(px(560), self._host.width() - px(32))
         height = self._column.heightForWidth(width) if self._column.hasHeightForWidth() else -1
         height = height if height > 0 else self._column.sizeHint().height()
+        height = min(height, self._host.height() - 2 * px(GAP_PX))
         left = (self._host.width() - width) // 2
         self.setGeometry(left, self._host.height() - height - px(GAP_PX), width, height)
         self._host.setContentsMargins(0, 0, 0, height + 2 * px(GAP_PX))
         self.raise_()
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest:  # a card has another height now
-            self._place()
-        return super().event(event)
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Resize and watched is self._host:
+        if watched is self._host:
+            if event.type() == QEvent.Type.Resize:
+                self._place()
+            return False
+        if event.type() == QEvent.Type.LayoutRequest:  # a card has another height now
             self._place()
         return super().eventFilter(watched, event)
 

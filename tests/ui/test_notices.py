@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.notices import TOAST_LIMIT, Act, BannerArea, Notice, NoticeCard, ToastArea
+from ui.notices import TOAST_LIMIT, TOAST_MS, Act, BannerArea, Notice, NoticeCard, ToastArea
 from ui.theme import Theme
 
 CRASH = Notice("engine", "error", "The engine crashed.", "line 1\nline 2")
@@ -139,6 +139,32 @@ def test_where_height_is_short_one_toast_stands(toasts: ToastArea, host: QWidget
     for number in range(3):
         toasts.show_notice(Notice(str(number), "info", f"Number {number}"))
     assert [card.notice.key for card in toasts.cards()] == ["2"]
+
+
+def test_a_toast_that_is_higher_than_its_host_begins_in_view_and_scrolls(
+    toasts: ToastArea, host: QWidget, qtbot: QtBot
+) -> None:
+    host.resize(400, 90)
+    toasts.show_notice(Notice("k", "warning", "\n".join(f"Line {n}" for n in range(12))))
+    (card,) = toasts.cards()
+    assert host.rect().contains(toasts.geometry())
+    qtbot.waitUntil(lambda: toasts.verticalScrollBar().maximum() > 0)
+    assert card.height() >= 12 * card.sentence.fontMetrics().height()
+    assert card.mapTo(host, QPoint()).y() == toasts.y()
+    close = card.findChild(QWidget, "close_notice_button")
+    assert close is not None
+    assert toasts.geometry().contains(close.geometry().translated(card.mapTo(host, QPoint())))
+    bar = toasts.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    assert card.mapTo(host, card.rect().bottomLeft()).y() == toasts.geometry().bottom()
+
+
+@pytest.mark.parametrize(("length", "ms"), [(10, TOAST_MS), (400, 24_000)])
+def test_a_long_toast_stays_until_it_is_read(toasts: ToastArea, length: int, ms: int) -> None:
+    toasts.show_notice(Notice("k", "info", "x" * length))
+    timer = toasts.cards()[0].findChild(QTimer)
+    assert timer is not None
+    assert timer.interval() == ms
 
 
 def test_only_a_few_toasts_stand_at_once(toasts: ToastArea) -> None:

@@ -81,21 +81,24 @@ class AttachmentReader(QWidget):
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        row = QHBoxLayout()
+        row, acts = QHBoxLayout(), QHBoxLayout()
         row.addWidget(self._words, 1)
         if encoding and read_as is not None:
             row.addWidget(self._encodings(theme, encoding, read_as))
+        acts.addStretch(1)
         for name, title, act in (
             ("attachment_into_text_button", "Put into the text instead", put_into_text),
             ("attachment_remove_button", "Remove", remove),
         ):
             if act is not None:
-                row.addWidget(self._button(name, title, act))
+                acts.addWidget(self._button(name, title, act))
         column = QVBoxLayout(self)
         column.setContentsMargins(px(16), px(12), px(16), px(16))
         column.setSpacing(px(10))
         column.addLayout(row)
         column.addWidget(self.view, 1)
+        if put_into_text is not None or remove is not None:
+            column.addLayout(acts)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
         self.resize(px(SIZE_PX[0]), px(SIZE_PX[1]))

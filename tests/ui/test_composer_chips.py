@@ -142,6 +142,23 @@ def test_the_reader_shows_the_text_and_changes_nothing(qtbot) -> None:
     assert not reader.isVisible()
 
 
+def test_size_and_cost_are_one_line_beside_all_that_can_be_done(qtbot) -> None:
+    reader = AttachmentReader(
+        Theme("light"),
+        attached(1, 1234567),
+        put_into_text=print,
+        remove=print,
+        encoding="cp1252",
+        read_as=print,
+    )
+    reader.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(reader)
+    with qtbot.waitExposed(reader):
+        reader.show()
+    words = reader.findChild(QLabel, "attachment_words")
+    assert words.width() >= words.fontMetrics().horizontalAdvance(words.text())
+
+
 def test_the_name_of_every_encoding_is_whole_in_the_reader(qtbot) -> None:
     reader = AttachmentReader(
         Theme("light"), attached(1, 7), encoding="cp932", read_as=lambda _: None, remove=print

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.steady_area import SteadyArea
@@ -64,3 +68,33 @@ def test_it_fits_once_what_wants_another_height_each_time(qtbot: QtBot) -> None:
     assert area.deepest <= 2
     assert inside.height() in (300, 320, 340, area.viewport().height())
     assert isinstance(area, QScrollArea)
+
+
+@pytest.mark.parametrize("is_backwards", [False, True])
+def test_what_tab_reaches_from_outside_comes_into_view(qtbot: QtBot, is_backwards: bool) -> None:
+    window, inside = QWidget(), QWidget()
+    qtbot.addWidget(window)
+    before, area, after = QLineEdit(), SteadyArea(), QLineEdit()
+    column, rows = QVBoxLayout(window), QVBoxLayout(inside)
+    buttons = [QPushButton(str(number)) for number in range(20)]
+    for button in buttons:
+        rows.addWidget(button)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(inside)
+    for widget in (before, area, after):
+        column.addWidget(widget)
+    for first, second in pairwise((before, *buttons, after)):
+        QWidget.setTabOrder(first, second)
+    window.resize(200, 200)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    bar = area.verticalScrollBar()
+    bar.setValue(0 if is_backwards else bar.maximum())
+    reached = buttons[-1 if is_backwards else 0]
+    (after if is_backwards else before).setFocus()
+    assert reached.visibleRegion().isEmpty()
+    key = Qt.Key.Key_Backtab if is_backwards else Qt.Key.Key_Tab
+    QTest.keyClick(window.focusWidget(), key)
+    assert window.focusWidget() is reached
+    assert reached.visibleRegion().boundingRect() == reached.rect()

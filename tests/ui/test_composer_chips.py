@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QPushButton, QStyle, QStyleOptionComboBox
+from PySide6.QtWidgets import (
+    QComboBox,
+    QLabel,
+    QPushButton,
+    QStyle,
+    QStyleOptionComboBox,
+)
 
 from app.chat.text_files import ENCODINGS
 from models.records import Attachment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ LINE_HEIGHT = 1.55
 CODE_LINE_HEIGHT = 1.45
 HEADING_LINE_HEIGHT = 1.35
 CODE_PX = 13
+# Scripts that the carried fonts lack.
+_FOREIGN = re.compile("[\u0590-\u1dff\u2e80-\U0010ffff]")
 MAX_CELLS = 800
 """Cells of tables whose layouts are kept; a view shows some hundred."""
 
@@ -112,9 +115,12 @@ class Styles:
     ) -> QTextCharFormat:
         """The format of a run; the same object for the same style. `level` is that of a heading;
         the head of a table is bold in the size of its text."""
+        weight = QFont.Weight.Normal
+        if span.is_bold or is_heading or level > 0:
+            weight = _bold_weight(span.text)
         key = (
             level,
-            span.is_bold or is_heading or level > 0,
+            weight,
             span.is_italic,
             span.is_struck,
             span.is_code,
@@ -146,7 +152,7 @@ class Styles:
     def _made(
         self,
         level: int,
-        bold: bool,
+        weight: QFont.Weight,
         italic: bool,
         struck: bool,
         code: bool,
@@ -160,8 +166,7 @@ class Styles:
         font = QFont(self.code if code or formula else around)
         if code or formula:
             font.setPixelSize(around.pixelSize() - self.reply.pixelSize() + self.code.pixelSize())
-        if bold:
-            font.setWeight(QFont.Weight.DemiBold)
+        font.setWeight(weight)
         font.setItalic(italic)
         font.setStrikeOut(struck)
         font.setUnderline(link)
@@ -173,6 +178,17 @@ class Styles:
         if code:
             made.setBackground(QColor(self.colors.code))
         return made
+
+
+def _bold_weight(text: str) -> QFont.Weight:
+    """The carried fonts' bold is semibold. A system's font often has no such weight, nor a bold
+    one (Droid Sans Fallback), and Qt draws a regular one bolder only from Bold on.
+
+    >>> _bold_weight("bold").name, _bold_weight("重点。").name
+    ('DemiBold', 'Bold')
+    """
+    is_foreign = not text.isascii() and _FOREIGN.search(text) is not None
+    return QFont.Weight.Bold if is_foreign else QFont.Weight.DemiBold
 
 
 def text_option(*, is_rtl: bool = False, is_code: bool = False, wraps: bool = True) -> QTextOption:

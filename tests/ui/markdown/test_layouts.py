@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from ui.markdown.blocks import Span
@@ -82,6 +82,28 @@ def test_link_in_a_large_heading_is_found_only_on_its_words(styles: Styles) -> N
     middle = layout.height / 2
     hits = {x for x in range(int(layout.natural_width)) if layout.link_at(QPointF(x, middle))}
     assert 30 < len(hits) < layout.natural_width / 2
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("bold", QFont.Weight.DemiBold),
+        ("“größer” – жирный", QFont.Weight.DemiBold),
+        ("重点。", QFont.Weight.Bold),
+        ("중요:", QFont.Weight.Bold),
+        ("「強調」", QFont.Weight.Bold),
+        ("عريض", QFont.Weight.Bold),
+    ],
+)
+@pytest.mark.parametrize("level", [0, 4])
+def test_bold_in_a_script_that_the_carried_fonts_lack_is_seen(
+    styles: Styles, text: str, weight: QFont.Weight, level: int
+) -> None:
+    """Many machines have one regular font for it, which Qt draws bolder only from Bold on."""
+    made = styles.span_format(Span(text, is_bold=not level), level=level)
+    assert made.font().weight() == weight
+    plain = styles.span_format(Span(text))
+    assert plain.font().weight() == QFont.Weight.Normal
 
 
 def test_inline_code_stands_on_the_plane_of_code(styles: Styles) -> None:

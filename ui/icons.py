@@ -2,7 +2,10 @@
 
 Only qtawesome's font and its table of names are read. The package itself is not imported:
 that costs a quarter of a second (it draws in qtpy and QtOpenGL), which is more than the
-window's first paint may take. The font is not loaded before the first icon is painted.
+window's first paint may take. The font is not loaded before the first icon is painted, and Qt's
+font database never knows it: a font that is added there while texts are laid out changes which
+font a character comes from that the carried ones lack, and Qt then draws the glyph numbers of one
+font with another (Chinese in the chat that was open at the start was blank).
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
     QFont,
-    QFontDatabase,
     QIcon,
     QIconEngine,
     QPainter,
@@ -100,26 +102,13 @@ def _codes() -> dict[str, str]:
     return codes
 
 
-@lru_cache(maxsize=1)
-def _family() -> str:
-    font_id = QFontDatabase.addApplicationFont(str(_folder() / _FONT))
-    families = QFontDatabase.applicationFontFamilies(font_id)
-    if not families:
-        raise IconsMissingError("The icon font cannot be read: install the requirements again.")
-    return families[0]
-
-
-def loaded_family() -> str:
-    """The font's name among the installed ones; empty before the first icon is painted."""
-    return _family() if _family.cache_info().currsize else ""
-
-
 @lru_cache(maxsize=16)
 def _font(size_px: int) -> QRawFont:
-    font = QFont(_family())
-    font.setPixelSize(max(1, size_px))
-    font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
-    return QRawFont.fromFont(font)
+    path = str(_folder() / _FONT)
+    font = QRawFont(path, max(1, size_px), QFont.HintingPreference.PreferNoHinting)
+    if not font.isValid():
+        raise IconsMissingError("The icon font cannot be read: install the requirements again.")
+    return font
 
 
 @lru_cache(maxsize=1)

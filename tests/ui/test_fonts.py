@@ -45,6 +45,17 @@ def test_code_is_jetbrains_mono_and_every_letter_as_wide(qapp: QApplication) -> 
         }
 
 
+def test_no_font_becomes_known_but_the_carried_ones_at_the_start() -> None:
+    """One that comes later changes which font a character of another script comes from, and what
+    is laid out by then is drawn with wrong glyphs."""
+    adding = [
+        path.name
+        for path in Path(fonts.__file__).parent.rglob("*.py")
+        if "addApplicationFont" in path.read_text("utf-8")
+    ]
+    assert adding == ["fonts.py"]
+
+
 def test_figures_are_tabular(qapp: QApplication) -> None:
     metrics = QFontMetricsF(fonts.text_font(14))
     assert len({metrics.horizontalAdvance(figure) for figure in "0123456789"}) == 1

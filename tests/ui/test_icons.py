@@ -7,9 +7,11 @@ import sys
 
 import pytest
 from PySide6.QtCore import QSize
-from PySide6.QtGui import QColor, QIcon, QImage
+from PySide6.QtGui import QColor, QFontDatabase, QIcon, QImage
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
+from ui import icons
 from ui.icons import icon
 
 USED = ("copy", "check", "caret-left", "caret-right", "caret-down", "arrow-clockwise", "gear")
@@ -45,6 +47,16 @@ def test_color_and_disabled_color(qapp: QApplication) -> None:
     assert middle == QColor("#ff0000")
     disabled = drawn.pixmap(QSize(32, 32), QIcon.Mode.Disabled).toImage().pixelColor(16, 16)
     assert disabled == QColor("#00ff00")
+
+
+def test_painting_an_icon_changes_none_of_the_known_fonts(qtbot: QtBot, qapp: QApplication) -> None:
+    """Texts that are laid out by then would be drawn with glyph numbers of other fonts."""
+    icons._font.cache_clear()
+    families = QFontDatabase.families()
+    with qtbot.assertNotEmitted(qapp.fontDatabaseChanged, wait=1):
+        assert not icon("copy", "#123456").pixmap(QSize(20, 20)).isNull()
+    assert icons._font.cache_info().currsize == 1
+    assert QFontDatabase.families() == families
 
 
 def test_unknown_icon_is_an_error(qapp: QApplication) -> None:

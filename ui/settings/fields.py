@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui import fonts, icons
+from ui import fonts
 from ui.combo import Combo
 from ui.message_edit import clean_text, whole_text
 from ui.theme import Theme
@@ -242,10 +242,10 @@ class FontField(Combo):
 
 
 def _can_be_read(family: str) -> bool:
-    """Not the system's private ones, nor fonts of signs alone, as that of our icons; nor what is
-    carried, which stands above them all."""
+    """Not the system's private ones, nor fonts of signs alone; nor what is carried, which stands
+    above them all."""
     signs = (QFontDatabase.WritingSystem.Any, QFontDatabase.WritingSystem.Symbol)
-    if QFontDatabase.isPrivateFamily(family) or family == icons.loaded_family():
+    if QFontDatabase.isPrivateFamily(family):
         return False
     if family.startswith(tuple(fonts.KNOWN_AS)):
         return False

@@ -29,41 +29,41 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
     from app.bridge import Bridge
+    from app.chat.conversations.folder import DataFolder
     from app.chat.desk import Desk, EngineFactory, OpenStore
-    from app.chat.folder import DataFolder
-    from app.engine.supervisor import Engine, EngineEvent
-    from models.store import Store
-    from ui.window import MainWindow
+    from app.engine.client.engine import Engine, EngineEvent
+    from models.store.store import Store
+    from ui.shell.window import MainWindow
 
 CHILD: Final = "--child="
 TAKE_A_VALUE: Final = ("--data-dir", "--gguf", "--scripted", "--quit-after")
 """Options of the window whose value is the next argument."""
-READABLE: Final = ("models.peek", "app.chat.last_chat", "ui.chat_column")
+READABLE: Final = ("models.store.peek", "app.chat.conversations.last_chat", "ui.chat.chat_column")
 """What shows the last chat; imported once the frame is painted."""
 REST: Final = (
     "app.chat.desk",
     "app.bridge",
-    "app.gguf.places",
-    "ui.chat_column",
-    "ui.chat_menu",
-    "ui.columns",
-    "ui.following",
-    "ui.place",
-    "ui.composing",
-    "ui.exchange_acts",
-    "ui.message_acts",
-    "ui.section_acts",
-    "ui.sidebar_acts",
-    "ui.step_acts",
-    "ui.tab_order",
-    "ui.template_banner",
-    "ui.temporary",
-    "ui.text_mode_following",
-    "ui.token_bar",
-    "ui.token_view_acts",
-    "ui.transcript.token_body",
-    "ui.transcript.token_place",
-    "ui.window_actions",
+    "app.gguf.local.places",
+    "ui.chat.chat_column",
+    "ui.shell.chat_menu",
+    "ui.shell.columns",
+    "ui.shell.following",
+    "ui.shell.place",
+    "ui.chat.composing",
+    "ui.windows.exchange_acts",
+    "ui.chat.message_acts",
+    "ui.shell.section_acts",
+    "ui.sidebar.sidebar_acts",
+    "ui.tokens.step_acts",
+    "ui.shell.tab_order",
+    "ui.chat.template_banner",
+    "ui.chat.temporary",
+    "ui.chat.text_mode_following",
+    "ui.tokens.token_bar",
+    "ui.tokens.token_view_acts",
+    "ui.transcript.tokens.body",
+    "ui.transcript.tokens.place",
+    "ui.shell.window_actions",
 )
 """What the window is made of besides; imported once the last chat can be read."""
 
@@ -95,11 +95,11 @@ def run_without_window(command: str, arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     answer: Callable[[list[str]], int]
     if command == "ask":
-        from app import cli
+        from app.command_line import cli
 
         answer = cli.main
     else:
-        from app import bench
+        from app.bench import bench
 
         answer = bench.main
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,15 +109,15 @@ def run_without_window(command: str, arguments: list[str]) -> int:
 def run_child(kind: str, arguments: list[str]) -> int:
     """Be one of the program's own children; the kind was chosen by `client.child_command`."""
     if kind == "engine":
-        from app.engine import child
+        from app.engine.process import child
 
         return child.main() or 0
     if kind == "scripted" and arguments:
-        from app.engine import scripted
+        from app.engine.process.scripted import scripted
 
         return scripted.main(arguments[0]) or 0
     if kind == "templates":
-        from app.engine import templates
+        from app.engine.templates import renderer as templates
 
         return templates.main() or 0
     if kind == "formulas":
@@ -130,7 +130,7 @@ def run_child(kind: str, arguments: list[str]) -> int:
 
 def run_window(argv: list[str]) -> int:
     """Open the window and run until it is closed."""
-    from app.chat.folder import FolderRefused
+    from app.chat.conversations.folder import FolderRefused
 
     try:
         app = build(argv)
@@ -149,7 +149,7 @@ def build(argv: list[str]) -> App:
     A QApplication that exists is used. What is heavy begins once the window is painted and
     events are processed. Raises FolderRefused; ends with a sentence on bad arguments.
     """
-    from app.chat.folder import DataFolder
+    from app.chat.conversations.folder import DataFolder
 
     options = parse(argv)
     folder = DataFolder(options.data_dir)
@@ -158,13 +158,13 @@ def build(argv: list[str]) -> App:
     # Only now: a wrong argument is answered before Qt is imported.
     from PySide6.QtWidgets import QApplication
 
-    from app.chat import first_look
-    from ui.life import drop_import_hook
+    from app.chat.settings import first_look
+    from ui.shell.life import drop_import_hook
 
     drop_import_hook()
 
-    from ui.theme import STYLE, Theme
-    from ui.window import MainWindow
+    from ui.look.theme import STYLE, Theme
+    from ui.shell.window import MainWindow
 
     # As an argument: Qt would make its own style first, and PySide a class of every style.
     there = QApplication.instance()
@@ -183,7 +183,7 @@ def make_desk(options: Options, folder: DataFolder) -> tuple[Bridge, Desk]:
     """The use cases, and how they reach the window."""
     from app.bridge import Bridge
     from app.chat.desk import Desk
-    from app.gguf import places
+    from app.gguf.local import places
 
     bridge = Bridge()
     desk = Desk(
@@ -237,7 +237,7 @@ def parse(argv: list[str]) -> Options:
     chosen: Path | None = options.data_dir
     if chosen is None:
         # Only now: platformdirs costs a tenth of the way to the first paint.
-        from app.chat.folder import default_data_dir
+        from app.chat.conversations.folder import default_data_dir
 
         options.data_dir = default_data_dir()
     for name in ("gguf", "scripted"):
@@ -270,8 +270,8 @@ def store_opener(folder: DataFolder) -> OpenStore:
     """Opens the store of the folder: to write if no other instance does, else to read."""
 
     def open_store(*, on_problem: Callable[[str, str], None]) -> Store:
-        from app.chat.folder import SECOND_INSTANCE_SENTENCE
-        from models.store import Store
+        from app.chat.conversations.folder import SECOND_INSTANCE_SENTENCE
+        from models.store.store import Store
 
         return Store.open(
             folder.path,
@@ -287,8 +287,8 @@ def engine_factory(script: Path | None) -> EngineFactory:
     """Makes the engine: llama.cpp's, or the one that plays a script."""
 
     def make(on_event: Callable[[EngineEvent], None]) -> Engine:
-        from app.engine.client import child_command
-        from app.engine.supervisor import Engine
+        from app.engine.client.engine import Engine
+        from app.engine.client.process import child_command
 
         if script is not None:
             return Engine(child_command("scripted", str(script)), on_event)
@@ -319,7 +319,7 @@ class App:
         make: Callable[[], tuple[Bridge, Desk]],
         quit_after_s: float | None = None,
     ) -> None:
-        from ui.life import FirstPaint, Imports, QuietCollector, call_after
+        from ui.shell.life import FirstPaint, Imports, QuietCollector, call_after
 
         self.application = application
         self.folder = folder
@@ -355,9 +355,9 @@ class App:
 
     def _show_last_chat(self) -> None:
         """What was open last comes on screen; when it is painted, the rest is imported."""
-        from app.chat.last_chat import may_peek
-        from models.peek import last_chat
-        from ui.life import FirstPaint
+        from app.chat.conversations.last_chat import may_peek
+        from models.store.peek import last_chat
+        from ui.shell.life import FirstPaint
 
         found = None if self._made is not None else last_chat(self.folder.path)
         if found is None or not may_peek(self.folder.path, found[0].id):
@@ -371,7 +371,7 @@ class App:
         """The frame is painted and takes keys, and the rest is imported: now it may begin."""
         from PySide6.QtCore import QTimer
 
-        from ui.life import WARM_UP_AFTER_MS
+        from ui.shell.life import WARM_UP_AFTER_MS
 
         self._complete()
         self._collector.begin()
@@ -379,14 +379,14 @@ class App:
         self.desk.start()
 
     def _warm_up(self) -> None:
-        from ui.life import warm_up
+        from ui.shell.life import warm_up
 
         if not self._is_closed:
             self._warming = warm_up()
 
     def run(self) -> int:
         """Run the event loop until the window is closed or a signal asks for the end."""
-        from ui.life import SignalWatcher
+        from ui.shell.life import SignalWatcher
 
         with SignalWatcher(self.end):
             return self.application.exec()
@@ -413,7 +413,7 @@ class App:
             bridge.close()
             bridge.deleteLater()
         elif self._second_paint is not None:
-            from app.chat.last_chat import end_peek
+            from app.chat.conversations.last_chat import end_peek
 
             end_peek(self.folder.path)
         if self._warming is not None:

@@ -1,7 +1,7 @@
 """Values that people wrote (a JSON file) become typed ones, or a sentence that names the place.
 
-The types are those of the wire (`protocol.py`), so nothing is listed twice. But where the wire
-lets unknown fields pass, here each is refused, with the nearest known name:
+The types are those of the wire (`app/engine/protocol/`), so nothing is listed twice. But where the
+wire lets unknown fields pass, here each is refused, with the nearest known name:
 
     {"stage": "top_p", "keep": 1}   →   “keep” is not known in stage 1 (top_p). Did you mean
                                         “min_keep”?
@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 from msgspec import inspect
 
-from app.engine.protocol import clean_text
+from app.engine.protocol.messages import clean_text
 
 STAGE: Final = "stage"
 """The field that tells which of several structs a JSON object is."""

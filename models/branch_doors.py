@@ -1,18 +1,18 @@
-"""The store's doors to the shape of a conversation; `models.store` tells how doors work."""
+"""The store's doors to the shape of a conversation; `models.store.store` tells how doors work."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from models.at_first_use import AtFirstUse
 from models.extra_doors import Callback, Doors
 from models.records import Conversation, Message, Stretch, Trashed, TrashedBranch, TreeNode
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
-    from models import branching
+    from models.conversations import branching
 else:
-    branching = AtFirstUse("models.branching")
+    branching = AtFirstUse("models.conversations.branching")
 
 
 class BranchDoors(Doors):

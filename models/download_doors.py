@@ -1,4 +1,4 @@
-"""The store's doors to the download queue; `models.store` tells how doors work."""
+"""The store's doors to the download queue; `models.store.store` tells how doors work."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from models.at_first_use import AtFirstUse
 from models.extra_doors import Doors
 from models.records import Download
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
-    from models import downloads
+    from models.conversations import downloads
 else:
-    downloads = AtFirstUse("models.downloads")
+    downloads = AtFirstUse("models.conversations.downloads")
 
 T = TypeVar("T")
 Callback = Callable[["Future[T]"], None]

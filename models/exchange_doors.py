@@ -1,4 +1,4 @@
-"""The store's doors for export and import; `models.store` tells how doors work."""
+"""The store's doors for export and import; `models.store.store` tells how doors work."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from models.at_first_use import AtFirstUse
 from models.extra_doors import Callback, Doors, T
 from models.records import Folder, Imported, Preset, Whereabouts, WholeConversation
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from models import exchange, importing
+    from models.conversations import exchange, importing
 else:
-    exchange = AtFirstUse("models.exchange")
-    importing = AtFirstUse("models.importing")
+    exchange = AtFirstUse("models.conversations.exchange")
+    importing = AtFirstUse("models.conversations.importing")
 
 
 class ExchangeDoors(Doors):

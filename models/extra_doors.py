@@ -1,4 +1,5 @@
-"""The store's doors to folders, presets and attachments; `models.store` tells how doors work."""
+"""The store's doors to folders, presets and attachments; `models.store.store` tells how doors
+work."""
 
 from __future__ import annotations
 
@@ -7,15 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from models.at_first_use import AtFirstUse
 from models.records import Attachment, Folder, Preset
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from models import extras
+    from models.conversations import extras
 else:
-    extras = AtFirstUse("models.extras")
+    extras = AtFirstUse("models.conversations.extras")
 
 T = TypeVar("T")
 Callback = Callable[["Future[T]"], None]

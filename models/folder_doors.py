@@ -1,5 +1,5 @@
 """The store's doors to what is done with folders and with many conversations at once;
-`models.store` tells how doors work."""
+`models.store.store` tells how doors work."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from models.at_first_use import AtFirstUse
 from models.extra_doors import Callback, Doors
 from models.records import Conversation, Folder
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
-    from models import folders
-    from models.folders import Contents
+    from models.conversations import folders
+    from models.conversations.folders import Contents
 else:
-    folders = AtFirstUse("models.folders")
+    folders = AtFirstUse("models.conversations.folders")
 
 
 class FolderDoors(Doors):

@@ -1,4 +1,5 @@
-"""The store's doors to what is known of weights files; `models.store` tells how doors work."""
+"""The store's doors to what is known of weights files; `models.store.store` tells how doors
+work."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from models.at_first_use import AtFirstUse
 from models.extra_doors import Doors
 from models.records import LocalFile
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
-    from models import local_files
+    from models.conversations import local_files
 else:
-    local_files = AtFirstUse("models.local_files")
+    local_files = AtFirstUse("models.conversations.local_files")
 
 T = TypeVar("T")
 Callback = Callable[["Future[T]"], None]

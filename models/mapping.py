@@ -16,7 +16,6 @@ from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from models.plain import MESSAGE_COLUMNS
 from models.records import (
     Attachment,
     Conversation,
@@ -33,6 +32,7 @@ from models.records import (
     Role,
     Weights,
 )
+from models.store.plain import MESSAGE_COLUMNS
 
 if TYPE_CHECKING:
     from sqlalchemy import Row

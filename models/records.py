@@ -1,7 +1,7 @@
 """The frozen values that leave `models/`. Nothing here knows SQLAlchemy.
 
 Ids are uuid strings (the tables also have integer row keys); times are UTC, as
-`datetime` with tzinfo. A record is a snapshot: change goes through `models.store`.
+`datetime` with tzinfo. A record is a snapshot: change goes through `models.store.store`.
 """
 
 from __future__ import annotations

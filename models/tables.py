@@ -8,7 +8,8 @@ converts would raise on a row it cannot convert, and one bad row would hide a wh
   other by. It grows with time and is never used twice, so it also orders siblings.
 * `conversation.active_leaf_id`, `copied_from`, `folder_id` and `folder.parent_id` are no
   foreign keys: one that leads nowhere means "the newest" or "none".
-* `conversation.trashed_us` is `STAGED_US` while an import is adding it (`models.importing`).
+* `conversation.trashed_us` is `STAGED_US` while an import is adding it
+  (`models.conversations.importing`).
 * `message.trashed_us` is set on every message of a subtree that was deleted, to the same time.
 * Whatever is changed here is changed by a migration too; a test compares the two.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, ForeignKey, Index, MetaData, event, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from models.search_index import create_search_index
+from models.search.index import create_search_index
 
 STAGED_US = 1
 """A microsecond after 1970: no time at which anybody deletes anything."""

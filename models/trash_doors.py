@@ -1,4 +1,4 @@
-"""The store's doors to the trash; `models.store` tells how doors work."""
+"""The store's doors to the trash; `models.store.store` tells how doors work."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from models.at_first_use import AtFirstUse
 from models.extra_doors import Callback, Doors
+from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
-    from models import trash
+    from models.conversations import trash
 else:
-    trash = AtFirstUse("models.trash")
+    trash = AtFirstUse("models.conversations.trash")
 
 
 class TrashDoors(Doors):

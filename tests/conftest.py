@@ -56,7 +56,7 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     folder = tmp_path / "data"
     monkeypatch.setenv("CUTAWAY_DATA_DIR", str(folder))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    monkeypatch.setattr("app.gguf.places.places_of_others", lambda: ())
+    monkeypatch.setattr("app.gguf.local.places.places_of_others", lambda: ())
     return folder
 
 

@@ -1,5 +1,5 @@
 """Loads every mutation that our reader accepts into llama.cpp, each in a fork. Run by hand, or by
-`make soak` through tests/app/engine/test_hostile_native.py:
+`make soak` through tests/app/engine/process/native/test_hostile_native.py:
 
     python hostile_native.py FILE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from app.engine.protocol import (
+from app.engine.protocol.messages import (
     Array,
     CacheMap,
     CacheSlot,

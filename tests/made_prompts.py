@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from app.chat.prompt_reading import PromptOf
-from app.engine.protocol import Array, PromptScores, PromptShown, ShownPart
-from app.insight.prompt_parts import tokens_of
+from app.chat.inspection.prompt_reading import PromptOf
+from app.engine.protocol.messages import Array, PromptScores, PromptShown, ShownPart
+from app.insight.prompt.parts import tokens_of
 
 _DTYPES = {"i": "i4", "q": "i8", "B": "u1", "f": "f4"}
 

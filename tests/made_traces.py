@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-from app.engine.protocol import SURVIVED, Array, StageEffect, TokenTrace
+from app.engine.protocol.messages import SURVIVED, Array, StageEffect, TokenTrace
 
 
 def trace_of(

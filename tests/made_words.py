@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from itertools import accumulate
 
-from app.engine.pieces import Pieces
-from app.engine.protocol import Array, Vocabulary
+from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.pieces import Pieces
 
 NORMAL, CONTROL, BYTE, USER_DEFINED = 4, 8, 32, 16
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from gguf_writer import CHATML, Tensor, write_gguf
 
-from app.gguf.entries import entries
-from app.gguf.finding import look_at, scan
-from app.gguf.places import Origin, Place
-from app.gguf.seen import LookedFile
+from app.gguf.local.entries import entries
+from app.gguf.local.finding import look_at, scan
+from app.gguf.local.places import Origin, Place
+from app.gguf.local.seen import LookedFile
 
 _content = itertools.count()
 

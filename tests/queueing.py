@@ -24,13 +24,13 @@ if __name__ == "__main__":
 
 from app.chat.alarms import Alarms  # noqa: E402
 from app.hub.client import HubFile  # noqa: E402
-from app.hub.download_ports import Links, Wishes  # noqa: E402
-from app.hub.downloads import Downloads  # noqa: E402
+from app.hub.downloads.patience import Limits  # noqa: E402
+from app.hub.downloads.ports import Links, Wishes  # noqa: E402
+from app.hub.downloads.progress import Progress  # noqa: E402
+from app.hub.downloads.queue import Downloads  # noqa: E402
 from app.hub.gate import Gate  # noqa: E402
-from app.hub.patience import Limits  # noqa: E402
-from app.hub.progress import Progress  # noqa: E402
 from models.records import Download, DownloadState  # noqa: E402
-from models.store import Store  # noqa: E402
+from models.store.store import Store  # noqa: E402
 
 PATIENT = Limits(stall_s=10.0)
 
@@ -186,7 +186,11 @@ def _child(line: list[str]) -> None:
 def _start_children() -> None:
     """For each line of JSON that comes, a process with these arguments; its id is printed. They
     are forked from this one, which has no thread: what takes its time is imported once."""
-    for name in ("app.hub.transfer", "models.opening", "sqlalchemy.dialects.sqlite"):
+    for name in (
+        "app.hub.downloads.transfer",
+        "models.store.opening",
+        "sqlalchemy.dialects.sqlite",
+    ):
         importlib.import_module(name)
     for line in sys.stdin:
         pid = os.fork()

@@ -12,9 +12,9 @@ from typing import Any
 from app.bridge import Bridge
 from app.chat.desk import Desk
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
-from app.chat.settings import SettingRefused, Settings, changed
-from app.engine.protocol import Device, Loaded, MemoryPart
-from app.hub.progress import Progress
+from app.chat.settings.settings import SettingRefused, Settings, changed
+from app.engine.protocol.messages import Device, Loaded, MemoryPart
+from app.hub.downloads.progress import Progress
 from models.records import Attachment, Conversation, Folder, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)

@@ -9,10 +9,10 @@ from typing import Any
 from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged, LevelsChanged
-from app.chat.resolved import IN_CHAIN, Resolved, resolve
-from app.chat.sampler_links import OFF, Link, Links, links_of, values_of_links
-from app.chat.settings import SettingRefused, Settings, as_stored, checked
-from app.engine.protocol import Stage, Tokens
+from app.chat.settings.resolved import IN_CHAIN, Resolved, resolve
+from app.chat.settings.sampler_links import OFF, Link, Links, links_of, values_of_links
+from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
+from app.engine.protocol.messages import Stage, Tokens
 from models.records import Preset
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)

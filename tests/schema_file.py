@@ -39,7 +39,7 @@ def make(target: Path) -> None:
         Role,
         Weights,
     )
-    from models.store import Store
+    from models.store.store import Store
 
     now = datetime(2026, 5, 3, 12, tzinfo=UTC)
     with tempfile.TemporaryDirectory() as folder:
@@ -105,6 +105,6 @@ def make(target: Path) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
-    from models.plain import HEAD_REVISION
+    from models.store.plain import HEAD_REVISION
 
     make(path_for(HEAD_REVISION))

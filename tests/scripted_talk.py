@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.engine.client import child_command
-from app.engine.protocol import ChatMessage, ChatPrompt, Generate, Loaded, TokenArrived
-from app.engine.supervisor import Engine, EngineEvent, EngineState, StateChanged
+from app.engine.client.engine import Engine, EngineEvent, EngineState, StateChanged
+from app.engine.client.process import child_command
+from app.engine.protocol.messages import ChatMessage, ChatPrompt, Generate, Loaded, TokenArrived
 
 PATIENCE_S = 30.0
 E = TypeVar("E")

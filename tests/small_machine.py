@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 
-from app.engine import grammar, memory_limit
+from app.engine.process import memory_limit
+from app.engine.process.sampling import grammar
 
 
 def main(free: int) -> int:
     memory_limit.host_memory = lambda: (free, free)  # type: ignore[attr-defined]
     grammar._check_shape = lambda text, label, field: None  # type: ignore[assignment]
-    from app.engine import child
+    from app.engine.process import child
 
     return child.main()
 

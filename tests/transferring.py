@@ -11,9 +11,9 @@ from typing import Any
 from fake_hub.hub import FakeHub
 from fake_hub.repos import FakeFile, FakeRepo
 
+from app.hub.downloads.patience import Limits
+from app.hub.downloads.transfer import Transfer, Wanted
 from app.hub.gate import Call, Gate
-from app.hub.patience import Limits
-from app.hub.transfer import Transfer, Wanted
 
 REPO = "ana/tiny-GGUF"
 PATIENT = Limits(stall_s=10.0)

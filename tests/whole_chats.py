@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from models import importing
+from models.conversations import importing
 from models.records import (
     Attachment,
     Conversation,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.chat.branch_at import BranchAt
 from app.chat.events import TokenHeld
-from app.chat.step_mode import StepMode
+from app.chat.replies.branch_at import BranchAt
+from app.chat.replies.step_mode import StepMode
 
 
 class BranchDoor:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.chat.cache import CacheLook
-from app.engine.protocol import CacheMap, ChangeCache, StepMeasured
+from app.chat.inspection.cache import CacheLook
+from app.engine.protocol.messages import CacheMap, ChangeCache, StepMeasured
 
 
 class CacheDoor:

@@ -18,19 +18,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from app.chat import first_look
-from app.chat.again import Again
 from app.chat.alarms import Alarms
-from app.chat.attached_text import with_attachments
-from app.chat.attachments import Attachments
-from app.chat.branch_at import BranchAt
+from app.chat.attachments.attached_text import with_attachments
+from app.chat.attachments.attachments import Attachments
 from app.chat.branch_door import BranchDoor
-from app.chat.cache import CacheLook
 from app.chat.cache_door import CacheDoor
-from app.chat.counting import ContextMeter
+from app.chat.conversations.edits import Edits
+from app.chat.conversations.folders import Folders
+from app.chat.conversations.last_chat import LEFT_CLOSED_SENTENCE, LastChat
+from app.chat.conversations.paths import Paths
+from app.chat.conversations.searching import Searching
+from app.chat.conversations.shelf import Shelf
+from app.chat.conversations.temporary import Stores
+from app.chat.conversations.tree import Tree
+from app.chat.documents.text_mode import TextMode
 from app.chat.download_door import DownloadDoor
-from app.chat.draft_partners import DraftPartners
-from app.chat.edits import Edits
 from app.chat.events import (
     EngineStateChanged,
     LastChatStays,
@@ -40,50 +42,49 @@ from app.chat.events import (
 )
 from app.chat.exchange.exchange import Exchange
 from app.chat.exchange_door import ExchangeDoor
-from app.chat.fetching import Fetching
-from app.chat.file_check import Check
 from app.chat.fit_door import FitDoor
-from app.chat.fits import Fits
-from app.chat.folders import Folders
-from app.chat.hub_questions import HubQuestions
+from app.chat.hub.fetching import Fetching
+from app.chat.hub.hub_questions import HubQuestions
 from app.chat.inbox import Inbox
-from app.chat.last_chat import LEFT_CLOSED_SENTENCE, LastChat
-from app.chat.levels import Levels
+from app.chat.inspection.cache import CacheLook
+from app.chat.inspection.prompt_reading import PromptReading
+from app.chat.inspection.prompt_scoring import PromptScoring
+from app.chat.inspection.questions import Questions
+from app.chat.inspection.what_if import WhatIfs
+from app.chat.inspection.words import Words
 from app.chat.library_door import LibraryDoor
-from app.chat.loading import Loader
-from app.chat.local_weights import FindOthers, LocalWeights
 from app.chat.looking_door import LookingDoor
 from app.chat.message_door import MessageDoor
-from app.chat.paths import Paths
-from app.chat.presets import Presets
 from app.chat.prompt_door import PromptDoor
-from app.chat.prompt_reading import PromptReading
-from app.chat.prompt_scoring import PromptScoring
-from app.chat.questions import Questions
-from app.chat.queue import MessageQueue
-from app.chat.replies import Replies
-from app.chat.resolved import merged
-from app.chat.room import Room
-from app.chat.searching import Searching
-from app.chat.settings import SettingRefused, Settings, as_stored, changed, from_stored
+from app.chat.replies.again import Again
+from app.chat.replies.branch_at import BranchAt
+from app.chat.replies.counting import ContextMeter
+from app.chat.replies.queue import MessageQueue
+from app.chat.replies.replies import Replies
+from app.chat.replies.room import Room
+from app.chat.replies.step_mode import StepMode
+from app.chat.settings import first_look
+from app.chat.settings.levels import Levels
+from app.chat.settings.presets import Presets
+from app.chat.settings.resolved import merged
+from app.chat.settings.settings import SettingRefused, Settings, as_stored, changed, from_stored
+from app.chat.settings.template_preview import TemplatePreviews
 from app.chat.settings_door import SettingsDoor
-from app.chat.shelf import Shelf
 from app.chat.sidebar_door import SidebarDoor
-from app.chat.step_mode import StepMode
 from app.chat.surroundings import Emit, Post, Surroundings
-from app.chat.template_preview import TemplatePreviews
-from app.chat.temporary import Stores
-from app.chat.text_mode import TextMode
-from app.chat.tree import Tree
 from app.chat.vocabulary_door import VocabularyDoor
-from app.chat.vocabulary_file import VocabularyFiles
-from app.chat.weights_defaults import WeightsDefaults
+from app.chat.weights.draft_partners import DraftPartners
+from app.chat.weights.file_check import Check
+from app.chat.weights.fits import Fits
+from app.chat.weights.loading import Loader
+from app.chat.weights.local_weights import FindOthers, LocalWeights
+from app.chat.weights.vocabulary_file import VocabularyFiles
+from app.chat.weights.weights_defaults import WeightsDefaults
 from app.chat.weights_door import WeightsDoor
-from app.chat.what_if import WhatIfs
 from app.chat.what_if_door import WhatIfDoor
-from app.chat.words import Words
 from app.chat.writing_door import WritingDoor
-from app.engine.protocol import (
+from app.engine.client.engine import Engine, EngineEvent, StateChanged
+from app.engine.protocol.messages import (
     Failed,
     Finished,
     Held,
@@ -100,11 +101,10 @@ from app.engine.protocol import (
     ThreadsChanged,
     TokenArrived,
 )
-from app.engine.supervisor import Engine, EngineEvent, StateChanged
 from models.records import Conversation, Message, StoreOpened
 
 if TYPE_CHECKING:
-    from models.store import Store
+    from models.store.store import Store
 
 STORE_CLOSE_TIMEOUT_S: Final = 45.0
 """Only changes that wait for a locked or full disk take so long, behind the closed window."""

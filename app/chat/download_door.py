@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.chat.fetching import Fetching
+from app.chat.hub.fetching import Fetching
 from app.chat.hub_door import HubDoor
 
 if TYPE_CHECKING:
-    from app.hub.progress import Progress
+    from app.hub.downloads.progress import Progress
     from app.hub.records import HubFile
 
 

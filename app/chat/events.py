@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.engine.protocol import Loaded, TokenTrace
+from app.engine.protocol.messages import Loaded, TokenTrace
 from models.records import (
     Attachment,
     Conversation,

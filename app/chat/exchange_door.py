@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
+from app.chat.conversations.shelf import Shelf
 from app.chat.door import Door
 from app.chat.exchange.exchange import Exchange
-from app.chat.shelf import Shelf
 
 
 class ExchangeDoor(Door):

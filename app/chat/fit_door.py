@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app.chat.fits import Fits
-from app.chat.loading import Loader
-from app.engine.protocol import LoadOptions
+from app.chat.weights.fits import Fits
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import LoadOptions
 
 if TYPE_CHECKING:
-    from app.engine.fit import Fit, Returning
-    from app.engine.load_plan import Machine
+    from app.engine.planning.fit import Fit, Returning
+    from app.engine.planning.load_plan import Machine
     from app.gguf.header import Header
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.chat.header_files import CopyJob
-from app.chat.local_weights import LocalWeights
+from app.chat.weights.header_files import CopyJob
+from app.chat.weights.local_weights import LocalWeights
 
 if TYPE_CHECKING:
     from app.gguf.header import Entry, Scalar

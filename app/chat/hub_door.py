@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.chat.events import HubState
-from app.chat.hub_questions import Failed, HubQuestions
+from app.chat.hub.hub_questions import Failed, HubQuestions
 
 if TYPE_CHECKING:
     from app.gguf.header import Header

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.chat.header_door import HeaderDoor
-from app.chat.local_weights import LocalWeights
+from app.chat.weights.local_weights import LocalWeights
 from models.records import Weights
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.chat.questions import Questions
-from app.chat.replies import Replies
-from app.chat.words import Words
-from app.engine.pieces import Pieces
-from app.engine.protocol import Tokenize, Tokens, TokenTrace
+from app.chat.inspection.questions import Questions
+from app.chat.inspection.words import Words
+from app.chat.replies.replies import Replies
+from app.engine.protocol.messages import Tokenize, Tokens, TokenTrace
+from app.engine.protocol.pieces import Pieces
 
 
 class LookingDoor:

@@ -9,13 +9,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from app.chat.conversations.paths import Paths
+from app.chat.conversations.shelf import Shelf
+from app.chat.conversations.tree import Tree
 from app.chat.door import Door
-from app.chat.paths import Paths
-from app.chat.queue import MessageQueue
-from app.chat.replies import Replies
-from app.chat.room import Room
-from app.chat.shelf import Shelf
-from app.chat.tree import Tree
+from app.chat.replies.queue import MessageQueue
+from app.chat.replies.replies import Replies
+from app.chat.replies.room import Room
 from models.records import Attachment, Role
 
 

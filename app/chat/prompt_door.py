@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.chat.prompt_reading import PromptOf, PromptReading
-from app.chat.prompt_scoring import PromptScoring
-from app.engine.protocol import PromptScores
+from app.chat.inspection.prompt_reading import PromptOf, PromptReading
+from app.chat.inspection.prompt_scoring import PromptScoring
+from app.engine.protocol.messages import PromptScores
 
 
 class PromptDoor:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from app.chat.levels import Levels
-from app.chat.questions import Questions
-from app.chat.resolved import IN_CHAIN
-from app.chat.sampler_links import OFF, Link, Links, links_of, values_of_links
-from app.chat.settings import SettingRefused
-from app.engine.protocol import CheckGrammar, GrammarChecked, clean_text
+from app.chat.inspection.questions import Questions
+from app.chat.settings.levels import Levels
+from app.chat.settings.resolved import IN_CHAIN
+from app.chat.settings.sampler_links import OFF, Link, Links, links_of, values_of_links
+from app.chat.settings.settings import SettingRefused
+from app.engine.protocol.messages import CheckGrammar, GrammarChecked, clean_text
 
 RESET: Final = "The chat's own sampling chain is gone: what stands above it counts."
 _OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))

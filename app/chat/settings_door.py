@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.chat.again import Again
-from app.chat.levels import Levels
-from app.chat.presets import Presets
-from app.chat.resolved import Resolved
+from app.chat.replies.again import Again
 from app.chat.sampling_door import SamplingDoor
+from app.chat.settings.levels import Levels
+from app.chat.settings.presets import Presets
+from app.chat.settings.resolved import Resolved
 from models.records import Preset
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from app.chat.conversations.folders import Folders
+from app.chat.conversations.searching import Searching
 from app.chat.door import Door
-from app.chat.folders import Folders
-from app.chat.searching import Searching
 from models.records import Folder
 
 

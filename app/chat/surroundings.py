@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.chat.alarms import Alarms
 from app.chat.events import Event, Noticed, StoreStateChanged
-from app.chat.settings import Settings
+from app.chat.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from models.store import Store
+    from models.store.store import Store
 
 T = TypeVar("T")
 Post = Callable[[Callable[[], None]], None]

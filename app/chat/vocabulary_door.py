@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from app.chat.vocabulary_file import VocabularyFiles
+from app.chat.weights.vocabulary_file import VocabularyFiles
 
 if TYPE_CHECKING:
     from app.gguf.vocabulary import FileVocabulary
-    from app.insight.merges import Replay
+    from app.insight.tokenizer.merges import Replay
 
 
 class VocabularyDoor:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from app.chat.draft_partners import Candidate, DraftPartners, Partners
-from app.chat.loading import Loader
-from app.chat.local_weights import LocalWeights
-from app.chat.resolved import Resolved
-from app.chat.template_preview import Preview, TemplatePreviews
-from app.chat.weights_defaults import WeightsDefaults
-from app.engine.protocol import Device
+from app.chat.settings.resolved import Resolved
+from app.chat.settings.template_preview import Preview, TemplatePreviews
+from app.chat.weights.draft_partners import Candidate, DraftPartners, Partners
+from app.chat.weights.loading import Loader
+from app.chat.weights.local_weights import LocalWeights
+from app.chat.weights.weights_defaults import WeightsDefaults
+from app.engine.protocol.messages import Device
 from models.records import Weights
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.chat.what_if import Question, WhatIfs
-from app.insight.what_if import WhatIf
+from app.chat.inspection.what_if import Question, WhatIfs
+from app.insight.sampling.what_if import WhatIf
 
 
 class WhatIfDoor:

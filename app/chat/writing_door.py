@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.chat.attachments import Attachments
-from app.chat.cache import CacheLook
-from app.chat.counting import ContextMeter
+from app.chat.attachments.attachments import Attachments
+from app.chat.conversations.edits import Edit, Edits
+from app.chat.conversations.paths import Paths
+from app.chat.conversations.shelf import Shelf
+from app.chat.conversations.temporary import Stores
+from app.chat.documents.text_mode import TextMode
 from app.chat.door import Door
-from app.chat.edits import Edit, Edits
 from app.chat.events import ContextCounted, QueuedMessage
-from app.chat.paths import Paths
-from app.chat.queue import MessageQueue
-from app.chat.replies import Replies
-from app.chat.shelf import Shelf
+from app.chat.inspection.cache import CacheLook
+from app.chat.replies.counting import ContextMeter
+from app.chat.replies.queue import MessageQueue
+from app.chat.replies.replies import Replies
 from app.chat.surroundings import Surroundings
-from app.chat.temporary import Stores
-from app.chat.text_mode import TextMode
 from models.records import Attachment
 
 
@@ -93,7 +93,7 @@ class WritingDoor(Door):
         return self._attachments.encoding(attachment_id)
 
     def read_attachment_as(self, attachment_id: str, encoding: str) -> None:
-        """`encoding`: a key of `app.chat.text_files.ENCODINGS`."""
+        """`encoding`: a key of `app.chat.attachments.text_files.ENCODINGS`."""
         self._attachments.read_as(attachment_id, encoding)
 
     def take_attachment_as_text(self, attachment_id: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from app.gguf.architectures import DRAFT_HEADS, NOT_GENERATING
+from app.gguf.local.split_names import part_names, split_name
 from app.gguf.refusal import HeaderRefused
-from app.gguf.split_names import part_names, split_name
 
 if TYPE_CHECKING:
     from app.gguf.header import Header

@@ -20,9 +20,9 @@ from typing import Final
 from app.gguf import first_bytes
 from app.gguf.chat_check import check_for_chat
 from app.gguf.cursor import Cursor
+from app.gguf.local.split_names import piece_of
 from app.gguf.refusal import Fault, HeaderRefused, damaged, incomplete
 from app.gguf.source import FileSource, NotAFile, Source
-from app.gguf.split_names import piece_of
 from app.gguf.tensor_types import TENSOR_TYPES, tensor_bytes
 
 __all__ = ["Entry", "Header", "HeaderRefused", "TensorInfo", "read_header", "read_header_of"]

@@ -22,8 +22,8 @@ from urllib.parse import urlencode
 
 import httpx2
 
+from app.gguf.local.split_names import part_names, split_name
 from app.gguf.quantisation import nominal_bits, quantisation_in_name
-from app.gguf.split_names import part_names, split_name
 from app.hub import library
 from app.hub.address import file_url, host_of, is_repo_id, origin_of, page_of
 from app.hub.card import shown_card

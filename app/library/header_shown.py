@@ -23,7 +23,7 @@ from app.gguf.header import (
     Value,
     read_header,
 )
-from app.gguf.split_names import part_names, split_name
+from app.gguf.local.split_names import part_names, split_name
 from app.gguf.values import NewValue, text_of_value
 
 PREVIEW_CHARACTERS: Final = 200

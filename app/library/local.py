@@ -3,7 +3,7 @@
 Two threads look: a keeper that decides what is looked into next and tells what is known, and
 under it one that touches the disks. A disk or a network that does not answer holds only that
 one: the keeper names the place, leaves the thread to it and goes on with a new one. A third
-thread hashes while nothing else has to be done (`app.gguf.hashing`). What must hold:
+thread hashes while nothing else has to be done (`app.gguf.local.hashing`). What must hold:
 
 * No method waits. `on_changed` and `on_learned` are called on a thread of the library.
 * A place is walked again when a folder's time or a file's size or time has changed; that is
@@ -24,11 +24,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from app.gguf.entries import FoundWeights, entries
-from app.gguf.finding import has_changed, look_at, scan
-from app.gguf.hashing import Hashed, Hashing, Wanted
-from app.gguf.places import Place, places_of_others
-from app.gguf.seen import LookedFile, Scan, SeenFile, Stamp
+from app.gguf.local.entries import FoundWeights, entries
+from app.gguf.local.finding import has_changed, look_at, scan
+from app.gguf.local.hashing import Hashed, Hashing, Wanted
+from app.gguf.local.places import Place, places_of_others
+from app.gguf.local.seen import LookedFile, Scan, SeenFile, Stamp
 from app.library.remembering import Memory
 from models.records import LocalFile
 

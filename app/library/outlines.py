@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from app.engine.sizes import Outline, outline_of
+from app.engine.planning.sizes import Outline, outline_of
 from app.gguf.header import Header, read_header
-from app.gguf.split_names import part_names, set_name
+from app.gguf.local.split_names import part_names, set_name
 
 MAX_KEPT: Final = 2000
 """Some kilobytes each."""

@@ -19,7 +19,7 @@ import msgspec
 
 import app.gguf
 from app.gguf.facts import Facts
-from app.gguf.seen import LookedFile, SeenFile
+from app.gguf.local.seen import LookedFile, SeenFile
 from models.records import LocalFile
 
 SEEN_AGAIN_AFTER: Final = timedelta(days=7)

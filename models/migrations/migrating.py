@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from models.connecting import close, connect_for_writing
-from models.errors import StoreError
-from models.plain import HEAD_REVISION
+from models.store.connecting import close, connect_for_writing
+from models.store.errors import StoreError
+from models.store.plain import HEAD_REVISION
 from models.tables import Base
 
 MIGRATIONS = Path(__file__).parent

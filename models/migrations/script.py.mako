@@ -1,7 +1,7 @@
 """${message}
 
 A table that is built anew (batch) loses its triggers: call
-`models.search_index.create_search_index` or its parts again, and test the search.
+`models.search.index.create_search_index` or its parts again, and test the search.
 """
 
 import sqlalchemy as sa

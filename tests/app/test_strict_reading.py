@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from app.engine.protocol import LoadOptions, RopeScaling, TopK, TopP
+from app.engine.protocol.messages import LoadOptions, RopeScaling, TopK, TopP
 from app.strict_reading import Refused, decode_object, read_stage, read_struct, snake
 
 

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from models.records import Conversation
-from models.search_index import cut
-from models.store import Store
+from models.search.index import cut
+from models.store.store import Store
 
 QUESTION = "What does step {} of the plan need, and how long will it take? I have 3 hours."
 ANSWER = (

@@ -50,7 +50,7 @@ def empty() -> dict[str, Any]:
 def start(data_dir: str) -> dict[str, Any]:
     """Until frame and composer are painted and take keys; until the last chat is readable."""
     import main
-    from ui.life import Imports
+    from ui.shell.life import Imports
 
     marks: dict[str, Any] = {}
     begin = Imports.begin

@@ -17,12 +17,13 @@ from pathlib import Path
 from native_chains import Steps, native_chain
 from native_session import load_quietly
 
-from app.engine import native
-from app.engine.candidates import Candidates
-from app.engine.chain import Chain
-from app.engine.measuring import Measurer
-from app.engine.native import llama
-from app.engine.protocol import (
+from app.engine.process.native import native
+from app.engine.process.native.native import llama
+from app.engine.process.sampling.candidates import Candidates
+from app.engine.process.sampling.chain import Chain
+from app.engine.process.trace.measuring import Measurer
+from app.engine.process.trace.outbox import TokenRecord
+from app.engine.protocol.messages import (
     Dist,
     FilterStage,
     MinP,
@@ -32,7 +33,6 @@ from app.engine.protocol import (
     TopK,
     TopP,
 )
-from app.engine.tracing import TokenRecord
 
 ROUNDS = 15
 CHAINS: dict[str, list[FilterStage]] = {

@@ -6,7 +6,7 @@
 Ways to write one reply, in one process and one thread, taking turns every few tokens, so that the
 machine's moods and the cache's length are the same for all:
 
-    bare    llama_decode and llama_sampler_sample, nothing else (as `app/engine/bench_loop.py`)
+    bare    llama_decode and llama_sampler_sample, nothing else (as `app/bench/loop.py`)
     noted   the same, and a Python list takes the token
     least   the same, and for each token: a copy of the scores, one exp over the vocabulary,
             the best 64 by the cheapest way there is here, one line of JSON written to a pipe
@@ -36,18 +36,18 @@ from typing import Any, BinaryIO, cast
 import msgspec
 from native_session import load_quietly
 
-from app.bench_sides import TEXT, sampling
-from app.engine import native
-from app.engine.bench_loop import make_chain
-from app.engine.candidates import Candidates
-from app.engine.chain import Chain
-from app.engine.measuring import Measured, Measurer, as_array
-from app.engine.native import Batch, llama
-from app.engine.protocol import TokenArrived, TokenTrace
-from app.engine.scores import ScoreBuffers
-from app.engine.shortlist import ShortlistFinder
-from app.engine.tracing import TokenRecord
-from app.engine.wire import FrameReader, FrameWriter, decode_event
+from app.bench.loop import make_chain
+from app.bench.sides import TEXT, sampling
+from app.engine.process.native import native
+from app.engine.process.native.native import Batch, llama
+from app.engine.process.sampling.candidates import Candidates
+from app.engine.process.sampling.chain import Chain
+from app.engine.process.trace.measuring import Measured, Measurer, as_array
+from app.engine.process.trace.outbox import TokenRecord
+from app.engine.process.trace.scores import ScoreBuffers
+from app.engine.process.trace.shortlist import ShortlistFinder
+from app.engine.protocol.messages import TokenArrived, TokenTrace
+from app.engine.protocol.wire import FrameReader, FrameWriter, decode_event
 
 BLOCK = 8
 TOP = 64

@@ -28,14 +28,14 @@ BARE_CHAIN = {
     "repeat_penalty": 1.0,
     "seed": 1,
 }
-"""As `app.bench_sides.SAMPLING`, the chain of the bare loop."""
+"""As `app.bench.sides.SAMPLING`, the chain of the bare loop."""
 
 
 def speed(data_dir: str, gguf: str, panel: str, tokens: str) -> dict[str, Any]:
     """Tokens/s of a continuation in a window with a panel open, by the engine's clock. `panel`
     empty: nothing is looked at."""
     import main
-    from app.bench_sides import TEXT
+    from app.bench.sides import TEXT
 
     app = main.build(["--data-dir", data_dir, "--offline", "--gguf", gguf])
     try:

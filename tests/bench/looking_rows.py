@@ -28,10 +28,10 @@ from bench import fresh_process  # noqa: E402
 from bench.gui_chats import technical_reply  # noqa: E402
 from made_traces import trace_of  # noqa: E402
 
-from app.bench_sides import Conditions, run_bare  # noqa: E402
-from app.insight.trace_columns import pack  # noqa: E402
+from app.bench.sides import Conditions, run_bare  # noqa: E402
+from app.insight.trace.columns import pack  # noqa: E402
 from models.records import Conversation, Message, MessageCounts, MessageState, Role  # noqa: E402
-from models.store import Store  # noqa: E402
+from models.store.store import Store  # noqa: E402
 
 PATIENCE_S = 600
 PANELS = ("Tokens", "Sampling", "Cache", "Prompt", "Time")

@@ -14,8 +14,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from models.connecting import close, connect_in_memory, open_raw
 from models.migrations.migrating import create_tables
+from models.store.connecting import close, connect_in_memory, open_raw
 
 SEED = 20
 PER_CONVERSATION = 50

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from app import bench, bench_rows
-from app.bench_rows import Report, Row
-from app.bench_sides import Answer, BenchError, Conditions, Run, Window
-from app.engine.protocol import Summary
+from app.bench import bench, rows as bench_rows
+from app.bench.rows import Report, Row
+from app.bench.sides import Answer, BenchError, Conditions, Run, Window
+from app.engine.protocol.messages import Summary
 
 CONDITIONS = Conditions("w.gguf", "W", threads=2, ctx=512, ubatch=64, gpu_layers=0)
 
@@ -314,7 +314,7 @@ def test_the_engine_rows_of_the_budget(file: str, request: pytest.FixtureRequest
     """The whole bench; only an idle machine can hold it, so a busy one fails at once."""
     import psutil
 
-    from app.bench_sides import busy_share
+    from app.bench.sides import busy_share
 
     assert busy_share(psutil.cpu_percent) < bench.IDLE_SHARE, "measure on an idle machine"
     path: Path = request.getfixturevalue(file)

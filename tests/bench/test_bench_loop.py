@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from app import bench_sides as sides
-from app.bench_sides import BenchError, Conditions, Run, Window
+from app.bench import sides as sides
+from app.bench.sides import BenchError, Conditions, Run, Window
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ def conditions(gguf: Path, **fields: Any) -> Conditions:
 
 
 def test_the_bare_loop_imports_nothing_of_the_app() -> None:
-    tree = ast.parse((ROOT / "app" / "engine" / "bench_loop.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "app" / "bench" / "loop.py").read_text(encoding="utf-8"))
     nodes = list(ast.walk(tree))
     imported = [alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names]
     imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
@@ -88,7 +88,7 @@ def test_the_bare_loop_refuses_a_file_that_is_no_gguf(tmp_path: Path) -> None:
 
 @pytest.mark.weights
 def test_a_session_measures_replies_alone_and_together(starter_gguf: Path) -> None:
-    from app.engine.protocol import LoadOptions
+    from app.engine.protocol.messages import LoadOptions
 
     session = sides.Session(str(starter_gguf), LoadOptions(n_ctx=512, n_threads=1))
     try:
@@ -106,7 +106,7 @@ def test_a_session_measures_replies_alone_and_together(starter_gguf: Path) -> No
 
 
 def test_a_session_without_weights_is_a_sentence(tmp_path: Path) -> None:
-    from app.engine.protocol import LoadOptions
+    from app.engine.protocol.messages import LoadOptions
 
     with pytest.raises(BenchError, match="could not be loaded"):
         sides.Session(str(tmp_path / "gone.gguf"), LoadOptions())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.store import Store
+from models.store.store import Store
 
 OpenStore = Callable[..., Store]
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QWidget
 
 import main
 from models.records import Message, Role
-from ui.composer import MessageEdit
+from ui.chat.composer import MessageEdit
 
 Widget = TypeVar("Widget", bound=QObject)
 PATIENCE_MS = 20_000

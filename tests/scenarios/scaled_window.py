@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 import main
-from app.gguf import places
+from app.gguf.local import places
 
 SCRIPT = {
     "loop": True,

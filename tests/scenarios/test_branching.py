@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QWidget
 
 from models.records import MessageState
-from ui.section.alternatives import AlternativesTable
-from ui.step_bar import StepBar
+from ui.section.tokens.alternatives import AlternativesTable
+from ui.tokens.step_bar import StepBar
 
 TABLE = [["blue", 0.5], ["red", 0.25], ["the", 0.1]]
 STAGES = {"stages": [["top-k", 2, 0.66], ["dist", 1, 1.0]], "removed_by": [255, 255, 0]}

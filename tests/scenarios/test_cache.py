@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QTabBar, QWidget
 
-from ui.section.cache_panel import EMPTY, CachePanel
+from ui.section.cache.panel import EMPTY, CachePanel
 from ui.section.section import Section
 
 SHAPE = {

@@ -16,12 +16,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTableView
 
-from app.chat.prompt_reading import PromptOf
-from app.insight.tokens_shown import visible
-from ui.section.alternatives import AlternativesTable
-from ui.section.live_card import LiveCard
-from ui.section.reply_tokens import ReplyTokens
-from ui.transcript.token_facts import facts_of
+from app.chat.inspection.prompt_reading import PromptOf
+from app.insight.trace.tokens_shown import visible
+from ui.section.sampling.live_card import LiveCard
+from ui.section.tokens.alternatives import AlternativesTable
+from ui.section.tokens.reply_tokens import ReplyTokens
+from ui.transcript.tokens.facts import facts_of
 
 pytestmark = pytest.mark.weights
 

@@ -20,14 +20,15 @@ from store_records import a_conversation, a_message
 
 from app.bridge import Bridge
 from models.records import Role
-from models.store import Store
+from models.store.store import Store
 
 QUICK: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Yes."}]}
 OFTEN = (0, 1, 2, 5, 9, 17)
 STEPS = [
     step if step in OFTEN else pytest.param(step, marks=pytest.mark.soak) for step in range(18)
 ]
-"""At the last one everything stands. `tests/app/chat/test_early_words.py` always takes each."""
+"""At the last one everything stands. `tests/app/chat/inspection/test_early_words.py` always takes
+each."""
 
 Posted = queue.SimpleQueue[Callable[[], None]]
 

@@ -32,12 +32,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.engine.protocol import MinP, Temperature, TopK, TopP
-from ui.section.cache_panel import CachePanel
-from ui.section.chain_room import ChainRoom
-from ui.section.live_card import LiveCard
+from app.engine.protocol.messages import MinP, Temperature, TopK, TopP
+from ui.section.cache.panel import CachePanel
+from ui.section.sampling.chain_room import ChainRoom
+from ui.section.sampling.live_card import LiveCard
 from ui.section.section import Section
-from ui.section.time_panel import TimePanel
+from ui.section.time.panel import TimePanel
 
 pytestmark = pytest.mark.weights
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 
-from ui.library.fit_view import FitView
+from ui.library.fit.view import FitView
 from ui.library.view import LibraryView
 
 pytestmark = pytest.mark.weights

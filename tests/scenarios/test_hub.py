@@ -22,7 +22,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from models.records import DownloadState
-from ui.library.hub_page import HubPage
+from ui.library.hub.page import HubPage
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = {"replies": [{"text": "Hello"}]}

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from store_records import a_conversation, a_message
 
 from models.records import Role
-from models.store import Store
+from models.store.store import Store
 
 QUICK = {"load": {"ms": 1}, "replies": [{"text": "An answer.", "ms": 1}]}
 

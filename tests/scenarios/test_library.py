@@ -19,7 +19,8 @@ from gguf_writer import tiny_llama
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QListView, QPushButton, QTableView, QWidget
 
-from app.gguf import places, starter
+from app.gguf import starter
+from app.gguf.local import places
 from models.records import DownloadState
 from ui.library.view import LibraryView
 

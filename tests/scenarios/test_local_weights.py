@@ -11,10 +11,10 @@ from placed_weights import put
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QLineEdit, QTableView
 
-from app.gguf.finding import look_at
-from app.gguf.seen import LookedFile, SeenFile
+from app.gguf.local.finding import look_at
+from app.gguf.local.seen import LookedFile, SeenFile
 from app.library import local
-from ui.library.local_page import LocalPage
+from ui.library.local.page import LocalPage
 
 N_FILES = 100
 SLOW_DISK_S = 0.02

@@ -6,10 +6,10 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
-from ui.palette_rows import Row, ranked
-from ui.section.kinds import KINDS
 from ui.section.rooms import RoomsPanel
-from ui.section_acts import PLACES
+from ui.section.sampling.kinds import KINDS
+from ui.shell.palette_rows import Row, ranked
+from ui.shell.section_acts import PLACES
 
 
 def test_each_panel_and_room_has_a_name_and_gets_the_keyboard(open_window: Any) -> None:

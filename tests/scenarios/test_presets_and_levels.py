@@ -11,13 +11,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QInputDialog, QLineEdit, QWidget
 
-from app.chat.resolved import LOADING, SHAPING
-from app.engine.protocol import Greedy
-from ui.presets_window import PresetsWindow
+from app.chat.settings.resolved import LOADING, SHAPING
+from app.engine.protocol.messages import Greedy
 from ui.settings.chain_field import ChainField, stage_of
 from ui.settings.fields import ChoiceField, NumberField
 from ui.settings.levels_window import LevelsWindow
 from ui.settings.rows import SettingRow
+from ui.windows.presets_window import PresetsWindow
 
 Key = Qt.Key
 CONTROL = Qt.KeyboardModifier.ControlModifier

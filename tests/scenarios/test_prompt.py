@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from ui.section.prompt_panel import PromptPanel
+from ui.section.prompt.panel import PromptPanel
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 20},

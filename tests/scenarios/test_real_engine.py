@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.insight.tokens_shown import visible
-from ui.section.chain_room import ChainRoom
+from app.insight.trace.tokens_shown import visible
+from ui.section.sampling.chain_room import ChainRoom
 
 pytestmark = pytest.mark.weights
 

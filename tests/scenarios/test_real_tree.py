@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat.events import TokenRecorded
-from ui.compare import Comparison
+from ui.chat.compare import Comparison
 
 pytestmark = pytest.mark.weights
 

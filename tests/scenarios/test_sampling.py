@@ -9,8 +9,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QWidget
 
-from app.chat.sampler_links import stages_of_reply
-from app.engine.protocol import (
+from app.chat.settings.sampler_links import stages_of_reply
+from app.engine.protocol.messages import (
     Dist,
     Dry,
     LogitBias,
@@ -21,13 +21,13 @@ from app.engine.protocol import (
     TopK,
     TopP,
 )
-from app.insight.tokens_shown import visible
-from ui.section.chain_room import CHOOSE, ChainRoom
-from ui.section.evidence_view import EvidenceView
-from ui.section.rules_room import RulesRoom
-from ui.section.sampler_chain import SamplerChain
-from ui.section.sampling_panel import SamplingPanel
-from ui.section.stage_card import StageCard
+from app.insight.trace.tokens_shown import visible
+from ui.section.sampling.chain_room import CHOOSE, ChainRoom
+from ui.section.sampling.evidence_view import EvidenceView
+from ui.section.sampling.panel import SamplingPanel
+from ui.section.sampling.rules_room import RulesRoom
+from ui.section.sampling.sampler_chain import SamplerChain
+from ui.section.sampling.stage_card import StageCard
 
 Key = Qt.Key
 LEFT = Qt.MouseButton.LeftButton

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QTabBar
 
-from ui.elided import PartsLabel
 from ui.section.section import Section
+from ui.widgets.elided import PartsLabel
 
 
 @pytest.mark.parametrize("panel", ["Cache", "Prompt", "Time"])

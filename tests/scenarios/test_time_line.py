@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTabBar, QWidget
 
 from ui.section.section import Section
-from ui.section.time_panel import GROWING, NOT_RECORDED, RECORDED, TimePanel
+from ui.section.time.panel import GROWING, NOT_RECORDED, RECORDED, TimePanel
 
 REPLY = {
     "match": "colour",

@@ -11,13 +11,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
-from app.insight.merges import NO_FILE
+from app.insight.tokenizer.merges import NO_FILE
 from ui.section.chips import ChipView
-from ui.section.merge_steps import MergeSteps
-from ui.section.reply_tokens import ReplyTokens
 from ui.section.section import Section
-from ui.section.tokens_panel import TokensPanel
-from ui.section_acts import PLACES
+from ui.section.tokens.merge_steps import MergeSteps
+from ui.section.tokens.panel import TokensPanel
+from ui.section.tokens.reply_tokens import ReplyTokens
+from ui.shell.section_acts import PLACES
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 20},

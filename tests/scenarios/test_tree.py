@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QMenu, QPushButton
 
-from app.chat.edits import Edit
-from ui.compare import Comparison
+from app.chat.conversations.edits import Edit
+from ui.chat.compare import Comparison
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 TALK: dict[str, Any] = {

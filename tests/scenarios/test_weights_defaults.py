@@ -12,8 +12,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from squeezed import squeezed
 
+from ui.library.defaults.weights_settings import NAMES, WeightsSettings
 from ui.library.view import LibraryView
-from ui.library.weights_settings import NAMES, WeightsSettings
 
 SCRIPT = {"load": {"ms": 5}, "replies": [{"text": "Paris."}]}
 Key, Held = Qt.Key, Qt.KeyboardModifier

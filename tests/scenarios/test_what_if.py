@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
-from app.chat.sampler_links import stages_of_reply
-from app.engine.protocol import Temperature
-from ui.section.live_card import LiveCard
-from ui.section.sampling_panel import SamplingPanel
-from ui.section.what_if_card import TYPED, WhatIfCard
+from app.chat.settings.sampler_links import stages_of_reply
+from app.engine.protocol.messages import Temperature
+from ui.section.sampling.live_card import LiveCard
+from ui.section.sampling.panel import SamplingPanel
+from ui.section.sampling.what_if_card import TYPED, WhatIfCard
 
 LEFT = Qt.MouseButton.LeftButton
 TOKEN = {

@@ -11,10 +11,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QPushButton, QWidget
 
-from app.chat.presets import NOT_A_PRESET
-from ui.notices import NoticeCard
-from ui.presets_window import PresetsWindow
-from ui.window import MainWindow
+from app.chat.settings.presets import NOT_A_PRESET
+from ui.shell.notices import NoticeCard
+from ui.shell.window import MainWindow
+from ui.windows.presets_window import PresetsWindow
 
 OPENERS: dict[str, Callable[[MainWindow], object]] = {
     "presets_window": lambda window: window.lazy.show_presets(),

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk
 
-from ui.theme import Theme
+from ui.look.theme import Theme
 
 if TYPE_CHECKING:
-    from ui.window import MainWindow
+    from ui.shell.window import MainWindow
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def open_window(
 ) -> Callable[..., MainWindow]:
     """Builds the window on the desk as it is by then, shows it and waits for it."""
 
-    from ui.window import MainWindow
+    from ui.shell.window import MainWindow
 
     def build(width: int = 1180, height: int = 780) -> MainWindow:
         window = MainWindow(desk, bridge, theme)  # type: ignore[arg-type]

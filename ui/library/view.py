@@ -27,10 +27,8 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import LoadProgressed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
-from app.hub.progress import ACTIVE, Progress
-from ui.elided import ElidedLabel
-from ui.figures import loaded_details, loaded_text, plain_name
-from ui.header import (
+from app.hub.downloads.progress import ACTIVE, Progress
+from ui.chat.header import (
     DEFAULTS_KEY,
     DOWNLOADS_KEY,
     HUB_KEY,
@@ -39,21 +37,23 @@ from ui.header import (
     LOADING,
     PROGRESS_STEPS,
 )
-from ui.library.download_page import DownloadPage
-from ui.library.hub_page import HubPage
-from ui.library.local_page import LocalPage
-from ui.notices import announce
+from ui.library.downloads.page import DownloadPage
+from ui.library.hub.page import HubPage
+from ui.library.local.page import LocalPage
+from ui.look.theme import Theme
 from ui.section.low_room import LowRoom
-from ui.theme import Theme
-from ui.window_toasts import WindowToasts
-from ui.zoomed_size import ZoomedSize
+from ui.shell.notices import announce
+from ui.shell.window_toasts import WindowToasts
+from ui.widgets.elided import ElidedLabel
+from ui.widgets.figures import loaded_details, loaded_text, plain_name
+from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from app.gguf.header import Header
-    from ui.library.fit_view import FitView
-    from ui.library.weights_settings import WeightsSettings
+    from ui.library.defaults.weights_settings import WeightsSettings
+    from ui.library.fit.view import FitView
 
 SIZE_PX = (900, 640)
 FOOT_FROM_PX = 320
@@ -200,7 +200,7 @@ class LibraryView(QWidget):
 
     def defaults(self) -> WeightsSettings:
         if self._defaults is None:
-            from ui.library.weights_settings import WeightsSettings
+            from ui.library.defaults.weights_settings import WeightsSettings
 
             self._defaults = WeightsSettings(self._desk, self._bridge, self._theme, self)
             self._defaults.left.connect(self._on_escape)
@@ -221,7 +221,7 @@ class LibraryView(QWidget):
     def fit_view(self) -> FitView:
         """A window of its own, beside this one."""
         if self._fit_view is None:
-            from ui.library.fit_view import FitView
+            from ui.library.fit.view import FitView
 
             self._fit_view = FitView(self._desk, self._bridge, self._theme, self)
         return self._fit_view

@@ -18,7 +18,7 @@ from ui.markdown.highlight import Run, runs
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FormatRun, TextLines
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 PADDING = 12
 HEADER = 32

@@ -251,7 +251,7 @@ def _end_all(processes: list[QProcess], _gone: QObject | None = None) -> None:
 
 
 def _child_command() -> list[str]:
-    from app.engine.client import child_command
+    from app.engine.client.process import child_command
 
     return child_command("formulas")
 

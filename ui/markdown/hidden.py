@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 MARK: Final = "□"
 """Stands for a whole run of them."""

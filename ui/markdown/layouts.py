@@ -8,7 +8,7 @@ from typing import Protocol
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
-from ui.icons import paint_icon
+from ui.look.icons import paint_icon
 from ui.markdown import hidden
 from ui.markdown.blocks import (
     Block,

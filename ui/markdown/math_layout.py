@@ -10,7 +10,7 @@ from ui.markdown.blocks import MathBlock
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FORMULA_SCALE, TextLines
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 PAD_Y = 6
 BAR_ROOM = 12

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextOption
 
+from ui.look.theme import Colors, Theme
 from ui.markdown.blocks import Span
-from ui.theme import Colors, Theme
 
 if TYPE_CHECKING:
     from ui.markdown.formulas import Formulas, Picture

@@ -13,7 +13,7 @@ from ui.markdown.direction import is_right_to_left
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FORMULA_SCALE, Inline, TextLines, inline_of
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 PAD_X = 10
 PAD_Y = 5

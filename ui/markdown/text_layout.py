@@ -1,6 +1,6 @@
 """Lines of text that can be painted, hit and selected: the piece all block layouts use.
 
-Positions count UTF-16 units, as Qt does; `ui.utf16.slice_utf16` turns them back into text.
+Positions count UTF-16 units, as Qt does; `ui.widgets.utf16.slice_utf16` turns them back into text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ui.markdown import hidden
 from ui.markdown.blocks import Span
 from ui.markdown.direction import is_right_to_left
 from ui.markdown.styles import Styles, text_option
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 if TYPE_CHECKING:
     from ui.markdown.formulas import Picture

@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetricsF
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayout, QWidget
 
-from ui.elided import PartsLabel
-from ui.theme import Theme
-from ui.theme_sheet import CELL_PX, HEADING_PX, ITEM_MARGIN
+from ui.look.theme import Theme
+from ui.look.theme_sheet import CELL_PX, HEADING_PX, ITEM_MARGIN
+from ui.widgets.elided import PartsLabel
 
 
 class Card(QFrame):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from ui.steady_area import SteadyArea
+from ui.widgets.steady_area import SteadyArea
 
 
 class CardColumn(SteadyArea):

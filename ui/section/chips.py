@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.theme import Theme
+from ui.look.theme import Theme
 
 Index = QModelIndex | QPersistentModelIndex
 

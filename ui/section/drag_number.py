@@ -13,8 +13,8 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QStyle, QStyleOptionFrame, QWidget
 
+from ui.look.theme import Theme
 from ui.settings.fields import NumberField, number_text
-from ui.theme import Theme
 
 PX_PER_STEP: Final = 6
 _START_PX: Final = 4

@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from ui.elided import ElidedLabel, PartsLabel
-from ui.theme import Theme
+from ui.look.theme import Theme
+from ui.widgets.elided import ElidedLabel, PartsLabel
 
 
 class Row:

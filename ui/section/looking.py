@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app import cores
-from app.insight.message_tokens import first_chosen, most_uncertain_place
+from app.insight.trace.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         TraceRead,
         VocabularyRead,
     )
-    from app.engine.pieces import Pieces
-    from app.engine.protocol import TokenTrace
+    from app.engine.protocol.messages import TokenTrace
+    from app.engine.protocol.pieces import Pieces
 
 GROWN_MS = 1000 if cores.HAS_FEW else 100
 """A growing trace is announced at most so often."""

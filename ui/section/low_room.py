@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from ui.steady_area import SteadyArea
+from ui.widgets.steady_area import SteadyArea
 
 
 class _Place(QWidget):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QWidget
 
+from ui.look.theme import Theme
 from ui.section.looking import Looking
-from ui.theme import Theme
 
 if TYPE_CHECKING:
     from app.bridge import Bridge

@@ -11,9 +11,9 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QRawFont
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
+from ui.look.theme import Theme
+from ui.look.theme_sheet import CELL_PX, ITEM_MARGIN
 from ui.markdown.styles import Recent
-from ui.theme import Theme
-from ui.theme_sheet import CELL_PX, ITEM_MARGIN
 
 Index = QModelIndex | QPersistentModelIndex
 MAX_WIDTHS: Final = 4_096

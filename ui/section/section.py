@@ -12,17 +12,17 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.insight.tokens_shown import visible
-from ui.elided import PartsLabel
-from ui.header import SECTION_KEY
-from ui.icon_button import IconButton
-from ui.keys import with_key
-from ui.plane import Plane
+from app.insight.trace.tokens_shown import visible
+from ui.chat.header import SECTION_KEY
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
-from ui.section.token_model import percent
-from ui.section_acts import NEXT_KEY, PREVIOUS_KEY
+from ui.section.tokens.model import percent
+from ui.shell.keys import with_key
+from ui.shell.section_acts import NEXT_KEY, PREVIOUS_KEY
+from ui.widgets.elided import PartsLabel
+from ui.widgets.icon_button import IconButton
+from ui.widgets.plane import Plane
 
 
 class Section(Plane):

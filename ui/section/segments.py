@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtWidgets import QTabBar, QWidget
 
-from ui.theme import Theme
+from ui.look.theme import Theme
 
 
 class Segments(QTabBar):

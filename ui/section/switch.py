@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
-from ui.theme import Theme
+from ui.look.theme import Theme
 
 WIDTH_PX = 26
 HEIGHT_PX = 14

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from PySide6.QtWidgets import QWidget
 
-from app.chat.settings import SettingRefused, as_stored, checked
-from app.engine.protocol import Stage
+from app.chat.settings.settings import SettingRefused, as_stored, checked
+from app.engine.protocol.messages import Stage
 from app.strict_reading import STAGE
 from ui.settings.fields import TextField
 

@@ -1,7 +1,7 @@
 """Controls that show one setting and say when the user has changed it.
 
 A field never judges a value: it hands on what was typed, as a number where it is one, and
-`app.chat.settings.checked` has the last word.
+`app.chat.settings.settings.checked` has the last word.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui import fonts
-from ui.combo import Combo
-from ui.message_edit import clean_text, whole_text
-from ui.theme import Theme
+from ui.chat.message_edit import clean_text, whole_text
+from ui.look import fonts
+from ui.look.theme import Theme
+from ui.widgets.combo import Combo
 
 APPLY_AFTER_MS = 600
 """Typing rests this long before a value is applied without Return."""

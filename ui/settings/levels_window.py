@@ -21,20 +21,20 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.recorded import settings_of
-from app.chat.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
-from app.chat.settings import SettingRefused, as_stored, checked
+from app.chat.replies.recorded import settings_of
+from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
+from app.chat.settings.settings import SettingRefused, as_stored, checked
 from models.records import Message
-from ui.combo import Combo
-from ui.flow import FlowLayout
-from ui.icon_button import IconButton
+from ui.look.theme import Theme
 from ui.settings.fields import ChoiceField, Field, NumberField
 from ui.settings.rows import Page, SettingRow
 from ui.settings.shaping import loading_cards, setting_words, shaping_cards
-from ui.tab_order import put_in_order
-from ui.theme import Theme
-from ui.window_toasts import WindowToasts
-from ui.zoomed_size import ZoomedSize
+from ui.shell.tab_order import put_in_order
+from ui.shell.window_toasts import WindowToasts
+from ui.widgets.combo import Combo
+from ui.widgets.flow import FlowLayout
+from ui.widgets.icon_button import IconButton
+from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge

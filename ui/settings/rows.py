@@ -15,10 +15,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.look.theme import Theme
 from ui.settings.fields import ChoiceField, Field, TextField
-from ui.steady_area import SteadyArea
-from ui.tab_order import stops_in
-from ui.theme import Theme
+from ui.shell.tab_order import stops_in
+from ui.widgets.steady_area import SteadyArea
 
 CONTROL_PX = 220
 STACK_BELOW_PX = 460

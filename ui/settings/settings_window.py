@@ -18,10 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import LogLineArrived, SettingsChanged
-from app.chat.settings import SettingRefused, Settings, checked
-from ui.dialogs import show_folder
-from ui.figures import known_device_text, loaded_details
-from ui.log_view import LogView
+from app.chat.settings.settings import SettingRefused, Settings, checked
+from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
 from ui.settings.fields import (
     ChoiceField,
@@ -33,9 +31,11 @@ from ui.settings.fields import (
     TextField,
 )
 from ui.settings.rows import Page, SettingRow
-from ui.theme import Theme
-from ui.window_toasts import WindowToasts
-from ui.zoomed_size import ZoomedSize
+from ui.shell.dialogs import show_folder
+from ui.shell.window_toasts import WindowToasts
+from ui.widgets.figures import known_device_text, loaded_details
+from ui.widgets.log_view import LogView
+from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.bridge import Bridge

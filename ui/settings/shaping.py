@@ -9,8 +9,9 @@ from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
-from app.chat.formats import FORMATS
-from app.chat.settings import CACHE_TYPE_NAMES
+from app.chat.settings.formats import FORMATS
+from app.chat.settings.settings import CACHE_TYPE_NAMES
+from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField, lines_of
 from ui.settings.fields import (
     ChoiceField,
@@ -21,7 +22,6 @@ from ui.settings.fields import (
     SwitchField,
     TextField,
 )
-from ui.theme import Theme
 
 MAX_SHOWN = 40
 Row = tuple[str, str, Field]
@@ -29,7 +29,7 @@ Row = tuple[str, str, Field]
 
 
 def shaping_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
-    """A fresh control for each name of `app.chat.resolved.SHAPING`."""
+    """A fresh control for each name of `app.chat.settings.resolved.SHAPING`."""
     return [prompt_card(theme, parent), *sampling_cards(theme, parent)]
 
 
@@ -81,7 +81,7 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
 
 
 def loading_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
-    """A fresh control for each name of `app.chat.resolved.LOADING`."""
+    """A fresh control for each name of `app.chat.settings.resolved.LOADING`."""
     automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
     types = [(name, name) for name in CACHE_TYPE_NAMES]
     attention = [("auto", "Automatic"), ("on", "On"), ("off", "Off")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
-from ui.icon_button import IconButton
-from ui.theme import Theme
+from ui.look.theme import Theme
+from ui.widgets.icon_button import IconButton
 
 _ACTS = (
     ("pin", "push-pin", "Pin the chosen chats"),

@@ -13,11 +13,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.any_index import AnyIndex
-from ui.icons import paint_icon
+from ui.look.icons import paint_icon
+from ui.look.theme import Theme
 from ui.sidebar.conversation_model import IS_OPEN_ROLE, IS_REPLYING_ROLE, ROW_ROLE
 from ui.sidebar.grouping import Row
-from ui.theme import Theme
+from ui.widgets.any_index import AnyIndex
 
 ROW_PX = 36
 """Of every row, headings too: tens of thousands of equal ones are laid out at once."""

@@ -21,8 +21,8 @@ from PySide6.QtCore import (
 )
 
 from models.records import Conversation, Folder
-from ui.any_index import AnyIndex
 from ui.sidebar.grouping import PINNED, Arrangement, Row
+from ui.widgets.any_index import AnyIndex
 
 ID_ROLE = Qt.ItemDataRole.UserRole + 1
 """The id of a conversation; empty for headings and folders."""

@@ -38,10 +38,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
 
+from ui.look.theme import Theme
 from ui.sidebar.conversation_delegate import ConversationDelegate
 from ui.sidebar.conversation_model import ID_ROLE, IS_OPEN_ROLE, ROW_ROLE, ConversationModel
 from ui.sidebar.grouping import Row
-from ui.theme import Theme
 
 EXPAND_MS = 700
 """So long above a closed folder, something dragged opens it."""

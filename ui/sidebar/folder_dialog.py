@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import Folder
+from ui.look.theme import Theme
 from ui.sidebar.grouping import tree_of
-from ui.theme import Theme
 
 NO_FOLDER = "No folder"
 _ID = Qt.ItemDataRole.UserRole

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
-from ui.keys import shown_key
-from ui.theme import Theme
+from ui.look.theme import Theme
+from ui.shell.keys import shown_key
 
 NEW_CHAT_KEY = "Ctrl+N"
 

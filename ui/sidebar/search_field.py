@@ -9,13 +9,13 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
-from app.chat.searching import with_filter
+from app.chat.conversations.searching import with_filter
 from models.records import Folder
-from ui.hovering import let_go_after
-from ui.icon_button import SIDE_PX, IconButton
-from ui.keys import with_key
+from ui.look.theme import Theme
+from ui.shell.keys import with_key
 from ui.sidebar.grouping import tree_of
-from ui.theme import Theme
+from ui.widgets.hovering import let_go_after
+from ui.widgets.icon_button import SIDE_PX, IconButton
 
 SEARCH_KEY = "Ctrl+Shift+F"
 HINT = (

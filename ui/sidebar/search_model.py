@@ -9,8 +9,8 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, Qt, Signal
 
 from app.chat.events import SearchAnswered
 from models.records import Role, SearchHit
-from ui.any_index import AnyIndex
 from ui.sidebar.grouping import UNTITLED
+from ui.widgets.any_index import AnyIndex
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
 """The `SearchHit`; None for the row that leads to more titles."""

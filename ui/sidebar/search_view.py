@@ -31,8 +31,8 @@ from PySide6.QtWidgets import (
 )
 
 from models.records import SearchHit
-from ui.any_index import AnyIndex
-from ui.plain_words import Marks, plain_words
+from ui.chat.plain_words import Marks, plain_words
+from ui.look.theme import Theme
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
 from ui.sidebar.search_model import (
     HIT_ROLE,
@@ -42,8 +42,8 @@ from ui.sidebar.search_model import (
     speaker_of,
     title_of,
 )
-from ui.theme import Theme
-from ui.utf16 import slice_utf16, utf16_length
+from ui.widgets.any_index import AnyIndex
+from ui.widgets.utf16 import slice_utf16, utf16_length
 
 ROW_PX = 72
 SNIPPET_LINES = 2

@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxL
 
 from app.chat.events import SearchAnswered
 from models.records import Conversation, Folder, SearchHit
-from ui.icon_button import IconButton
-from ui.keys import with_key
-from ui.plane import Plane
+from ui.look.theme import Theme
+from ui.shell.keys import with_key
 from ui.sidebar.bulk_bar import BulkBar
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
 from ui.sidebar.conversation_model import ConversationModel
@@ -30,7 +29,8 @@ from ui.sidebar.new_chat_button import NEW_CHAT_KEY, NewChatButton
 from ui.sidebar.search_field import SEARCH_KEY, FilterButton, SearchField
 from ui.sidebar.search_model import SearchModel
 from ui.sidebar.search_view import SearchView
-from ui.theme import Theme
+from ui.widgets.icon_button import IconButton
+from ui.widgets.plane import Plane
 
 __all__ = ["NEW_CHAT_KEY", "SEARCH_KEY", "SETTINGS_KEY", "SIDEBAR_KEY", "Sidebar"]
 

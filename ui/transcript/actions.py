@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from ui.icons import paint_icon
+from ui.look.icons import paint_icon
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
 from ui.transcript.chips import OPEN, paint_chip

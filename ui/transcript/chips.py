@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from app.amounts import bytes_words
 from models.records import Attachment
-from ui.icons import paint_icon
+from ui.look.icons import paint_icon
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
 

@@ -26,16 +26,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.edits import Edit
+from app.chat.conversations.edits import Edit
 from models.records import Attachment, Role
-from ui.check_box import CheckBox
-from ui.combo import Combo
-from ui.keys import shown_key
-from ui.message_edit import clean_text, whole_text
-from ui.theme import Theme
+from ui.chat.message_edit import clean_text, whole_text
+from ui.look.theme import Theme
+from ui.shell.keys import shown_key
+from ui.widgets.check_box import CheckBox
+from ui.widgets.combo import Combo
 
 if TYPE_CHECKING:
-    from ui.composer_chips import ChipRow
+    from ui.chat.composer_chips import ChipRow
     from ui.transcript.view import TranscriptView
 
 SEND_KEY = "Ctrl+Return"
@@ -184,7 +184,7 @@ class MessageEditor(QFrame):
 
     def _chip_row(self) -> ChipRow:
         # Imported here: few messages have attachments.
-        from ui.composer_chips import ChipRow
+        from ui.chat.composer_chips import ChipRow
 
         row = ChipRow(self._theme, self)
         row.setAccessibleName("Attachments of this message")

@@ -20,7 +20,7 @@ from models.records import Role
 from ui.markdown.blocks import plain_text
 from ui.markdown.document import Document
 from ui.transcript.item import CONTENT, REASONING, MessageItem
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView

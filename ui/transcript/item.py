@@ -15,8 +15,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
 from models.records import Message, MessageState, Role
-from ui.figures import seconds_text
-from ui.icons import paint_icon
+from ui.look.icons import paint_icon
 from ui.markdown import hidden
 from ui.markdown.document import Document
 from ui.markdown.layouts import Action
@@ -36,10 +35,11 @@ from ui.transcript.body import Body, Spot
 from ui.transcript.chips import chip_row, row_height
 from ui.transcript.offers import quick_offers, ways_out
 from ui.transcript.summary import figures_text, trouble_text, version_text
+from ui.widgets.figures import seconds_text
 
 if TYPE_CHECKING:
-    from ui.transcript.token_body import TokenBody
-    from ui.transcript.token_document import TokenDocument
+    from ui.transcript.tokens.body import TokenBody
+    from ui.transcript.tokens.document import TokenDocument
 
 REASONING, CONTENT = 0, 1
 
@@ -198,7 +198,7 @@ class MessageItem:
                 if body is not None and body.is_read:
                     body.read()
             return
-        from ui.transcript.token_body import TokenBody
+        from ui.transcript.tokens.body import TokenBody
 
         self._tokens = TokenBody(document, self._styles, self._text_width())
 

@@ -17,8 +17,8 @@ from PySide6.QtGui import (
     QKeySequence,
 )
 
-from ui.keys import is_written
 from ui.markdown.layouts import Action
+from ui.shell.keys import is_written
 from ui.transcript.offers import offer_for_key
 from ui.transcript.selection import RAW
 from ui.transcript.summary import spoken_text

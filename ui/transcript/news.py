@@ -5,9 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from ui.icon_button import ICON_PX
-from ui.icons import icon
-from ui.theme import Theme
+from ui.look.icons import icon
+from ui.look.theme import Theme
+from ui.widgets.icon_button import ICON_PX
 
 HEIGHT_PX = 30
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QRect
 
 from app import cores
 from ui.transcript.item import CONTENT
-from ui.transcript.token_mode import FRAME_MS as TOKENS_MS
+from ui.transcript.tokens.mode import FRAME_MS as TOKENS_MS
 
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView

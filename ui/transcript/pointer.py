@@ -9,9 +9,9 @@ from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
-from ui.actions import native
 from ui.markdown.blocks import plain_text
 from ui.markdown.layouts import Action
+from ui.shell.actions import native
 from ui.transcript.offers import LINE, Offer
 from ui.transcript.selection import MIXED, RAW, SHOWN, Place, Selection
 

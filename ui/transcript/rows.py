@@ -16,7 +16,7 @@ from ui.transcript.heights import Heights
 from ui.transcript.item import MessageItem
 
 if TYPE_CHECKING:
-    from ui.transcript.token_document import TokenDocument
+    from ui.transcript.tokens.document import TokenDocument
 
 MAX_ITEMS = 120
 

@@ -15,7 +15,7 @@ from ui.markdown.document import Document
 from ui.transcript.body import Body, Spot
 from ui.transcript.item import CONTENT, REASONING, ItemSpot, MessageItem
 from ui.transcript.rows import Rows
-from ui.utf16 import slice_utf16
+from ui.widgets.utf16 import slice_utf16
 
 Place = tuple[int, int, int, int, int]
 """Message index, section, segment, block, UTF-16 position."""

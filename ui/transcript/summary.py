@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from models.records import Message, MessageState, Role
-from ui.figures import rate_text, seconds_text
 from ui.markdown import hidden
+from ui.widgets.figures import rate_text, seconds_text
 
 _ENDINGS = {
     "end_token": "ended by itself",

@@ -31,11 +31,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from models.records import Message, MessageState, Role
-from ui.composer import MAX_WIDTH
+from ui.chat.composer import MAX_WIDTH
+from ui.look.theme import Theme
 from ui.markdown.formulas import Formulas
 from ui.markdown.layouts import Action
 from ui.markdown.styles import Styles
-from ui.theme import Theme
 from ui.transcript import access
 from ui.transcript.anchor import Anchor
 from ui.transcript.coloring import Coloring
@@ -51,7 +51,7 @@ from ui.transcript.reading import Reading
 from ui.transcript.rows import Rows
 from ui.transcript.selection import MIXED, Selection, selected_text, whole
 from ui.transcript.sliding import Sliding
-from ui.transcript.token_mode import TokenMode
+from ui.transcript.tokens.mode import TokenMode
 
 SIDE_PX = 24
 TOP_PX = 24

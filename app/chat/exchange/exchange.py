@@ -2,8 +2,8 @@
 
 An import has two steps. `preview` looks through the files and says what they would bring
 (`ImportPreviewed`); `import_previewed` adds it: in pieces, so that messages are saved in between,
-and all or nothing (`models.importing`). What an import that was killed has left goes at the next
-start.
+and all or nothing (`models.conversations.importing`). What an import that was killed has left goes
+at the next start.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.chat.events import ChatLooked, ImportPreviewed, ImportProgressed, Noticed
 from app.chat.surroundings import Surroundings, now
-from models.errors import ClosedError, StoreError
 from models.records import Imported
+from models.store.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
     from app.chat.exchange.importing import Preview

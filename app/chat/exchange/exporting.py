@@ -18,9 +18,9 @@ from typing import BinaryIO, Final
 
 from app.chat.exchange import json_file, markdown_format
 from app.chat.exchange.refusals import FileRefused
-from models.errors import NotFoundError
 from models.records import Folder, Preset, WholeConversation
-from models.store import Store
+from models.store.errors import NotFoundError
+from models.store.store import Store
 
 NOTHING: Final = "There is nothing to export yet: no message of this chat is stored."
 

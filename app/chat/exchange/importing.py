@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.amounts import bytes_words
+from app.chat.attachments.text_files import shown_name
 from app.chat.exchange import json_file, markdown_foreign, markdown_format
 from app.chat.exchange.json_format import folders_of, presets_of
 from app.chat.exchange.refusals import FileRefused
-from app.chat.text_files import shown_name
 from models.records import Folder, Preset, Whereabouts, WholeConversation
-from models.store import Store
+from models.store.store import Store
 
 MAX_MARKDOWN_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 1000

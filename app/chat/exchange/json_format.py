@@ -83,7 +83,7 @@ class JsonCounts(Struct, omit_defaults=True, frozen=True):
 
 
 class JsonMessage(Struct, omit_defaults=True):
-    """`trace` is the packed trace (`app.insight.trace_columns`), in base64."""
+    """`trace` is the packed trace (`app.insight.trace.columns`), in base64."""
 
     id: Id
     role: Role

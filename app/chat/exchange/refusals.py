@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.errors import StoreError
+from models.store.errors import StoreError
 
 
 class FileRefused(StoreError):  # noqa: N818 - an outcome with a sentence for the user

@@ -14,10 +14,10 @@ import pytest
 
 from app.chat import events
 from app.chat.desk import Desk
-from app.engine.client import child_command
-from app.engine.supervisor import Engine
+from app.engine.client.engine import Engine
+from app.engine.client.process import child_command
 from models.records import Message, Role
-from models.store import Store
+from models.store.store import Store
 
 Event = TypeVar("Event")
 PATIENCE_S = 20.0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.chat.sampler_links import stages_of_reply
-from app.engine.protocol import Dist, ThreadsChanged
+from app.chat.settings.sampler_links import stages_of_reply
+from app.engine.protocol.messages import Dist, ThreadsChanged
 from models.records import MessageState, Role
 
 LONG = "again " * 10

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.chat.attachments import LEFT_SENTENCE
-from app.chat.replies import CHANGING_SENTENCE
+from app.chat.attachments.attachments import LEFT_SENTENCE
+from app.chat.replies.replies import CHANGING_SENTENCE
 from models.records import Role
 
 SCRIPT: dict[str, Any] = {

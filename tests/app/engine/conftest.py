@@ -14,14 +14,14 @@ sys.path.append(str(Path(__file__).parent))
 if TYPE_CHECKING:
     from native_session import NativeSession
 
-    from app.engine.native import NativeLog
-    from app.engine.weights import Weights
+    from app.engine.process.native.native import NativeLog
+    from app.engine.process.native.weights import Weights
 
 
 @pytest.fixture(scope="session")
 def native_log() -> NativeLog:
     """llama.cpp's log; it is installed for the whole process, so there is one."""
-    from app.engine import native
+    from app.engine.process.native import native
 
     log = native.NativeLog()
     native.start(log)

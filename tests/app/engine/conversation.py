@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.engine import wire
-from app.engine.client import child_command
-from app.engine.protocol import (
+from app.engine.client.process import child_command
+from app.engine.protocol import wire
+from app.engine.protocol.messages import (
     Command,
     Event,
     Failed,

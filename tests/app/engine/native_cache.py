@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from app.engine.cache_messages import CacheMap
-from app.engine.native import Batch, llama
-from app.engine.weights import Weights
-from app.insight.cache_cells import CellMap
+from app.engine.process.native.native import Batch, llama
+from app.engine.process.native.weights import Weights
+from app.engine.protocol.cache_messages import CacheMap
+from app.insight.cache.cells import CellMap
 
 
 @dataclass

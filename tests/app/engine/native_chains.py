@@ -1,6 +1,7 @@
 """llama.cpp's own chains, built by hand from a Sampling, and scores of many steps at once.
 
-Nothing of `app.engine.chain` is used here: what the two have in common is llama.cpp.
+Nothing of `app.engine.process.sampling.chain` is used here: what the two have in common is
+llama.cpp.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.candidates import CANDIDATE
-from app.engine.native import Batch, llama
-from app.engine.protocol import (
+from app.engine.process.native.native import Batch, llama
+from app.engine.process.native.weights import Weights
+from app.engine.process.sampling.candidates import CANDIDATE
+from app.engine.process.trace.scores import scores_of
+from app.engine.protocol.messages import (
     AdaptiveP,
     Dist,
     Dry,
@@ -36,8 +39,6 @@ from app.engine.protocol import (
     Typical,
     Xtc,
 )
-from app.engine.scores import scores_of
-from app.engine.weights import Weights
 
 TEXT = (
     "Once upon a time, in a small village by the sea, there lived a girl who was not afraid of "

@@ -8,11 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from app.engine.measuring import Measurer
-from app.engine.native import NativeLog, llama
-from app.engine.prompt import PromptNote
-from app.engine.prompt_tokens import PromptPart
-from app.engine.protocol import (
+from app.engine.process.native.native import NativeLog, llama
+from app.engine.process.native.weights import Weights, load
+from app.engine.process.scheduling.scheduler import Scheduler
+from app.engine.process.trace.measuring import Measurer
+from app.engine.process.trace.outbox import TokenRecord
+from app.engine.prompts.prompt import PromptNote
+from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.messages import (
     CutMessage,
     Event,
     Failed,
@@ -27,9 +30,6 @@ from app.engine.protocol import (
     TextFlushed,
     TokenArrived,
 )
-from app.engine.scheduler import Scheduler
-from app.engine.tracing import TokenRecord
-from app.engine.weights import Weights, load
 
 BROKEN_OFF = 2
 """What llama_decode returns for a step that was ended from outside."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from native_session import NativeSession
 
-from app.engine.protocol import Held, TokenTrace
+from app.engine.protocol.messages import Held, TokenTrace
 
 BOUND = 0.5
 """Largest difference of log-probabilities (nat) that may come from other batch shapes. Measured,

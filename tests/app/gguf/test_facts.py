@@ -13,8 +13,8 @@ from gguf_writer import Shape, Tensor, Typed, tiny_llama, tiny_lora, write_gguf
 from app.gguf.architectures import DRAFT_HEADS, EMBEDDING, KNOWN, NOT_GENERATING
 from app.gguf.facts import Facts, facts_of, size_label
 from app.gguf.header import read_header
+from app.gguf.local.split_names import SplitName, part_names, piece_of, split_name
 from app.gguf.quantisation import FILE_TYPES, nominal_bits, quantisation_in_name
-from app.gguf.split_names import SplitName, part_names, piece_of, split_name
 from app.gguf.tensor_types import TENSOR_TYPES
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from gguf_writer import Layout, Tensor, Typed, tiny_llama, write_gguf
 
-from app.engine.client import child_command
-from app.engine.protocol import (
+from app.engine.client.engine import Engine
+from app.engine.client.process import child_command
+from app.engine.protocol.messages import (
     ChatMessage,
     ChatPrompt,
     Finished,
@@ -23,7 +24,6 @@ from app.engine.protocol import (
     Sampling,
     TextPrompt,
 )
-from app.engine.supervisor import Engine
 from app.gguf import rewrite
 from app.gguf.header import read_header
 from app.gguf.rewrite import CopyCancelled, CopyRefused, write_copy

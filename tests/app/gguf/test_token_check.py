@@ -12,8 +12,8 @@ import pytest
 from gguf_writer import Vocabulary, bpe_vocabulary, spm_vocabulary, tiny_llama
 from hostile_native import ends_well
 
-from app.engine import weights
-from app.engine.load_checks import LoadRefused
+from app.engine.planning.load_checks import LoadRefused
+from app.engine.process.native import weights
 from app.gguf import token_check
 from app.gguf.token_check import TOKENS_KEY, read_for_load
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from placed_weights import hashed, looked_into, put
 
-from app.gguf import finding, seen, source
-from app.gguf.places import Origin, Place
+from app.gguf import source
+from app.gguf.local import finding, seen
+from app.gguf.local.places import Origin, Place
 from app.library import local
 from app.library.local import LocalLibrary, LocalSnapshot, Verified
 from models.records import LocalFile
@@ -294,7 +295,7 @@ def test_a_disk_that_does_not_answer_holds_nothing_but_itself(
             answers.wait(TIMEOUT_S)
         return list_folder(folder)
 
-    monkeypatch.setattr("app.gguf.finding.os.scandir", scandir)
+    monkeypatch.setattr("app.gguf.local.finding.os.scandir", scandir)
     room.library.start(chosen(tmp_path / "network", tmp_path / "near"))
     told = room.until_names("near")
     assert told.troubles == (
@@ -315,7 +316,7 @@ def test_closing_does_not_wait_for_a_disk(tmp_path: Path, monkeypatch: pytest.Mo
         answers.wait(TIMEOUT_S)
         raise OSError
 
-    monkeypatch.setattr("app.gguf.finding.os.scandir", scandir)
+    monkeypatch.setattr("app.gguf.local.finding.os.scandir", scandir)
     room = Room()
     room.library.start(chosen(tmp_path))
     assert reached.wait(TIMEOUT_S)

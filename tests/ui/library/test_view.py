@@ -15,11 +15,11 @@ from squeezed import squeezed
 
 from app.chat.events import EngineStateChanged, LoadProgressed, Noticed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
-from app.hub.progress import Progress
+from app.hub.downloads.progress import Progress
 from models.records import DownloadState
 from ui.library.view import LibraryView
-from ui.theme import Theme
-from ui.window import MainWindow
+from ui.look.theme import Theme
+from ui.shell.window import MainWindow
 
 SMOL = "SmolLM2 135M (included)"
 Key, Held = Qt.Key, Qt.KeyboardModifier

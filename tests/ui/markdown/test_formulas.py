@@ -13,13 +13,13 @@ from PySide6.QtCore import QObject, QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from ui.look.theme import Theme
 from ui.markdown.document import Document
 from ui.markdown.formulas import Formulas
 from ui.markdown.math_layout import MathLayout
 from ui.markdown.styles import Styles
-from ui.theme import Theme
 from ui.transcript.body import Body
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 WIDTH = 420.0
 TEX = r"\frac{a}{b}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ui.markdown import hidden
-from ui.utf16 import utf16_length
+from ui.widgets.utf16 import utf16_length
 
 
 def tags(text: str) -> str:

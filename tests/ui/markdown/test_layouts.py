@@ -7,6 +7,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from ui.look.theme import Theme
 from ui.markdown.blocks import Span
 from ui.markdown.code_layout import HEADER, PADDING, CodeLayout
 from ui.markdown.document import Document
@@ -14,8 +15,7 @@ from ui.markdown.highlight import GroupHighlight, needs_group_highlight, runs, r
 from ui.markdown.layouts import SegmentLayout, TextLayout
 from ui.markdown.styles import Styles
 from ui.markdown.table_layout import TableLayout
-from ui.theme import Theme
-from ui.utf16 import slice_utf16, utf16_length
+from ui.widgets.utf16 import slice_utf16, utf16_length
 
 WIDTH = 400.0
 

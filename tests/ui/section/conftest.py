@@ -9,16 +9,16 @@ from PySide6.QtWidgets import QApplication
 from recording_desk import FakeBridge, FakeDesk, message
 
 from models.records import Message, Role
+from ui.look.theme import Theme
 from ui.section.looking import Looking
 from ui.section.panel import Tools
-from ui.theme import Theme
 
 
 @pytest.fixture(scope="session", autouse=True)
 def plots() -> None:
     """Imported before any test, which on a busy machine would end before the thread that does it.
     What does it on a thread has a test of its own."""
-    from ui.section.speed_plot import import_plots
+    from ui.section.tokens.speed_plot import import_plots
 
     import_plots()
 

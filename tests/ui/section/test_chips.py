@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from ui.look.theme import Theme
 from ui.section.chips import Chip, ChipView
-from ui.theme import Theme
 
 CHIPS = [Chip("·the", "260", "about it"), Chip("=" * 400, "7 · control"), Chip("x", "")]
 

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from ui.look.theme import Theme
 from ui.section.drag_number import PX_PER_STEP, DragNumber, field_sheet
-from ui.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier

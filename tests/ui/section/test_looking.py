@@ -21,8 +21,8 @@ from app.chat.events import (
     TraceRead,
     VocabularyRead,
 )
-from app.engine.protocol import TokenTrace
-from app.insight.trace_table import TraceTable
+from app.engine.protocol.messages import TokenTrace
+from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.section.looking import (
     NO_REPLY,

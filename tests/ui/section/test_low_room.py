@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtWidgets import QLabel, QTableView, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from ui.look.theme import Theme
 from ui.section.low_room import LowRoom
-from ui.theme import Theme
 
 LONG = "A sentence that needs several lines where there is little width. " * 4
 

@@ -9,10 +9,10 @@ from PySide6.QtGui import QIcon, QImage, QPixmap
 from PySide6.QtWidgets import QApplication, QStyledItemDelegate, QTableView
 from pytestqt.qtbot import QtBot
 
+from ui.look.theme import Theme
 from ui.section.card import tighten
 from ui.section.plain_cells import PlainCells
-from ui.section.token_model import CHOSEN, TOKEN, TokenModel
-from ui.theme import Theme
+from ui.section.tokens.model import CHOSEN, TOKEN, TokenModel
 
 PIECES = [
     b"The",

@@ -12,8 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from ui.look.theme import Theme
 from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
-from ui.theme import Theme
 
 Key = Qt.Key
 Shown = Callable[[Field], list[Any]]

@@ -11,13 +11,13 @@ from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged, LogLineArrived
-from app.chat.settings import Settings
-from app.engine.protocol import Device, Greedy, TopK
-from ui.icons import icon
+from app.chat.settings.settings import Settings
+from app.engine.protocol.messages import Device, Greedy, TopK
+from ui.look.icons import icon
+from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
 from ui.settings.fields import ChoiceField, FontField, NumberField, SwitchField, TextField
 from ui.settings.settings_window import SettingsWindow
-from ui.theme import Theme
 
 Key = Qt.Key
 

@@ -14,9 +14,9 @@ from recording_desk import NOON, conversation
 
 from app.chat.events import SearchAnswered
 from models.records import Role, SearchHit
+from ui.look.theme import Theme
 from ui.sidebar.conversation_model import ConversationModel
 from ui.sidebar.sidebar import Sidebar
-from ui.theme import Theme
 
 CHATS = [conversation(number, f"Chat {number}") for number in (1, 2, 3, 4)]
 

@@ -7,10 +7,10 @@ from typing import Any
 from PySide6.QtGui import QColor, QImage
 from recording_desk import NOON, conversation
 
+from ui.look.theme import Theme
 from ui.sidebar.conversation_delegate import ConversationDelegate
 from ui.sidebar.conversation_model import ConversationModel
 from ui.sidebar.conversation_view import ConversationView
-from ui.theme import Theme
 
 LONG = "A title that is far too long for the column that it stands in, and by far"
 

@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from ui.look.theme import Theme
 from ui.sidebar.search_field import SearchField
-from ui.theme import Theme
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.events import SearchAnswered
 from models.records import Role, SearchHit
+from ui.look.theme import Theme
 from ui.sidebar.search_model import SearchModel
 from ui.sidebar.search_view import Face, SearchView, fitted
-from ui.theme import Theme
 
 LONG = {
     "English": "the rain in Spain stays mainly in the plain, as everybody there will tell you. "

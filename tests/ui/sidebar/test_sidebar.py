@@ -15,10 +15,10 @@ from recording_desk import NOON, conversation
 
 from app.chat.events import SearchAnswered
 from models.records import Folder, Role, SearchHit
+from ui.look.theme import Theme
 from ui.sidebar.conversation_model import ConversationModel
 from ui.sidebar.search_model import MORE_TITLES
 from ui.sidebar.sidebar import Sidebar
-from ui.theme import Theme
 
 CHATS = [
     conversation(1, "The capital of France"),

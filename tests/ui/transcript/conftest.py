@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ui.theme import Theme
+from ui.look.theme import Theme
 from ui.transcript import TranscriptView
 
 

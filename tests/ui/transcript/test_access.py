@@ -12,7 +12,7 @@ from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtTest import QTest
 
 from models.records import Message, MessageState, Role
-from ui.theme import Theme
+from ui.look.theme import Theme
 from ui.transcript import TranscriptView, keyboard
 
 NOW = datetime.now(UTC)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from models.records import Attachment, Message, Role
+from ui.look.theme import Theme
 from ui.markdown.styles import Styles
-from ui.theme import Theme
 from ui.transcript.chips import OPEN, chip_row, row_height
 from ui.transcript.item import CONTENT, MessageItem
 

@@ -10,9 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.chat.edits import Edit
+from app.chat.conversations.edits import Edit
 from models.records import Message, Role
-from ui.theme import Theme
+from ui.look.theme import Theme
 from ui.transcript import TranscriptView
 from ui.transcript.edit import Choice, Editing, MessageEditor, Task
 

@@ -9,7 +9,7 @@ import pytest
 from shiboken6 import isValid
 
 from models.records import Message, MessageState, Role
-from ui.theme import Theme
+from ui.look.theme import Theme
 from ui.transcript import TranscriptView
 
 NOW = datetime.now(UTC)

@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
 from models.records import Message, MessageState, Role
-from ui.theme import Theme
+from ui.look.theme import Theme
 from ui.transcript import TranscriptView
 from ui.transcript.actions import QUIET
 from ui.transcript.offers import LINE, is_cut_short, offers, quick_offers, ways_out

@@ -11,8 +11,8 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from app.insight.message_tokens import MessageTokens
-from app.insight.trace_table import TraceTable
+from app.insight.trace.message_tokens import MessageTokens
+from app.insight.trace.table import TraceTable
 from models.records import Message, MessageState, Role
 from ui.transcript.view import TranscriptView
 

@@ -9,9 +9,9 @@ import pytest
 from PySide6.QtCore import QTimer
 
 from models.records import Message, Role
+from ui.look.theme import Theme
 from ui.markdown.document import Document
 from ui.markdown.styles import Styles
-from ui.theme import Theme
 from ui.transcript import TranscriptView
 from ui.transcript.body import Body
 

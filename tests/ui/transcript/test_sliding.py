@@ -10,8 +10,8 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 
 from models.records import Message, Role
+from ui.look.theme import Theme
 from ui.markdown.layouts import sideways_of
-from ui.theme import Theme
 from ui.transcript import TranscriptView
 
 SOURCE = f"Before.\n\n```py\nx = '{'word ' * 60}'\n```\n\n" + "After.\n\n" * 60

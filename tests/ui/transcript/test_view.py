@@ -14,11 +14,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from models.records import Message, MessageCounts, MessageState, Role
-from ui.icon_button import ICON_PX
+from ui.look.theme import Theme
 from ui.markdown.layouts import Action
-from ui.theme import Theme
 from ui.transcript import TranscriptView
 from ui.transcript.selection import Selection
+from ui.widgets.icon_button import ICON_PX
 
 NOW = datetime.now(UTC)
 LEFT = Qt.MouseButton.LeftButton

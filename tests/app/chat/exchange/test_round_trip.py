@@ -13,10 +13,10 @@ from whole_chats import add_to, whole_chats
 
 from app.chat.exchange import json_file
 from app.chat.exchange.json_format import folders_of, presets_of
-from models import exchange, extras, reading, writing
-from models.connecting import close, connect_in_memory
+from models.conversations import exchange, extras, reading, writing
 from models.migrations.migrating import create_tables
 from models.records import Folder, Preset, WholeConversation
+from models.store.connecting import close, connect_in_memory
 
 NOW = datetime(2026, 11, 28, 4, 40, tzinfo=UTC)
 

@@ -1,0 +1,331 @@
+"""Texts that go along with the next message: pasted or dropped, counted, kept with the draft.
+
+What must hold:
+
+* An attachment is in the database before it is shown as one, and stays with its conversation's
+  draft until it is sent or removed; a removal can be undone.
+* Files are read, and tokens counted, away from the owner's thread.
+* A file that cannot be attached costs one sentence and changes nothing; several that were given
+  together are summed up in one notice.
+* Where a file's encoding was guessed its bytes are kept until it is sent or the app ends, and
+  another one can be chosen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from app.chat.attachments.attached_text import block_of
+from app.chat.attachments.text_files import (
+    FileRefused,
+    Guess,
+    TextFile,
+    guess_words,
+    read_as,
+    read_text_file,
+    refusal_words,
+)
+from app.chat.conversations.shelf import Shelf, new_id
+from app.chat.events import AttachmentsChanged, Noticed
+from app.chat.replies.prompts import clean_message
+from app.chat.surroundings import Surroundings, now
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import (
+    CountPrompt,
+    Failed,
+    Finished,
+    PromptCount,
+    Stopped,
+    TextPrompt,
+)
+from models.records import Attachment
+from models.store.store import Store
+
+MAX_ATTACHMENTS: Final = 50
+PASTED_NAME: Final = "Pasted text"
+LEFT_KIND: Final = "You left the chat before the file was read"
+LEFT_SENTENCE: Final = "“{name}” wasn't attached: you left its chat before the file was read."
+
+
+class Attachments:
+    """The attachments of all drafts. `on_changed` is told when those on screen are others."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        on_changed: Callable[[], None],
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._on_changed = on_changed
+        self._drafts: dict[str, list[Attachment]] = {}
+        self._left: set[str] = set()
+        self._counted_with: dict[str, str] = {}
+        self._counting: tuple[int, Attachment] | None = None
+        self._guesses: dict[str, Guess] = {}
+
+    @property
+    def _store(self) -> Store:
+        assert self._around.store is not None
+        return self._around.store
+
+    def of_draft(self, conversation_id: str) -> tuple[Attachment, ...]:
+        return tuple(self._drafts.get(conversation_id, ()))
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def add_paste(self, text: str) -> bool:
+        """A long text from the clipboard. False: it was not taken (the text stays where it is)."""
+        text = clean_message(text)
+        if not text.strip() or not self._has_room(1):
+            return False
+        taken = {each.name for each in self.of_draft(self._shelf.open.id)}
+        names = (
+            f"{PASTED_NAME} {number}" if number > 1 else PASTED_NAME for number in range(1, 99)
+        )
+        name = next((name for name in names if name not in taken), PASTED_NAME)
+        self._add(self._shelf.open.id, TextFile(name, text, len(text.encode())))
+        return True
+
+    def add_files(self, paths: Sequence[str]) -> None:
+        """Read files beside the window; each becomes an attachment, or is refused in words."""
+        if not paths or not self._has_room(len(paths)):
+            return
+        conversation_id = self._shelf.open.id
+        refused: list[FileRefused] = []
+        guessed: list[TextFile] = []
+
+        def take(file: TextFile) -> None:
+            if not self._add(conversation_id, file):
+                sentence = LEFT_SENTENCE.format(name=file.name)
+                refused.append(FileRefused(file.name, LEFT_KIND, sentence))
+            elif file.guess is not None:
+                guessed.append(file)
+
+        def say() -> None:
+            if guessed:
+                self._around.emit(Noticed("info", guess_words(guessed)))
+            if refused:
+                self._refuse(refusal_words(refused))
+
+        def read_all() -> None:
+            for path in paths:
+                try:
+                    file = read_text_file(path)
+                except FileRefused as why:
+                    self._around.post(partial(refused.append, why))
+                else:
+                    self._around.post(partial(take, file))
+            self._around.post(say)
+
+        threading.Thread(target=read_all, name="attached-files", daemon=True).start()
+
+    def encoding(self, attachment_id: str) -> str:
+        """What a file's text was read as, where that was a guess; else ""."""
+        guess = self._guesses.get(attachment_id)
+        return "" if guess is None else guess.encoding
+
+    def read_as(self, attachment_id: str, encoding: str) -> None:
+        """Read a file of the draft again, whose encoding was guessed."""
+        guess = self._guesses.get(attachment_id)
+        if guess is None or encoding == guess.encoding or self.find(attachment_id) is None:
+            return
+        self._guesses[attachment_id] = Guess(encoding, guess.raw)
+
+        def read() -> None:
+            text = read_as(guess, encoding)
+            size = len(text.encode())
+            self._around.post(lambda: self._set_text(attachment_id, encoding, text, size))
+
+        threading.Thread(target=read, name="attached-files", daemon=True).start()
+
+    def _set_text(self, attachment_id: str, encoding: str, text: str, size_bytes: int) -> None:
+        """Unless it has gone, or yet another encoding was chosen meanwhile."""
+        attachment = self.find(attachment_id)
+        if attachment is None or self.encoding(attachment_id) != encoding:
+            return
+        changed = dataclasses.replace(attachment, text=text, size_bytes=size_bytes, tokens=None)
+        draft = self._drafts[attachment.conversation_id]
+        draft[draft.index(attachment)] = changed
+        self._counted_with.pop(attachment_id, None)
+        self._around.saved(
+            self._store.update_attachment(
+                attachment_id, text=text, size_bytes=size_bytes, tokens=None
+            )
+        )
+        self._tell(attachment.conversation_id)
+        self.count_missing()
+
+    def _refuse(self, sentence: str) -> None:
+        self._around.emit(Noticed("warning", sentence))
+
+    def _has_room(self, n_more: int) -> bool:
+        if not self._around.can_write or self._around.store is None:
+            self._refuse(self._around.store_state.sentence or "Nothing can be attached yet.")
+            return False
+        if len(self.of_draft(self._shelf.open.id)) + n_more > MAX_ATTACHMENTS:
+            self._refuse(f"A message takes at most {MAX_ATTACHMENTS} attachments: remove some.")
+            return False
+        return True
+
+    def _add(self, conversation_id: str, file: TextFile) -> bool:
+        """False: a new chat was left before it held anything, or the chat is in the trash."""
+        if self._around.is_closing:
+            return True
+        if conversation_id == self._shelf.open.id:
+            self._shelf.ensure_stored()
+        elif not self._shelf.is_stored(conversation_id):
+            return False
+        held = self.of_draft(conversation_id)
+        attachment = Attachment(
+            id=new_id(),
+            conversation_id=conversation_id,
+            name=file.name,
+            text=file.text,
+            size_bytes=file.size_bytes,
+            created_at=now(),
+            position=held[-1].position + 1 if held else 0,
+        )
+        if file.guess is not None:
+            self._guesses[attachment.id] = file.guess
+        self._around.when_done(
+            self._store.create_attachment(attachment), lambda _: self._put(attachment)
+        )
+        return True
+
+    def _put(self, attachment: Attachment) -> None:
+        self._left.discard(attachment.id)
+        draft = self._drafts.setdefault(attachment.conversation_id, [])
+        draft.append(attachment)
+        draft.sort(key=lambda each: each.position)
+        self._tell(attachment.conversation_id)
+        self.count_missing()
+
+    def remove(self, attachment_id: str, *, silently: bool = False) -> None:
+        """Out of the draft, with a way back."""
+        attachment = self.find(attachment_id)
+        if attachment is None:
+            return
+        self._left.add(attachment_id)
+        self._drafts[attachment.conversation_id].remove(attachment)
+        self._around.saved(self._store.delete_attachment(attachment_id))
+        self._tell(attachment.conversation_id)
+        if not silently:
+            self._shelf.offer_undo(
+                f"attachment {attachment_id}",
+                f"“{attachment.name}” is removed.",
+                lambda: self._put_back(attachment),
+            )
+
+    def _put_back(self, attachment: Attachment) -> None:
+        self._around.when_done(
+            self._store.create_attachment(attachment), lambda _: self._put(attachment)
+        )
+
+    def take_as_text(self, attachment_id: str) -> str:
+        """Its text; it is no attachment any more."""
+        attachment = self.find(attachment_id)
+        if attachment is None:
+            return ""
+        self.remove(attachment_id, silently=True)
+        return attachment.text
+
+    def find(self, attachment_id: str) -> Attachment | None:
+        """An attachment of any draft."""
+        found = (a for draft in self._drafts.values() for a in draft if a.id == attachment_id)
+        return next(found, None)
+
+    def take(self, conversation_id: str) -> tuple[Attachment, ...]:
+        """They go with a message now, and are no part of the draft any more."""
+        taken = tuple(self._drafts.pop(conversation_id, ()))
+        for attachment in taken:
+            self._guesses.pop(attachment.id, None)
+        self._left |= {each.id for each in taken}
+        if taken:
+            self._tell(conversation_id)
+        return taken
+
+    def withdraw(self, attachment_id: str) -> None:
+        """It goes back to the queued message that it came from."""
+        attachment = self.find(attachment_id)
+        if attachment is not None:
+            self._left.add(attachment_id)
+            self._drafts[attachment.conversation_id].remove(attachment)
+            self._tell(attachment.conversation_id)
+
+    def forget(self, conversation_id: str) -> None:
+        """A temporary chat is gone, with what its draft held."""
+        for attachment in self._drafts.pop(conversation_id, ()):
+            self._guesses.pop(attachment.id, None)
+
+    def give_back(self, attachments: Iterable[Attachment]) -> None:
+        """Of a message that was not sent after all."""
+        for attachment in attachments:
+            self._put(attachment)
+
+    # --- following ------------------------------------------------------------------------------
+
+    def read_draft(self, conversation_id: str) -> None:
+        """A conversation came on screen: what its draft holds."""
+        if self._around.store is None or not self._shelf.is_stored(conversation_id):
+            self._tell(conversation_id)
+            return
+
+        def take(found: tuple[Attachment, ...]) -> None:
+            # What was sent, queued or removed since it was asked for is in the draft no longer.
+            mine = [a for a in found if a.message_id is None and a.id not in self._left]
+            known = {each.id: each for each in self.of_draft(conversation_id)}
+            merged = {each.id: each for each in mine} | known
+            if merged:
+                self._drafts[conversation_id] = sorted(merged.values(), key=lambda a: a.position)
+            self._tell(conversation_id)
+            self.count_missing()
+
+        self._around.when_done(self._store.list_attachments(conversation_id), take)
+
+    def _tell(self, conversation_id: str) -> None:
+        if conversation_id == self._shelf.open.id:
+            self._around.emit(AttachmentsChanged(conversation_id, self.of_draft(conversation_id)))
+            self._on_changed()
+
+    # --- counting -------------------------------------------------------------------------------
+
+    def count_missing(self) -> None:
+        """Count what the weights that are loaded have not counted, one text at a time."""
+        if self._counting is not None or self._loader.loaded is None:
+            return
+        present = self._loader.loaded.path
+        for attachment in self.of_draft(self._shelf.open.id):
+            if self._counted_with.get(attachment.id) != present:
+                self._counted_with[attachment.id] = present
+                request_id = self._loader.engine.request(
+                    CountPrompt(0, TextPrompt(block_of(attachment)))
+                )
+                self._counting = (request_id, attachment)
+                return
+
+    def is_count(self, request_id: int) -> bool:
+        return self._counting is not None and self._counting[0] == request_id
+
+    def take_ending(self, event: Finished | Stopped | Failed) -> None:
+        """The count of one text; one that failed leaves it without a figure."""
+        assert self._counting is not None
+        attachment, self._counting = self._counting[1], None
+        if isinstance(event, Finished) and isinstance(event.result, PromptCount):
+            self._set_tokens(attachment, event.result.n_tokens)
+        self.count_missing()
+
+    def _set_tokens(self, attachment: Attachment, tokens: int) -> None:
+        draft = self._drafts.get(attachment.conversation_id, [])
+        for place, each in enumerate(draft):
+            if each.id == attachment.id and each.tokens != tokens:
+                draft[place] = dataclasses.replace(each, tokens=tokens)
+                self._around.saved(self._store.update_attachment(each.id, tokens=tokens))
+                self._tell(attachment.conversation_id)

@@ -1,0 +1,107 @@
+"""Temporary chats: kept in memory, never written, gone when they are ended or the app closes.
+
+`Stores` stands where the store would stand and sends each question to the database or to the
+memory, by the ids that it is about. What must hold: whatever belongs to a temporary chat goes to
+the memory. A mistake here cannot write one: the database refuses messages of a conversation that
+it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, cast
+
+from models.records import Attachment, Conversation, Message
+
+if TYPE_CHECKING:
+    from models.store.store import Store
+    from models.store.temporary import TemporaryStore
+
+
+class Stores:
+    """The database's doors; those of the memory for what is temporary."""
+
+    def __init__(self, disk: Store) -> None:
+        self._disk = disk
+        self._memory: TemporaryStore | None = None
+        self._ids: set[str] = set()
+
+    def as_store(self) -> Store:
+        """For those who know one store. Every door of it is answered by `__getattr__`."""
+        return cast("Store", self)
+
+    def begin_temporary(self, conversation_id: str) -> None:
+        """From now on what is about this conversation stays in memory."""
+        if self._memory is None:
+            from models.store.temporary import TemporaryStore
+
+            self._memory = TemporaryStore()
+        self._ids.add(conversation_id)
+
+    def end_temporary(self) -> None:
+        """Forget all that is temporary."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.close()
+
+    def is_temporary(self, conversation_id: str) -> bool:
+        return conversation_id in self._ids
+
+    def close(self, timeout: float) -> int:
+        """Of the database; the memory has nothing to lose."""
+        self.end_temporary()
+        return self._disk.close(timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        door = getattr(self._disk, name)
+        if not self._ids or not callable(door):
+            return door
+
+        def open_door(*args: Any, **options: Any) -> Any:
+            if not self._is_about_temporary((*args, *options.values())):
+                return door(*args, **options)
+            memory = self._memory
+            if memory is None:  # asked for by somebody who does not know yet that it has ended
+                return _never()
+            answer = getattr(memory, name)(*args, **options)
+            if isinstance(answer, Future):
+                answer.add_done_callback(self._learn)
+            return answer
+
+        return open_door
+
+    def _is_about_temporary(self, values: Iterable[Any]) -> bool:
+        found = [self._is_temporary(value) for value in values]  # all of them: ids are learnt
+        return any(found)
+
+    def _is_temporary(self, value: Any) -> bool:
+        """Whether a record or an id is of a temporary chat; new ids of its records are learnt."""
+        match value:
+            case str():
+                return value in self._ids
+            case Conversation():
+                return value.id in self._ids
+            case Message() | Attachment():
+                is_ours = value.conversation_id in self._ids
+                if is_ours:
+                    self._ids.add(value.id)
+                return is_ours
+            case Mapping():
+                return self._is_about_temporary(value.keys())
+            case list() | tuple() | set() | frozenset():
+                return self._is_about_temporary(value)
+        return False
+
+    def _learn(self, answered: Future[Any]) -> None:
+        """Messages that the memory made itself (copies) are known by its answers."""
+        if not answered.cancelled() and answered.exception() is None:
+            self._is_temporary(answered.result())
+
+
+def _never() -> Future[Any]:
+    """An answer that does not come, and that nobody is told of."""
+    future: Future[Any] = Future()
+    future.cancel()
+    future.set_running_or_notify_cancel()
+    return future

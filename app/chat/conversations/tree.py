@@ -1,0 +1,336 @@
+"""The tree under a conversation: other versions of any message, inserting, deleting, branches.
+
+What must hold:
+
+* Nothing is overwritten. An edit, another role and an inserted message are new nodes; what
+  followed the old ones stays under them, and is copied below the new ones where the user wants
+  to keep it in view.
+* Deleting marks; it can be undone at once, and restored from the trash later.
+* The path on screen changes when the store has done its part, never before, and one change at a
+  time (`app.chat.conversations.paths`).
+* Whoever holds a text gives it away only when it is taken: what saves one tells whether it is
+  (`False`: it was refused, and why is said), and calls `saved` when it is on disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+from app.chat.conversations.paths import Paths
+from app.chat.conversations.shelf import MAX_TITLE_LENGTH, Shelf, new_id
+from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
+from app.chat.replies.prompts import clean_message
+from app.chat.replies.replies import Replies
+from app.chat.surroundings import Surroundings, now
+from models.records import (
+    Attachment,
+    Message,
+    MessageCounts,
+    MessageState,
+    Role,
+    Stretch,
+    Trashed,
+    TrashedBranch,
+    TreeNode,
+)
+from models.store.store import Store
+
+EMPTY_SENTENCE: Final = "A message without text is not kept. Delete the message instead."
+PRUNED_SENTENCE: Final = "The branch is in the trash."
+TEMPORARY_SENTENCE: Final = (
+    "A temporary chat is never written, so it cannot become a chat of its own. Edit the message "
+    "instead: both versions stay."
+)
+BRANCH_MARK: Final = " (branch)"
+OTHER_ROLE: Final = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
+
+
+def _nothing() -> None: ...
+
+
+class Tree:
+    """What can be done with the messages of the open conversation, one by one."""
+
+    def __init__(self, around: Surroundings, shelf: Shelf, paths: Paths, replies: Replies) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._paths = paths
+        self._replies = replies
+
+    @property
+    def _store(self) -> Store:
+        assert self._around.store is not None
+        return self._around.store
+
+    # --- new versions ---------------------------------------------------------------------------
+
+    def edit(
+        self,
+        message_id: str,
+        text: str,
+        *,
+        keep_following: bool,
+        reasoning: str | None = None,
+        attachments: tuple[Attachment, ...] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """Save another text as a new version; another reasoning and what is attached, too, where
+        they are given. False: it was not taken."""
+        old, text = self._shelf.message(message_id), clean_message(text)
+        if old is None:
+            return False
+        kept = old.attachments if attachments is None else attachments
+        if not self._has_text(text, kept) or not self._may_change():
+            return False
+        thoughts = old.reasoning if reasoning is None else clean_message(reasoning)
+        edited = self._version_of(old, content=text, reasoning=thoughts, attachments=kept)
+        self._add(edited, self._following(message_id, keep=keep_following), saved)
+        if not keep_following and self._shelf.leaf_id != message_id:
+            self._say_where_the_rest_is(old)
+        return True
+
+    def edit_and_send(
+        self,
+        message_id: str,
+        text: str,
+        attachments: tuple[Attachment, ...] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """Save another text of a message of the user as a new version, and have it answered.
+        False: it was not taken."""
+        old, text = self._shelf.message(message_id), clean_message(text)
+        if old is None:
+            return False
+        kept = old.attachments if attachments is None else attachments
+        if not self._has_text(text, kept) or not self._may_change():
+            return False
+        version = self._version_of(old, content=text, attachments=kept)
+        return self._replies.send_version(version, saved)
+
+    def swap_role(self, message_id: str) -> None:
+        """What the user said becomes the assistant's, or the other way round; a new version."""
+        old = self._shelf.message(message_id)
+        if old is None or old.role not in OTHER_ROLE or not self._may_change():
+            return
+        swapped = self._version_of(old, role=OTHER_ROLE[old.role], reasoning="")
+        self._add(swapped, self._following(message_id))
+
+    def insert(
+        self, after_id: str | None, role: Role, text: str, saved: Callable[[], None] = _nothing
+    ) -> bool:
+        """A new message below that one (None: at the very top); what follows is kept in view.
+        False: it was not taken."""
+        text = clean_message(text)
+        if not self._has_text(text) or not self._may_change():
+            return False
+        self._shelf.ensure_stored()
+        message = Message(new_id(), self._shelf.open.id, after_id, role, text, now())
+        self._add(message, self._following(after_id), saved)
+        return True
+
+    def _version_of(self, old: Message, **changes: object) -> Message:
+        """Another version of a message; whatever was measured of the old one is not its own."""
+        version = dataclasses.replace(
+            old,
+            id=new_id(),
+            created_at=now(),
+            state=MessageState.COMPLETE,
+            token_ids=None,
+            stop_reason=None,
+            error=None,
+            seed=None,
+            settings={},
+            weights_name=None,
+            weights_hash=None,
+            rendered_prompt=None,
+            counts=MessageCounts(),
+            sibling_index=old.sibling_count,
+            sibling_count=old.sibling_count + 1,
+        )
+        return dataclasses.replace(version, **changes)  # type: ignore[arg-type]
+
+    def _say_where_the_rest_is(self, old: Message) -> None:
+        sentence = (
+            f"Saved as version {old.sibling_count + 1}. "
+            f"What followed is under version {old.sibling_index + 1}."
+        )
+        self._around.emit(Noticed("info", sentence))
+
+    def _following(self, message_id: str | None, *, keep: bool = True) -> Stretch | None:
+        """What stands below a message on the active path."""
+        leaf_id = self._shelf.leaf_id
+        if not keep or leaf_id is None or leaf_id == message_id:
+            return None
+        return Stretch(leaf_id, message_id, str(uuid.uuid4()))
+
+    def _add(
+        self, message: Message, following: Stretch | None, saved: Callable[[], None] = _nothing
+    ) -> None:
+        written = self._store.add_branch(message, following)
+        self._paths.show_changed(written, lambda leaf_id: leaf_id, lambda _leaf_id: saved())
+        self._shelf.touch(message.conversation_id)
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    def trash(self, message_id: str, *, only_this: bool) -> None:
+        """Delete a message with all that follows it, or alone; with a way back."""
+        shelf, message = self._shelf, self._shelf.message(message_id)
+        if message is None or not self._may_change():
+            return
+        following = self._following(message_id) if only_this else None
+        n_below = len(shelf.path) - 1 - len(shelf.path_to(message.parent_id))
+        sentence = "The message is in the trash."
+        if n_below and following is None:
+            sentence = f"The message and the {n_below:,} below it are in the trash."
+        conversation_id, leaf_id = message.conversation_id, shelf.leaf_id
+        assert leaf_id is not None
+        trashed = self._store.trash_branch(message_id, following)
+
+        def offer(instead_id: str | None) -> None:
+            shelf.offer_undo(
+                f"trash message {message_id}",
+                sentence,
+                lambda: self._bring_back(conversation_id, message_id, leaf_id, instead_id),
+            )
+
+        self._paths.show_changed(
+            trashed, lambda done: done.leaf_id, lambda done: offer(done.instead_id)
+        )
+        self._list_trashed_after(trashed)
+
+    def prune(self, message_id: str) -> None:
+        """Delete a branch that need not be on screen, with a way back."""
+        if self._shelf.is_on_path(message_id):
+            self.trash(message_id, only_this=False)
+            return
+        if not self._may_change():
+            return
+        shelf, conversation_id = self._shelf, self._shelf.open.id
+        leaf_id = shelf.leaf_id
+        trashed = self._store.trash_branch(message_id)
+
+        def bring_back() -> None:
+            if leaf_id is not None:
+                self._bring_back(conversation_id, message_id, leaf_id, None)
+
+        def offer(_done: Trashed) -> None:
+            shelf.offer_undo(f"trash message {message_id}", PRUNED_SENTENCE, bring_back)
+
+        # Shown anew: the versions of what is on the path are fewer now.
+        self._paths.show_changed(trashed, lambda done: done.leaf_id, offer)
+        self._list_trashed_after(trashed)
+
+    def restore(self, message_id: str, conversation_id: str) -> None:
+        """Bring back what was deleted with a message, whenever that was, and show it."""
+        restored = self._store.restore_branch(message_id)
+        self._list_trashed_after(restored)
+        if conversation_id == self._shelf.open.id:
+            self._paths.show_changed(restored, lambda leaf_id: leaf_id)
+            return
+        is_wanted = self._shelf.want(conversation_id)
+
+        def open_it(_leaf_id: str | None) -> None:
+            if is_wanted():
+                self._shelf.open_stored(conversation_id)
+
+        self._around.when_done(restored, open_it)
+
+    def _bring_back(
+        self, conversation_id: str, message_id: str, leaf_id: str, instead_id: str | None
+    ) -> None:
+        """As it was before: what came in its place goes."""
+        if instead_id is not None:
+            self._around.saved(self._store.trash_branch(instead_id))
+        restored = self._store.restore_branch(message_id)
+        self._around.saved(self._store.set_active_leaf(conversation_id, leaf_id))
+        if conversation_id == self._shelf.open.id:
+            self._paths.show_changed(restored, lambda _: leaf_id)
+        else:
+            self._around.saved(restored)
+        self._list_trashed_after(restored)
+
+    def list_trashed(self) -> None:
+        """Ask for what was deleted inside of conversations; TrashedBranchesListed answers."""
+
+        def tell(branches: tuple[TrashedBranch, ...]) -> None:
+            self._around.emit(TrashedBranchesListed(branches))
+
+        self._around.when_done(self._store.list_trashed_branches(), tell)
+
+    def _list_trashed_after(self, written: Future[Any]) -> None:
+        self._around.when_done(written, lambda _: self.list_trashed(), lambda _: None)
+
+    # --- going somewhere else -------------------------------------------------------------------
+
+    def branch_off(self, message_id: str) -> None:
+        """A new conversation with a copy of the path down to this message; it is opened."""
+        old = self._shelf.open
+        if self._shelf.message(message_id) is None or not self._may_change():
+            return
+        if old.id == self._shelf.temporary_id:
+            self._around.emit(Noticed("info", TEMPORARY_SENTENCE))
+            return
+        title = f"{old.title[: MAX_TITLE_LENGTH - len(BRANCH_MARK)]}{BRANCH_MARK}"
+        branch = dataclasses.replace(
+            old,
+            id=new_id(),
+            title=title,
+            created_at=now(),
+            updated_at=now(),
+            draft="",
+            is_pinned=False,
+            is_archived=False,
+            active_leaf_id=None,
+            copied_from=message_id,
+        )
+        path = Stretch(message_id, None, str(uuid.uuid4()))
+        copied = self._store.copy_conversation(branch, path)
+        is_wanted = self._shelf.want(branch.id)
+        self._around.when_done(copied, lambda made: self._shelf.take_in(made, is_wanted))
+
+    def go_to(self, message_id: str) -> None:
+        """Show the newest path that leads through a message."""
+        if self._shelf.is_on_path(message_id):
+            return
+        self._shelf.before_branch()
+        self._paths.go_to_leaf(self._store.leaf_below(message_id), self._paths.want())
+
+    def read_tree(self) -> None:
+        """Ask for the map of the open conversation; TreeRead answers."""
+        conversation_id = self._shelf.open.id
+        if not self._shelf.is_stored(conversation_id):
+            self._around.emit(TreeRead(conversation_id, (), ()))
+            return
+
+        def tell(nodes: tuple[TreeNode, ...]) -> None:
+            if conversation_id == self._shelf.open.id:
+                path_ids = tuple(message.id for message in self._shelf.path)
+                self._around.emit(TreeRead(conversation_id, nodes, path_ids))
+
+        self._around.when_done(self._store.load_tree(conversation_id), tell)
+
+    def read_versions(self, message_id: str) -> None:
+        """Ask for all versions of a message; VersionsRead answers."""
+        conversation_id = self._shelf.open.id
+
+        def tell(messages: tuple[Message, ...]) -> None:
+            live = self._replies.growing.live_path(conversation_id, messages)
+            self._around.emit(VersionsRead(conversation_id, live))
+
+        self._around.when_done(self._store.siblings(message_id), tell)
+
+    # --- how it is done -------------------------------------------------------------------------
+
+    def _may_change(self) -> bool:
+        """Whether the path may change now; if not, why is said."""
+        return self._replies.is_free()
+
+    def _has_text(self, text: str, attachments: tuple[Attachment, ...] = ()) -> bool:
+        if text.strip() or attachments:
+            return True
+        self._around.emit(Noticed("info", EMPTY_SENTENCE))
+        return False

@@ -1,0 +1,251 @@
+"""Downloads, as the desk tells of them: the queue of `app.hub.downloads.queue` over the store, the
+hub's gate and the settings.
+
+What was being fetched when the program ended goes on once the settings have been read, which say
+whether it may connect. A window that only reads shows the queue as the database has it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from app.chat.events import HubState, Noticed
+from app.chat.hub.hub_questions import HubQuestions
+from app.chat.settings.settings import SettingRefused, checked
+from app.chat.surroundings import Surroundings
+from app.chat.weights.local_weights import OWN_FOLDER
+from app.paths import typed_path
+from models.records import Download, DownloadState
+
+if TYPE_CHECKING:
+    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.queue import Downloads
+    from app.hub.records import HubFile
+
+LOOK_AGAIN_S: Final = 0.5
+Follower = Callable[[tuple["Progress", ...]], None]
+Say = Callable[[str], None]
+
+NOT_READ_YET: Final = "The list of downloads is being read. Try again in a moment."
+
+
+class Fetching:
+    """Made by the desk. `set_setting` changes a setting as the desk does."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        hub: HubQuestions,
+        data_dir: Path,
+        set_setting: Callable[[str, Any], None],
+    ) -> None:
+        self._around = around
+        self._hub = hub
+        self._data_dir = data_dir
+        self._set_setting = set_setting
+        self._followers: list[Follower] = []
+        self._downloads: Downloads | None = None
+        self._is_begun = False
+        self._trouble = ""
+        hub.follow(self._on_hub_changed)
+
+    # --- beginning and end ----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Read what the database has, once it is open; later, look whether what is done is still
+        there."""
+        around = self._around
+        if self._downloads is not None:
+            self._downloads.look()
+        if self._is_begun or around.is_closing:
+            return
+        if around.store is None or not around.store.opened.done():
+            around.alarms.set_once("downloads begin", LOOK_AGAIN_S, self.begin)
+            return
+        self._is_begun = True
+        if around.store_state.state == "failed":
+            self._on_unread(around.store_state.sentence)
+        else:
+            stored = around.store.list_downloads()
+            stored.add_done_callback(_import_queue)
+            around.when_done(stored, self._start, self._on_unread)
+
+    def _start(self, stored: tuple[Download, ...]) -> None:
+        if self._around.is_closing:
+            return
+        from app.hub.downloads.ports import Links, Wishes
+        from app.hub.downloads.queue import Downloads
+
+        around, hub = self._around, self._hub
+        self._downloads = Downloads(
+            gate=hub.gate,
+            links=Links(
+                lambda: hub.state.endpoint,
+                lambda url: hub.hub().headers_for(url),
+                lambda: hub.hub().refuse_token(),
+            ),
+            wishes=Wishes(
+                lambda: around.settings.downloads_at_once,
+                lambda: around.settings.download_limit_kbs * 1000.0,
+            ),
+            book=_Book(around),
+            post=around.post,
+            clockwork=around.alarms,
+            on_changed=self._tell,
+            on_done=self._on_done,
+            say=lambda level, sentence: around.emit(Noticed(level, sentence)),
+        )
+        self._downloads.restore(stored, may_run=around.can_write)
+
+    def _on_unread(self, sentence: str) -> None:
+        self._trouble = sentence
+        self._tell()
+
+    def close(self) -> None:
+        """What runs is ended and goes on at the next start. Before the store is closed."""
+        if self._downloads is not None and self._around.can_write:
+            self._downloads.close()
+
+    # --- what is told ---------------------------------------------------------------------------
+
+    def all(self) -> tuple[Progress, ...]:
+        return self._downloads.snapshot() if self._downloads is not None else ()
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is downloaded in this window; empty where it is."""
+        if self._trouble:
+            return self._trouble
+        return "" if self._around.can_write else self._around.store_state.sentence
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Call it with all downloads whenever one changes, a few times a second at most. Returns
+        what ends that."""
+        self._followers.append(follower)
+        return lambda: self._unfollow(follower)
+
+    def _unfollow(self, follower: Follower) -> None:
+        if follower in self._followers:
+            self._followers.remove(follower)
+
+    def _tell(self) -> None:
+        if not self._around.is_closing:
+            all_now = self.all()
+            for follower in list(self._followers):
+                follower(all_now)
+
+    def _on_hub_changed(self, _: HubState) -> None:
+        if self._downloads is None:
+            self.begin()
+        else:
+            self._downloads.wake()
+
+    def _on_done(self, done: Progress) -> None:
+        where = f" {done.sentence}" if done.sentence else ""
+        self._around.emit(Noticed("info", f"“{done.name}” is downloaded.{where}"))
+
+    # --- what the user does ---------------------------------------------------------------------
+
+    def add(self, file: HubFile, then: Say, failed: Say) -> None:
+        """`then` gets the download's id, `failed` a sentence."""
+        downloads = self._writable(failed)
+        if downloads is not None:
+            downloads.add(file, self.folder, then, failed)
+
+    def complain(self, sentence: str) -> None:
+        self._around.emit(Noticed("error", sentence))
+
+    def do(self, act: str, download_id: str) -> None:
+        """pause, resume, cancel or remove."""
+        downloads = self._writable()
+        if downloads is not None:
+            getattr(downloads, act)(download_id)
+
+    def to_trash(self, download_id: str, trash: Callable[[str], bool]) -> None:
+        downloads = self._writable()
+        if downloads is not None:
+            downloads.to_trash(download_id, trash)
+
+    def _writable(self, failed: Say | None = None) -> Downloads | None:
+        """The queue, if this window may change it; else the user hears why not."""
+        words = self.trouble or ("" if self._downloads is not None else NOT_READ_YET)
+        if not words:
+            return self._downloads
+        self.begin()
+        if failed is not None:
+            failed(words)
+        else:
+            self._around.emit(Noticed("warning", words))
+        return None
+
+    # --- the folder -----------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        """Where new downloads go."""
+        chosen = self._around.settings.download_folder
+        return Path(chosen) if chosen else self._data_dir.absolute() / OWN_FOLDER
+
+    def set_folder(self, text: str, then: Say) -> None:
+        """Use this folder from now on ("": the one in the data folder), if files can be saved in
+        it: that is tried on a thread. `then` gets why not, or nothing."""
+        path = str(typed_path(text)) if text.strip() else ""
+        try:
+            checked("download_folder", path)
+        except SettingRefused as refused:
+            then(str(refused))
+            return
+
+        def settle(trouble: str) -> None:
+            if self._around.is_closing:
+                return
+            if not trouble:
+                self._set_setting("download_folder", path)
+                self._tell()
+            then(trouble)
+
+        def work() -> None:
+            from app.hub.downloads.space import folder_trouble
+
+            folder = Path(path) if path else self._data_dir.absolute() / OWN_FOLDER
+            trouble = folder_trouble(folder, is_used_now=False)
+            self._around.post(lambda: settle(trouble))
+
+        threading.Thread(target=work, name="download-folder", daemon=True).start()
+
+
+def _import_queue(_: object) -> None:
+    """On the database's thread: the window's would stand still for it."""
+    import app.hub.downloads.queue  # noqa: F401
+
+
+class _Book:
+    """The store, as the queue writes into it."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    def create(
+        self, download: Download, then: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        store = self._around.store
+        assert store is not None
+        self._around.when_done(store.create_download(download), lambda _: then(), failed)
+
+    def change(self, download_id: str, changes: Mapping[str, Any]) -> None:
+        store = self._around.store
+        if store is not None and self._around.can_write:
+            self._around.saved(store.update_download(download_id, **changes))
+
+    def drop(self, download_id: str) -> None:
+        store = self._around.store
+        if store is not None and self._around.can_write:
+            self._around.saved(store.delete_download(download_id))
+
+
+def is_active(progress: Progress) -> bool:
+    """Whether it goes on by itself."""
+    return progress.state in (DownloadState.QUEUED, DownloadState.RUNNING, DownloadState.WAITING)

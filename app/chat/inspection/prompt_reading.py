@@ -1,0 +1,252 @@
+"""What the engine was given for a reply, and what it would be given next, token by token.
+
+A stored reply keeps the text of its prompt, not its tokens. They are had again by rendering the
+path above it once more, with the settings that it was made with, and comparing the two texts: only
+where they are the same to the last character is it said that this is what the engine was given.
+Else the stored text is shown alone, and a sentence says why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.chat.conversations.shelf import Shelf
+from app.chat.documents.text_document import PLACE, document, place_of
+from app.chat.inspection.questions import Questions
+from app.chat.replies.again import given_to
+from app.chat.replies.prompts import chat_prompt
+from app.chat.replies.recorded import settings_of
+from app.chat.replies.reply import Branch
+from app.chat.replies.reply_request import reply_request
+from app.chat.settings.levels import resolved_for
+from app.chat.settings.settings import Settings
+from app.chat.surroundings import Surroundings
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import (
+    ContextPolicy,
+    Prompt,
+    PromptShown,
+    ReadPrompt,
+    TextPrompt,
+)
+from app.insight.prompt.parts import PromptTokens, tokens_of
+from models.records import Attachment, Conversation, ConversationKind, Message, MessageState, Role
+
+NOT_A_REPLY: Final = "Only a reply has a prompt. Choose one, or look at what would be sent next."
+NOTHING_YET: Final = "Nothing would be sent: write a message first."
+READING: Final = "The beginning of this chat is still being read."
+GIVEN: Final = (
+    "What the engine was given: rendered again, it is the stored text to the last character."
+)
+GROWING: Final = "Rendered again with the settings of the reply that is being written."
+NEXT: Final = "What would be sent now, with what stands in the composer."
+NEXT_TEXT: Final = "What would be continued now: the text before the caret."
+NOT_STORED: Final = (
+    "The prompt of this reply was not stored. This is how it is rendered now, with its settings."
+)
+NOTHING_STORED: Final = "The prompt of this reply was not stored."
+STORED_ALONE: Final = "The stored text, without its tokens."
+NO_WEIGHTS: Final = "Load the weights that wrote the reply to see them."
+OTHER_WEIGHTS: Final = "It was written by “{name}”: load those weights to see them."
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOf:
+    """`message_id` None: of what would be sent next. `tokens` None: only `text` is known (or
+    nothing). `sentence` says what this is, or why it is no more. `is_given`: it is known to be
+    what the engine was given."""
+
+    message_id: str | None
+    sentence: str
+    text: str = ""
+    tokens: PromptTokens | None = None
+    shown: PromptShown | None = None
+    is_given: bool = False
+
+
+Then = Callable[[PromptOf], None]
+
+
+class PromptReading:
+    """`draft` and `attachments`: what stands in the composer; `text_prompt`: the document up to
+    the caret. Every question is answered once, on the desk's thread."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        questions: Questions,
+        attachments: Callable[[], Sequence[Attachment]],
+        text_prompt: Callable[[], TextPrompt],
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._questions = questions
+        self._attachments = attachments
+        self._text_prompt = text_prompt
+
+    # --- what would be sent next ------------------------------------------------------------------
+
+    def read_next(self, then: Then) -> None:
+        """The prompt of what would be sent now."""
+        conversation = self._shelf.open
+        settings = resolved_for(self._around, self._loader, conversation).settings
+        if conversation.kind is ConversationKind.TEXT:
+            text = self._text_prompt()
+            prompt: Prompt = text
+            is_empty, sentence = not text.text, NEXT_TEXT
+        else:
+            attachments, draft = self._attachments(), self._shelf.draft
+            prompt = chat_prompt(
+                conversation,
+                self._shelf.path,
+                settings,
+                self._loader.weights_hash,
+                draft,
+                attachments=attachments,
+            )
+            is_empty, sentence = not (self._shelf.path or draft.strip() or attachments), NEXT
+        if is_empty:
+            then(PromptOf(None, NOTHING_YET))
+        elif not self._shelf.is_whole:
+            then(PromptOf(None, READING))
+        else:
+            self._ask(prompt, settings.policy, lambda found: then(_next(found, sentence)))
+
+    # --- of a reply -------------------------------------------------------------------------------
+
+    def read(self, message_id: str, then: Then) -> None:
+        """The prompt of a reply on the open path."""
+        message = next((m for m in self._shelf.path if m.id == message_id), None)
+        chat = self._shelf.open
+        if message is None or message.role is not Role.ASSISTANT:
+            then(PromptOf(message_id, NOT_A_REPLY))
+            return
+        above = self._shelf.path_to(message.parent_id)
+        if message.rendered_prompt is not None or message.state is MessageState.STREAMING:
+            self._read_with(message, chat, above, message.rendered_prompt, then)
+        elif self._around.store is None:
+            then(PromptOf(message_id, NOTHING_STORED))
+        else:
+            self._around.when_done(
+                self._around.store.load_message(message_id),
+                lambda stored: self._read_with(message, chat, above, stored.rendered_prompt, then),
+                lambda sentence: then(PromptOf(message_id, sentence)),
+            )
+
+    def _read_with(
+        self,
+        message: Message,
+        chat: Conversation,
+        above: tuple[Message, ...],
+        stored: str | None,
+        then: Then,
+    ) -> None:
+        """`chat` and the path `above` are those of the message; others may be on screen by now."""
+        refusal = self._refusal(message)
+        settings, why = self._settings_of(message, chat)
+        refusal = refusal or why
+        if refusal or settings is None:
+            then(_stored_alone(message.id, stored, refusal))
+            return
+
+        def render(path: tuple[Message, ...]) -> None:
+            given = given_to(message)
+            request = reply_request(
+                chat,
+                path,
+                settings,
+                self._loader.weights_hash,
+                given,
+                place_of(message, len(document(path))) if PLACE in message.settings else None,
+                self._loader.loaded,
+            )
+            if isinstance(given, Branch):
+                request = given.begun(request)
+            self._ask(
+                request.prompt,
+                request.context_policy,
+                lambda found: then(self._compared(message, stored, found)),
+            )
+
+        self._shelf.with_whole(
+            above, render, lambda sentence: then(_stored_alone(message.id, stored, sentence))
+        )
+
+    def _refusal(self, message: Message) -> str:
+        """Why it cannot be rendered again."""
+        if self._loader.loaded is None:
+            return NO_WEIGHTS
+        if not message.weights_hash or message.weights_hash != self._loader.weights_hash:
+            return OTHER_WEIGHTS.format(name=message.weights_name or "other weights")
+        return ""
+
+    def _settings_of(self, message: Message, chat: Conversation) -> tuple[Settings | None, str]:
+        present = resolved_for(self._around, self._loader, chat).settings
+        if message.state is MessageState.STREAMING and "sampling" not in message.settings:
+            return present, ""  # it waits, and will be asked with these
+        settings, why = settings_of(message.settings, present)
+        return (None if why else settings), why
+
+    def _compared(self, message: Message, stored: str | None, found: PromptOf) -> PromptOf:
+        """What was rendered, as far as it is what was given."""
+        tokens, refusal = found.tokens, self._refusal(message)  # other weights may be here by now
+        if tokens is None or refusal:
+            return _stored_alone(message.id, stored, refusal or found.sentence)
+        found = dataclasses.replace(found, message_id=message.id)
+        if message.state is MessageState.STREAMING:
+            return dataclasses.replace(found, sentence=GROWING)
+        if not stored:
+            return dataclasses.replace(found, sentence=NOT_STORED)
+        if stored != found.text:
+            return _stored_alone(message.id, stored, self._why_other(message, stored, found.text))
+        n_then, n_now = message.counts.prompt_tokens, len(tokens)
+        if n_then is not None and n_then != n_now:
+            sentence = (
+                f"The text is what the engine was given. It had {n_then:,} tokens then and has "
+                f"{n_now:,} now, so earlier replies entered it with other IDs."
+            )
+            return dataclasses.replace(found, sentence=sentence)
+        return dataclasses.replace(found, sentence=GIVEN, is_given=True)
+
+    def _why_other(self, message: Message, stored: str, now: str) -> str:
+        """Rendered again it is another text: what is likely to have changed."""
+        most = min(len(stored), len(now))
+        place = next((i for i in range(most) if stored[i] != now[i]), most)
+        facts = f"Rendered again it differs from character {place + 1:,} on"
+        loaded = self._loader.loaded
+        size = message.counts.context_size
+        if loaded is not None and size and size != loaded.n_ctx:
+            return (
+                f"{facts}: it was cut for a window of {size:,} tokens, and these weights are "
+                f"loaded with {loaded.n_ctx:,}."
+            )
+        return f"{facts}: something above the reply was changed since it was written."
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _ask(self, prompt: Prompt, policy: ContextPolicy, then: Then) -> None:
+        def take(shown: PromptShown) -> None:
+            then(PromptOf(None, "", shown.rendered, tokens_of(shown), shown))
+
+        self._questions.ask(
+            ReadPrompt(0, prompt, policy),
+            PromptShown,
+            take,
+            lambda sentence: then(PromptOf(None, sentence)),
+        )
+
+
+def _next(found: PromptOf, sentence: str) -> PromptOf:
+    return found if found.tokens is None else dataclasses.replace(found, sentence=sentence)
+
+
+def _stored_alone(message_id: str, stored: str | None, why: str) -> PromptOf:
+    if not stored:
+        return PromptOf(message_id, f"{NOTHING_STORED} {why}".strip())
+    return PromptOf(message_id, f"{STORED_ALONE} {why}".strip(), stored)

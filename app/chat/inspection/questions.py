@@ -1,0 +1,75 @@
+"""What views ask the engine beside replies: how a text is tokenised, what the cache holds.
+
+Each question is one command that ends once. Its answer goes to whoever asked, and a failure is a
+sentence for the same reader; nothing of it touches a conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import Command, Failed, Finished, Result, Stopped
+
+R = TypeVar("R", bound=Result)
+
+NO_WEIGHTS: Final = "This needs loaded weights. Load some first."
+UNREADABLE: Final = "The engine's answer does not hold together. Load the weights again."
+ENDED: Final = "The engine ended before it could answer. Try again."
+
+
+class Questions:
+    """`ask` never waits. Answers come on the desk's thread, each exactly once, and are about the
+    weights that were loaded when it was asked: while others are loading nothing is asked."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._asked: dict[int, tuple[Callable[[Any], None], Callable[[str], None]]] = {}
+
+    def ask(
+        self,
+        command: Command,
+        kind: type[R],
+        then: Callable[[R], None],
+        failed: Callable[[str], None],
+    ) -> int | None:
+        """Send a command (its id is filled in) that is answered by a `kind`. `failed` gets a
+        sentence for the user, at once where no weights are loaded. Returns the id, for `stop`."""
+        if self._loader.loaded is None or self._loader.is_loading:
+            failed(NO_WEIGHTS)
+            return None
+        request_id = self._loader.engine.request(command)
+        self._asked[request_id] = (partial(_hand_over, kind, then, failed), failed)
+        return request_id
+
+    def stop(self, request_id: int) -> None:
+        """The answer is not wanted any more: nobody is called."""
+        if self._asked.pop(request_id, None) is not None:
+            self._loader.engine.stop(request_id)
+
+    def break_off(self, request_id: int) -> None:
+        """End it early; its answer still comes, as a failure."""
+        if request_id in self._asked:
+            self._loader.engine.stop(request_id)
+
+    def is_asked(self, request_id: int) -> bool:
+        return request_id in self._asked
+
+    def take_ending(self, event: Finished | Stopped | Failed) -> None:
+        then, failed = self._asked.pop(event.id)
+        if isinstance(event, Finished):
+            then(event.result)
+        else:
+            failed(event.sentence if isinstance(event, Failed) else ENDED)
+
+
+def _hand_over(
+    kind: type[R], then: Callable[[R], None], failed: Callable[[str], None], result: Result
+) -> None:
+    """What comes from the engine is untrusted."""
+    if isinstance(result, kind):
+        then(result)
+    else:
+        failed(UNREADABLE)

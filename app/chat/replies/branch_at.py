@@ -1,0 +1,248 @@
+"""Branch by choosing: another token in the place of one that was drawn, and the reply goes on.
+
+The new version begins with the old one's tokens before that place, by their IDs and whatever they
+spell, so it may begin in the middle of a character or of the reasoning; only a text that somebody
+types is tokenised, and it alone. What must hold:
+
+* The old version stays as it is; the new one stands beside it.
+* The prompt above is the one that the old version was written after: the same path, system prompt,
+  format and policy. How tokens are drawn is as the settings are now.
+* The trace of the new version has the old tokens as they were recorded, then what was chosen,
+  measured as any other token is, then what was drawn.
+* IDs mean something to the weights that wrote them, and to no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from app.chat.conversations.shelf import Shelf
+from app.chat.documents.text_document import document, place_of
+from app.chat.documents.text_mode import TextMode
+from app.chat.events import Noticed
+from app.chat.inspection.questions import Questions
+from app.chat.replies.recorded import hash_of
+from app.chat.replies.replies import Replies
+from app.chat.replies.reply import Branch
+from app.chat.replies.traces import Traces
+from app.chat.settings.levels import resolved_for
+from app.chat.settings.sampler_links import chains_before
+from app.chat.settings.settings import as_stored
+from app.chat.surroundings import Surroundings
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import Tokenize, Tokens
+from app.insight.trace.message_tokens import n_given
+from app.insight.trace.table import TraceTable
+from models.records import Message, Role
+
+NOT_A_REPLY: Final = "Only a reply can be branched at a token. Choose one of its tokens."
+OTHER_WEIGHTS: Final = (
+    "This reply was written by “{name}”, whose tokens the loaded weights do not know. Load those "
+    "weights to branch it."
+)
+UNKNOWN_WEIGHTS: Final = (
+    "It is not known which weights wrote this reply. Ask for another version of it, and branch "
+    "that one."
+)
+NO_IDS: Final = (
+    "The token IDs of this reply are not known: its text was edited, typed or imported. Ask for "
+    "another version of it, and branch that one."
+)
+NO_TRACE: Final = (
+    "Nothing was recorded about the tokens of this reply. Ask for another version of it, and "
+    "branch that one."
+)
+NO_SUCH_TOKEN: Final = "Of this reply {count:,} tokens are recorded. Choose one of them."
+NOT_ITS_TRACE: Final = (
+    "What was recorded about this reply does not fit its tokens. Ask for another version of it, "
+    "and branch that one."
+)
+BUSY: Final = "Another reply is written in this chat. Wait for its end or stop it, then branch."
+NO_TEXT: Final = "Type what shall stand in the place of this token."
+OTHER_PROMPT: Final = "Its system prompt was changed since. Put it back to branch this reply."
+OTHER_TEMPLATE: Final = "Its chat template was changed since. Put it back to branch this reply."
+
+
+class BranchAt:
+    """`at` and `at_text` never wait; what stands against a branch is said in words."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        replies: Replies,
+        questions: Questions,
+        text_mode: TextMode,
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._replies = replies
+        self._questions = questions
+        self._text_mode = text_mode
+        self._traces = Traces(around)
+
+    def at(
+        self,
+        message_id: str,
+        index: int,
+        token_id: int,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`index`: the token's place in the reply's trace. `settings`: of the new version alone."""
+        self._branch(message_id, index, (token_id,), settings or {})
+
+    def at_text(self, message_id: str, index: int, text: str) -> None:
+        """As `at`, with the tokens of a text."""
+        if not text:
+            self._say(NO_TEXT)
+            return
+
+        def take(tokens: Tokens) -> None:
+            if self._shelf.message(message_id) is not None:  # else another chat was opened
+                self._branch(message_id, index, tuple(tokens.token_ids))
+
+        if (message := self._source(message_id)) is not None and self._is_known(message):
+            self._questions.ask(Tokenize(0, text, inside=True), Tokens, take, self._say)
+
+    # --- what stands against it -----------------------------------------------------------------
+
+    def _say(self, sentence: str) -> None:
+        self._around.emit(Noticed("warning", sentence))
+
+    def _source(self, message_id: str) -> Message | None:
+        message = self._shelf.message(message_id)
+        if message is None or message.role is not Role.ASSISTANT:
+            self._say(NOT_A_REPLY)
+            return None
+        return message
+
+    def _is_known(self, message: Message) -> bool:
+        """Whether the weights that wrote it are those that would go on. Says why not."""
+        if not message.weights_hash:
+            self._say(UNKNOWN_WEIGHTS)
+        elif message.weights_hash != self._loader.weights_hash:
+            self._say(OTHER_WEIGHTS.format(name=message.weights_name or "other weights"))
+        else:
+            return True
+        return False
+
+    # --- how it is done -------------------------------------------------------------------------
+
+    def _branch(
+        self,
+        message_id: str,
+        index: int,
+        chosen_ids: tuple[int, ...],
+        own: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        message = self._source(message_id)
+        if message is None or not self._is_known(message):
+            return
+        growing = self._replies.growing
+        traces = growing.trace_of(message_id)
+        if traces is None:
+            self._traces.read_head(
+                message_id,
+                index,
+                lambda head, count, sentence: self._go(
+                    message_id, index, chosen_ids, head, count, own, sentence
+                ),
+            )
+            return
+        count = len(traces)
+        if not 0 <= index < count:
+            self._say(NO_SUCH_TOKEN.format(count=count))
+            return
+        head = traces.head(index)
+        growing.stop_then(
+            message_id, lambda: self._go(message_id, index, chosen_ids, head, count, own)
+        )
+
+    def _go(
+        self,
+        message_id: str,
+        index: int,
+        chosen_ids: tuple[int, ...],
+        head: TraceTable,
+        count: int,
+        own: Mapping[str, Any],
+        sentence: str = "",
+    ) -> None:
+        """The old tokens are here. The chat on screen may be another one by now."""
+        message = self._shelf.message(message_id)
+        if message is None or not self._is_known(message):
+            return
+        before = self._ids_before(message, index, head, count)
+        changes = self._changes(message)
+        if before is None or changes is None:
+            if count == 0 and sentence:
+                self._around.emit(Noticed("info", sentence))
+            return
+        if self._replies.is_busy(message.conversation_id):
+            self._say(BUSY)
+            return
+        place = None
+        if self._text_mode.is_open:
+            if not self._text_mode.is_whole:
+                return
+            self._text_mode.settle()
+            above = self._shelf.path_to(message.parent_id)
+            place = place_of(message, len(document(above)))
+        branch = Branch(
+            "",
+            "",
+            before,
+            message.id,
+            head=head,
+            chosen_ids=chosen_ids,
+            weights_hash=message.weights_hash or "",
+            drawn_with=tuple(chains_before(message.settings, index)),
+        )
+        self._replies.branch(message_id, {**own, **changes}, branch, place)
+
+    def _ids_before(
+        self, message: Message, index: int, head: TraceTable, count: int
+    ) -> tuple[int, ...] | None:
+        """The IDs before the token, from the reply's first one on. Says why there are none."""
+        if message.token_ids is None:
+            self._say(NO_IDS)
+        elif not count:
+            self._say(NO_TRACE)
+        elif not 0 <= index < count:
+            self._say(NO_SUCH_TOKEN.format(count=count))
+        else:
+            first = n_untraced(message)
+            if tuple(head.column("token_id")) == message.token_ids[first : first + index]:
+                return message.token_ids[: first + index]
+            self._say(NOT_ITS_TRACE)
+        return None
+
+    def _changes(self, message: Message) -> dict[str, Any] | None:
+        """The settings that made its prompt, where those of now would make another one."""
+        conversation = self._shelf.conversation(message.conversation_id)
+        if conversation is None:
+            return None
+        now = resolved_for(self._around, self._loader, conversation).settings
+        recorded: Mapping[str, Any] = message.settings
+        for name, sentence in (("system_prompt", OTHER_PROMPT), ("chat_template", OTHER_TEMPLATE)):
+            if recorded.get(f"{name}_hash") not in (None, hash_of(getattr(now, name))):
+                self._say(sentence)
+                return None
+        was = {
+            "system_prompt": recorded.get("system_prompt", now.system_prompt),
+            "chat_format": recorded.get("chat_format", ""),
+            "chat_template": recorded.get("chat_template", now.chat_template),
+            "context_policy": recorded.get("context_policy", now.policy),
+        }
+        return {
+            name: value for name, value in was.items() if value != as_stored(getattr(now, name))
+        }
+
+
+def n_untraced(message: Message) -> int:
+    """How many of a reply's first tokens were given to it and are in no trace."""
+    return n_given(message) or 0

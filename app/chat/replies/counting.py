@@ -1,0 +1,103 @@
+"""How many tokens the next prompt would have, for the context meter.
+
+Counting runs beside a running reply in the engine, but rendering a long conversation costs
+something, so it is asked for after a short rest, and one count at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from app.chat.conversations.shelf import Shelf
+from app.chat.events import ContextCounted
+from app.chat.replies.prompts import chat_prompt
+from app.chat.settings.levels import resolved_for
+from app.chat.surroundings import Surroundings
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import (
+    CountPrompt,
+    Failed,
+    Finished,
+    Prompt,
+    PromptCount,
+    Stopped,
+    TextPrompt,
+)
+from models.records import ConversationKind
+
+COUNT_DELAY_S: Final = 0.3
+
+
+class ContextMeter:
+    """Counts the open conversation with its draft, whenever `count_soon` is called.
+
+    `draft_text`: the draft as the prompt would have it, with what is attached.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        draft_text: Callable[[], str],
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._draft_text = draft_text
+        self.text_prompt: Callable[[], TextPrompt] = lambda: TextPrompt("")
+        self._request_id: int | None = None
+        self._conversation_id = ""
+        self._is_stale = False
+        self._last: tuple[str, ContextCounted] | None = None
+
+    @property
+    def last(self) -> ContextCounted | None:
+        """What was counted last of the open conversation's next prompt."""
+        is_open = self._last is not None and self._last[0] == self._shelf.open.id
+        return self._last[1] if self._last is not None and is_open else None
+
+    def _say(self, count: ContextCounted) -> None:
+        self._last = self._shelf.open.id, count
+        self._around.emit(count)
+
+    def count_soon(self) -> None:
+        self._around.alarms.set("count", COUNT_DELAY_S, self._count)
+
+    def _count(self) -> None:
+        loaded = self._loader.loaded
+        if loaded is None or not self._shelf.is_whole:  # called again when it is
+            return
+        if self._request_id is not None:
+            self._is_stale = True
+            return
+        if self._shelf.open.kind is ConversationKind.TEXT:
+            self._ask(self.text_prompt())
+            return
+        path, draft = self._shelf.path, self._draft_text()
+        if not path and not draft.strip():
+            self._say(ContextCounted(0, loaded.n_ctx, last_cut=""))
+            return
+        settings = resolved_for(self._around, self._loader, self._shelf.open).settings
+        prompt = chat_prompt(self._shelf.open, path, settings, self._loader.weights_hash, draft)
+        self._ask(prompt)
+
+    def _ask(self, prompt: Prompt) -> None:
+        self._is_stale = False
+        self._conversation_id = self._shelf.open.id
+        policy = resolved_for(self._around, self._loader, self._shelf.open).settings.policy
+        self._request_id = self._loader.engine.request(CountPrompt(0, prompt, policy))
+
+    def is_count(self, request_id: int) -> bool:
+        return request_id == self._request_id
+
+    def take_ending(self, event: Finished | Stopped | Failed) -> None:
+        """A count that failed changes nothing: sending will say why in words."""
+        self._request_id = None
+        is_current = self._conversation_id == self._shelf.open.id
+        if isinstance(event, Finished) and isinstance(event.result, PromptCount) and is_current:
+            count = event.result
+            self._say(ContextCounted(count.n_tokens, count.n_ctx, count.n_cut, count.last_cut))
+        if self._is_stale or not is_current:
+            self.count_soon()

@@ -1,0 +1,128 @@
+"""From a path of messages to what the engine is asked for.
+
+What enters a prompt: the system prompt, then every message of the path that says
+something. A reply that holds no text (stopped before its first token, failed) is left
+out; what then stands side by side is merged by the engine for the prompt alone, and the
+stored conversation stays as it is. A reply goes in as the IDs that it was generated with,
+if the same weights wrote it, known by their `fast_hash` and not by their name: IDs of other
+weights mean other text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from app.chat.attachments.attached_text import attached_spans, with_attachments
+from app.chat.settings.settings import Settings
+from app.engine.protocol.messages import ChatMessage, ChatPrompt, Generate, clean_text
+from models.records import Attachment, Conversation, Message, MessageState, Role
+
+ALTERNATIVES: Final = 64
+"""How many candidates the trace of each token holds: all that it can."""
+
+
+def chat_prompt(
+    conversation: Conversation,
+    path: Iterable[Message],
+    settings: Settings,
+    weights_hash: str,
+    draft: str = "",
+    beginning: ChatMessage | None = None,
+    attachments: Sequence[Attachment] = (),
+) -> ChatPrompt:
+    """The prompt for the reply that follows `path` (and `draft` with its attachments, as one more
+    user message).
+
+    `beginning`: what that reply begins with; the engine goes on from there.
+    """
+    messages = []
+    system_prompt = conversation.system_prompt or settings.system_prompt
+    if system_prompt.strip():
+        messages.append(ChatMessage(role="system", content=system_prompt))
+    messages += [_chat_message(m, weights_hash) for m in path if _says_something(m)]
+    if draft.strip() or attachments:
+        messages.append(_user_message(draft, attachments))
+    if beginning is not None:
+        messages.append(beginning)
+    return ChatPrompt(
+        messages=messages,
+        template=settings.template,
+        continue_last=beginning is not None,
+        reasoning_tags=settings.tag_pairs,
+    )
+
+
+def generate_request(
+    conversation: Conversation,
+    path: Iterable[Message],
+    settings: Settings,
+    weights_hash: str,
+    beginning: ChatMessage | None = None,
+) -> Generate:
+    """The whole request; its id is filled in by the engine's client."""
+    return Generate(
+        id=0,
+        prompt=chat_prompt(conversation, path, settings, weights_hash, beginning=beginning),
+        sampling=settings.sampling(),
+        max_tokens=settings.max_tokens,
+        stop=list(settings.stop_strings),
+        conversation=conversation.id,
+        alternatives=ALTERNATIVES,
+        record_stages=True,
+        context_policy=settings.policy,
+        repeatable=settings.repeatable,
+        stop_in_reasoning=settings.stop_in_reasoning,
+    )
+
+
+def clean_message(text: str) -> str:
+    """Text as it is stored and sent: no lone surrogates, no NUL, one kind of line end.
+
+    A draft of five million characters comes here with every key: what is clean is not copied.
+    """
+    if not is_encodable(text):
+        text = clean_text(text)
+    if "\0" in text:
+        text = text.replace("\0", "")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
+
+
+def is_encodable(text: str) -> bool:
+    """Whether it holds no lone surrogates, as a broken paste does; file names may, too."""
+    if text.isascii():  # known without looking
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _says_something(message: Message) -> bool:
+    if message.state is MessageState.UNREADABLE:
+        return False
+    return bool(message.content) or message.role is not Role.ASSISTANT
+
+
+def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
+    is_own = bool(weights_hash) and message.weights_hash == weights_hash
+    is_reply = message.role is Role.ASSISTANT
+    ids = list(message.token_ids) if is_reply and is_own and message.token_ids else None
+    return ChatMessage(
+        role=message.role.value,
+        content=with_attachments(message.content, message.attachments),
+        reasoning=message.reasoning or None,
+        token_ids=ids,
+        message_id=message.id,
+        is_pinned=message.is_pinned,
+        attachments=attached_spans(message.attachments),
+    )
+
+
+def _user_message(text: str, attachments: Sequence[Attachment]) -> ChatMessage:
+    return ChatMessage(
+        "user", with_attachments(text, attachments), attachments=attached_spans(attachments)
+    )

@@ -1,0 +1,139 @@
+"""What a reply was made with, as it is stored with it: everything that can shape its text.
+
+The plain names are the user's settings, resolved; `levels` says which of them are not the app's
+own (see `resolved.py`). `sampling` is the chain that they became, `load` how the weights stood
+in memory. The seed, what the context policy left out, and what the time went into (`timeline`)
+are known at the end. `settings_of` reads it all back, to run the reply again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.chat.settings.formats import OWN
+from app.chat.settings.resolved import SHAPING, Resolved
+from app.chat.settings.settings import Settings, as_stored, from_stored
+from app.engine.protocol.messages import Generate, Loaded, Summary
+from app.insight.time import timeline
+
+MAX_SYSTEM_PROMPT: Final = 4_000
+"""Characters of a system prompt, or of a template, that are stored with each reply; of a longer one
+its hash is."""
+
+_LOADED: Final = (
+    "n_ctx",
+    "n_ubatch",
+    "n_threads",
+    "n_gpu_layers",
+    "flash_attention",
+    "type_k",
+    "type_v",
+)
+_ALWAYS: Final = frozenset(
+    (
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repeat_penalty",
+        "repeat_last_n",
+        "seed",
+        "max_tokens",
+        "stop_strings",
+    )
+)
+
+
+def at_first(resolved: Resolved) -> dict[str, Any]:
+    """The settings of a reply that has been asked for. What is off and nobody set is left out."""
+    settings, usual = resolved.settings, Settings()
+    recorded = {
+        name: as_stored(getattr(settings, name))
+        for name in SHAPING
+        if name in _ALWAYS or getattr(settings, name) != getattr(usual, name)
+    }
+    recorded["system_prompt"] = settings.system_prompt
+    if settings.chat_format != OWN:
+        recorded.pop("chat_template", None)
+    for name in ("system_prompt", "chat_template"):
+        text: str = getattr(settings, name)
+        if name in recorded and len(text) > MAX_SYSTEM_PROMPT:
+            del recorded[name]
+            recorded[f"{name}_hash"] = hash_of(text)
+    if resolved.levels:
+        recorded["levels"] = dict(resolved.levels)
+    return recorded
+
+
+def at_start(resolved: Resolved, generate: Generate, loaded: Loaded | None) -> dict[str, Any]:
+    """The settings of a reply that begins now."""
+    recorded = at_first(resolved)
+    recorded["sampling"] = as_stored(generate.sampling)
+    recorded["context_policy"] = generate.context_policy
+    if loaded is not None:
+        recorded["load"] = {name: getattr(loaded, name) for name in _LOADED}
+        recorded["load"]["loras"] = [as_stored(lora) for lora in loaded.loras]
+    return recorded
+
+
+def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
+    """The same, with what only the engine could tell."""
+    ended = {**recorded, "seed": summary.seed}
+    if summary.reuse_source:
+        ended["reuse_source"] = summary.reuse_source
+    if summary.timeline:
+        ended["timeline"] = timeline.as_stored(summary.timeline)
+    if summary.cut:
+        # In short: a long conversation would list its whole beginning in each reply.
+        ended["cut"] = {
+            "n_messages": len(summary.cut),
+            "n_tokens": sum(message.n_tokens for message in summary.cut),
+            "last_message_id": summary.cut[-1].message_id,
+        }
+    if summary.n_threads and "load" in recorded:
+        ended["load"] = {**recorded["load"], "n_threads": summary.n_threads}
+    return ended
+
+
+def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Settings, str]:
+    """The settings to run a reply again with, or why that cannot be done exactly.
+
+    `present` is what would be used now; from it come a system prompt and a template that were too
+    long to be stored with the reply, if they are still the same.
+    """
+    if "sampling" not in recorded:
+        return present, "This reply was not recorded with all of its settings."
+    values = {name: recorded[name] for name in SHAPING if name in recorded}
+    values |= _sampling_values(recorded["sampling"])
+    settings, refused = from_stored(values)
+    if refused or not settings.chain:
+        return present, "The settings stored with this reply cannot be read."
+    if "system_prompt" not in recorded:
+        if recorded.get("system_prompt_hash") != hash_of(present.system_prompt):
+            return present, "Its system prompt was changed since. Put it back to run it again."
+        settings = dataclasses.replace(settings, system_prompt=present.system_prompt)
+    if "chat_template_hash" in recorded:
+        if recorded["chat_template_hash"] != hash_of(present.chat_template):
+            return present, "Its chat template was changed since. Put it back to run it again."
+        settings = dataclasses.replace(settings, chat_template=present.chat_template)
+    return settings, ""
+
+
+def _sampling_values(sampling: Any) -> dict[str, Any]:
+    """The recorded chain, whatever the plain names beside it say."""
+    if not isinstance(sampling, dict) or not isinstance(sampling.get("filters"), list):
+        return {"chain": None}  # refused
+    values = {
+        name: sampling[name]
+        for name in ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
+        if name in sampling
+    }
+    select = sampling.get("select")
+    return {**values, "chain": [*sampling["filters"], select]}
+
+
+def hash_of(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

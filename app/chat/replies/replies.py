@@ -1,0 +1,505 @@
+"""Sending and asking: what waits, retries, several answers. `growing.py` has what comes back.
+
+What must hold:
+
+* A sent message is on disk before the engine sees it, and the reply's row before its
+  first token.
+* The engine is given the whole path, also where only its end is on screen yet.
+* Each conversation has at most one reply waiting or in the making, or the several that were
+  asked for at once: versions of one another.
+* A retry, a continuation and each of several answers is a version beside the others; none
+  removes or changes anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from app.chat.conversations.shelf import Shelf, new_id, new_message
+from app.chat.documents.text_document import PLACE
+from app.chat.events import AnswersBegan, Noticed, SendQueued
+from app.chat.replies.growing import Growing
+from app.chat.replies.prompts import clean_message, is_encodable
+from app.chat.replies.recorded import at_first, at_start
+from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply, beginning_of
+from app.chat.replies.reply_request import reply_request
+from app.chat.settings.levels import resolved_for
+from app.chat.settings.resolved import Resolved
+from app.chat.surroundings import Surroundings, now
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import Done, Failed, Stopped
+from models.records import Attachment, Conversation, Message, MessageState, Role
+from models.store.store import Store
+
+MAX_ANSWERS: Final = 4
+BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
+CHANGING_SENTENCE: Final = "The last change isn't saved yet. Try again in a moment."
+SURROGATES_SENTENCE: Final = (
+    "Your message held halves of characters that cannot be kept; each is now shown as �."
+)
+OTHER_WEIGHTS_SENTENCE: Final = (
+    "Other weights were loaded before the branch could begin. Load those that wrote the reply and "
+    "choose the token again."
+)
+UNSENT_SENTENCE: Final = "A message could not be sent and is in the message field again."
+NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
+
+
+def _nothing() -> None: ...
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A reply that has been asked for and not begun. `path` ends with the message to answer.
+
+    `version` is the number of replies that already stand beside it. `answers`: for each reply
+    that is wanted, the settings that it has otherwise. `beginning`: what it begins with.
+    `place`: where in a text document it stands (`app.chat.documents.text_document`).
+    `is_saved`: the message is on disk. `is_announced`: the user was told that it waits for
+    weights. `on_saved`: what somebody wrote for it is on disk, in a message or in the reply.
+    """
+
+    conversation_id: str
+    path: tuple[Message, ...]
+    version: int = 0
+    answers: tuple[Mapping[str, Any], ...] = ({},)
+    beginning: Beginning = NOTHING
+    place: tuple[int, int] | None = None
+    is_saved: bool = False
+    is_announced: bool = False
+    on_saved: Callable[[], None] = _nothing
+
+    def tell_saved(self) -> None:
+        """Once."""
+        tell, self.on_saved = self.on_saved, _nothing
+        tell()
+
+
+class Replies:
+    """All replies that wait or grow, in any conversation."""
+
+    def __init__(self, around: Surroundings, shelf: Shelf, loader: Loader) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._waiting: dict[str, Waiting] = {}
+        self._said: set[str] = set()
+        self.growing = Growing(around, shelf, loader, self.is_busy)
+        self.is_held: Callable[[Reply], bool] = lambda _reply: False
+        self.is_changing: Callable[[str], bool] = lambda _conversation_id: False
+
+    @property
+    def _store(self) -> Store:
+        assert self._around.store is not None
+        return self._around.store
+
+    def is_busy(self, conversation_id: str) -> bool:
+        """Whether a reply waits or grows there."""
+        return conversation_id in self._waiting or self.growing.is_in(conversation_id)
+
+    def is_occupied(self, conversation_id: str) -> bool:
+        """Whether nothing can be sent there now: a reply waits or grows, or messages change."""
+        return self.is_busy(conversation_id) or self.is_changing(conversation_id)
+
+    def is_free(self) -> bool:
+        """Whether the open conversation is not occupied; says why where it is."""
+        open_id = self._shelf.open.id
+        if self.is_busy(open_id):
+            self._around.emit(Noticed("info", BUSY_SENTENCE))
+        elif self.is_changing(open_id):
+            self._around.emit(Noticed("info", CHANGING_SENTENCE))
+        return not self.is_occupied(open_id)
+
+    def is_waiting(self, conversation_id: str) -> bool:
+        """Whether the user was told that a message there waits."""
+        waiting = self._waiting.get(conversation_id)
+        return (
+            bool(waiting and waiting.is_announced)
+            or self.growing.place_in_queue(conversation_id) > 0
+        )
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def send(self, text: str, attachments: tuple[Attachment, ...] = ()) -> bool:
+        """Store a message of the open conversation and ask for its reply. False: not taken."""
+        typed, text = text, clean_message(text)
+        if not (text.strip() or attachments) or not self._may_ask():
+            return False
+        if text is not typed and not is_encodable(typed):
+            self._say_once(SURROGATES_SENTENCE)
+        shelf = self._shelf
+        shelf.ensure_stored()
+        message = shelf.user_message(text, attachments)
+        shelf.drop_draft()
+        self._send(message, shelf.path)
+        return True
+
+    def send_queued(
+        self,
+        conversation_id: str,
+        text: str,
+        attachments: tuple[Attachment, ...],
+        then: Callable[[bool], None],
+    ) -> None:
+        """Send what waited for the reply before it, in whatever conversation; drafts stay. `then`
+        learns whether it is on its way to disk: until then whoever has it keeps it."""
+        if conversation_id == self._shelf.open.id:
+            self._send(self._shelf.user_message(text, attachments), self._shelf.path)
+            then(True)
+            return
+        reading = Waiting(conversation_id, ())
+        self._waiting[conversation_id] = reading
+
+        def go_on(loaded: tuple[Conversation, tuple[Message, ...]]) -> None:
+            if self._waiting.get(conversation_id) is reading:
+                path = loaded[1]
+                parent_id = path[-1].id if path else None
+                self._send(new_message(conversation_id, parent_id, text, attachments), path)
+                then(True)
+
+        def give_up(sentence: str) -> None:
+            if self._waiting.get(conversation_id) is reading:
+                self._drop(reading)
+                self._around.emit(Noticed("error", sentence))
+                then(False)
+
+        loaded = self._store.load_conversation(conversation_id)
+        self._around.when_done(loaded, go_on, give_up)
+
+    def send_version(self, message: Message, saved: Callable[[], None] = _nothing) -> bool:
+        """Store another version of a message of the user and ask for its reply. False: it was not
+        taken; else `saved` is called when it is on disk."""
+        if not self._may_ask():
+            return False
+        self._send(message, self._shelf.path_to(message.parent_id), saved)
+        return True
+
+    def may_ask(self) -> bool:
+        """Whether a reply can be asked for in the open conversation; says why where it cannot."""
+        return self._may_ask()
+
+    def write_on(self, path: tuple[Message, ...], place: tuple[int, int], version: int = 0) -> None:
+        """Continue the text document that ends with `path`, at a place in it."""
+        conversation_id = self._shelf.open.id
+        self._waiting[conversation_id] = Waiting(
+            conversation_id, path, version, place=place, is_saved=True
+        )
+        self.begin_waiting()
+
+    def _send(
+        self,
+        message: Message,
+        above: tuple[Message, ...],
+        saved: Callable[[], None] = _nothing,
+    ) -> None:
+        shelf, conversation_id = self._shelf, message.conversation_id
+        stored = self._store.append_message(message, keep_in_view=True)
+        waiting = Waiting(conversation_id, (*above, message), on_saved=saved)
+        self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
+        if message.parent_id == shelf.leaf_id:
+            shelf.add(message)
+        else:
+            shelf.replace_path(conversation_id, waiting.path)
+        shelf.touch(conversation_id)
+        self._around.when_done(
+            stored,
+            partial(self._on_message_saved, waiting),
+            lambda sentence: self._on_message_unsaved(waiting, message, sentence),
+        )
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._around.emit(Noticed("info", sentence))
+
+    def _may_ask(self) -> bool:
+        if not self._around.can_write:
+            sentence = self._around.store_state.sentence or "This window cannot save anything."
+            self._around.emit(Noticed("warning", sentence))
+            return False
+        return self._around.store is not None and self.is_free()
+
+    def _on_message_saved(self, waiting: Waiting, stored: Message) -> None:
+        if stored.parent_id != waiting.path[-1].parent_id:
+            self._move(waiting, stored)
+            return
+        waiting.is_saved = True
+        waiting.tell_saved()
+        self.begin_waiting()
+
+    def _move(self, waiting: Waiting, stored: Message) -> None:
+        """What it was to hang on was deleted as it was sent: it ends another path now."""
+
+        def take(path: tuple[Message, ...]) -> None:
+            waiting.path, waiting.is_saved = path, True
+            waiting.tell_saved()
+            self._shelf.replace_path(stored.conversation_id, path)
+            self.begin_waiting()
+
+        self._around.when_done(
+            self._store.load_path(stored.conversation_id, stored.id),
+            take,
+            lambda sentence: self._on_message_unsaved(waiting, stored, sentence),
+        )
+
+    def _on_message_unsaved(self, waiting: Waiting, message: Message, sentence: str) -> None:
+        """It stays on screen as one that failed; where it is not on screen, it is a draft again."""
+        self._drop(waiting)
+        failed = dataclasses.replace(message, state=MessageState.FAILED, error=sentence)
+        if not self._shelf.update(failed) and message.content:
+            self._shelf.take_into_draft(message.conversation_id, message.content)
+            self._around.emit(Noticed("error", f"{UNSENT_SENTENCE} {sentence}"))
+
+    def retry(self, message_id: str) -> None:
+        """Ask for another version of a reply, or for the reply of a message that has none."""
+        self._answer(message_id)
+
+    def go_on(self, message_id: str) -> None:
+        """Continue a reply: as another version, which begins with all that it says."""
+        message = self._shelf.message(message_id)
+        if message is None or message.role is not Role.ASSISTANT:
+            return
+        beginning = beginning_of(message, self._loader.weights_hash)
+        self._answer(message_id, beginning=beginning if beginning else NOTHING)
+
+    def begin_with(
+        self,
+        message_id: str,
+        text: str,
+        thoughts: str | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """Ask for a reply that begins with these words: another version, or to a message. False:
+        it was not taken; else `saved` is called when the words are on disk."""
+        text = clean_message(text)
+        message = self._shelf.message(message_id)
+        if message is None:
+            return False
+        if not text.strip():
+            return self._answer(message_id, saved=saved)
+        is_reply = message.role is Role.ASSISTANT
+        reasoning = message.reasoning if thoughts is None else clean_message(thoughts)
+        source_id = message_id if is_reply else None
+        beginning = Beginning(text, reasoning, None, source_id)
+        return self._answer(message_id, beginning=beginning, saved=saved)
+
+    def answer_again(
+        self, message_id: str, changes: Mapping[str, Any], beginning: Beginning
+    ) -> None:
+        """Another version of a reply with settings, and a beginning, of its own."""
+        self._answer(message_id, (changes,), beginning)
+
+    def branch(
+        self,
+        message_id: str,
+        changes: Mapping[str, Any],
+        branch: Branch,
+        place: tuple[int, int] | None = None,
+    ) -> None:
+        """Another version of a reply that goes another way from one of its tokens on; of a
+        continuation, at its `place` in the document."""
+        self._answer(message_id, (changes,), branch, place)
+
+    def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Ask for several versions at once, each with settings of its own."""
+        if 1 <= len(answers) <= MAX_ANSWERS:
+            self._answer(message_id, answers=tuple(answers))
+
+    def _answer(
+        self,
+        message_id: str,
+        answers: tuple[Mapping[str, Any], ...] = ({},),
+        beginning: Beginning = NOTHING,
+        place: tuple[int, int] | None = None,
+        saved: Callable[[], None] = _nothing,
+    ) -> bool:
+        """False: it was not taken, and why is said."""
+        message = self._shelf.message(message_id)
+        if message is None or not self._may_ask():
+            return False
+        if message.role is Role.ASSISTANT:
+            path, version = self._shelf.path_to(message.parent_id), message.sibling_count
+        else:
+            path, version = self._shelf.path_to(message_id), self._n_below(message_id)
+        if path:
+            self._waiting[message.conversation_id] = Waiting(
+                message.conversation_id,
+                path,
+                version,
+                answers,
+                beginning,
+                place,
+                is_saved=True,
+                on_saved=saved,
+            )
+            self.begin_waiting()
+        return bool(path)
+
+    def _n_below(self, message_id: str) -> int:
+        """How many versions of what follows a message of the path there are already."""
+        below = (m for m in self._shelf.path if m.parent_id == message_id)
+        return next((message.sibling_count for message in below), 0)
+
+    def begin_waiting(self) -> None:
+        """Begin what waits, if weights are there; else see to it that they come."""
+        for waiting in [w for w in self._waiting.values() if w.is_saved]:
+            if self._loader.is_ready and self._is_foreign(waiting.beginning):
+                self._drop(waiting)
+                self._around.emit(Noticed("warning", OTHER_WEIGHTS_SENTENCE))
+            elif self._loader.is_ready:
+                self._begin(waiting)
+            else:
+                self._announce(waiting)
+
+    def _is_foreign(self, beginning: Beginning) -> bool:
+        """Whether its IDs are those of other weights than came meanwhile."""
+        if not isinstance(beginning, Branch):
+            return False
+        return beginning.weights_hash != self._loader.weights_hash
+
+    def _announce(self, waiting: Waiting) -> None:
+        if not waiting.is_announced:
+            waiting.is_announced = True
+            self._around.emit(SendQueued(waiting.conversation_id, waiting=True))
+        is_coming = self._loader.state.state in ("starting", "loading") or self._loader.is_loading
+        if not is_coming and not self._loader.load_again():
+            self._around.emit(
+                Noticed("warning", self._loader.state.sentence or NO_WEIGHTS_SENTENCE)
+            )
+
+    def _drop(self, waiting: Waiting) -> None:
+        if self._waiting.get(waiting.conversation_id) is waiting:
+            del self._waiting[waiting.conversation_id]
+        if waiting.is_announced:
+            self._around.emit(SendQueued(waiting.conversation_id, waiting=False))
+
+    def _begin(self, waiting: Waiting) -> None:
+        parent = waiting.path[-1]
+        replies = [self._new_reply(waiting, place) for place in range(len(waiting.answers))]
+        first = replies[0].message
+        self.growing.add(replies)
+        self._drop(waiting)
+        if waiting.version == 0 and self._shelf.leaf_id == parent.id:
+            self._shelf.add(first)
+        else:
+            self._shelf.replace_path(first.conversation_id, (*waiting.path, first))
+        if len(replies) > 1:
+            messages = tuple(reply.message for reply in replies)
+            self._around.emit(AnswersBegan(first.conversation_id, parent.id, messages))
+        for reply in replies:
+            self._around.when_done(
+                self._store.append_message(reply.message),
+                partial(self._on_placed, reply, waiting),
+                partial(self._on_reply_unsaved, reply),
+            )
+        if len(replies) > 1:
+            self._around.saved(self._store.set_active_leaf(first.conversation_id, first.id))
+
+    def _new_reply(self, waiting: Waiting, place: int) -> Reply:
+        conversation = self._shelf.conversation(waiting.conversation_id) or self._shelf.open
+        beginning = waiting.beginning
+        # Whoever looks while it grows learns now what was not drawn here.
+        given = {"given": beginning.as_recorded()} if beginning else {}
+        message = Message(
+            id=new_id(),
+            conversation_id=waiting.conversation_id,
+            parent_id=waiting.path[-1].id,
+            role=Role.ASSISTANT,
+            content=beginning.content,
+            reasoning=beginning.reasoning,
+            created_at=now(),
+            state=MessageState.STREAMING,
+            settings=at_first(self._resolved(conversation, waiting.answers[place]))
+            | ({PLACE: list(waiting.place)} if waiting.place else {})
+            | given,
+            weights_name=self._loader.weights_name,
+            weights_hash=self._loader.weights_hash or None,
+            sibling_index=waiting.version + place,
+            sibling_count=waiting.version + len(waiting.answers),
+        )
+        return Reply(
+            message,
+            beginning,
+            is_beside=len(waiting.answers) > 1,
+            changes=waiting.answers[place],
+            asked_at=self._around.clock(),
+        )
+
+    def _on_reply_unsaved(self, reply: Reply, sentence: str) -> None:
+        self.growing.end(reply, Failed(0, "internal", sentence))
+
+    def _on_placed(self, reply: Reply, waiting: Waiting, placed: Message) -> None:
+        """The rows are on disk: now the engine may see the message, and all that stands above."""
+        if placed.sibling_index == reply.message.sibling_index and reply.is_beside:
+            # The others come behind it, and are counted already.
+            placed = dataclasses.replace(placed, sibling_count=reply.message.sibling_count)
+        self._shelf.place(placed)
+        waiting.tell_saved()
+        self._shelf.with_whole(
+            waiting.path, partial(self._ask, reply), partial(self._on_reply_unsaved, reply)
+        )
+
+    def _ask(self, reply: Reply, path: tuple[Message, ...]) -> None:
+        if reply.message.id not in self.growing:
+            return  # the app closes
+        if reply.is_stop_wanted:
+            self.growing.end(reply, Stopped(0, Done()))
+            return
+        conversation = self._shelf.conversation(reply.conversation_id)
+        if conversation is None:  # it went to the trash meanwhile
+            self.growing.end(reply, Stopped(0, Done()))
+            return
+        reply.asked_at = self._around.clock()
+        resolved = self._resolved(conversation, reply.changes)
+        place = reply.message.settings.get(PLACE)
+        request = reply_request(
+            conversation,
+            path,
+            resolved.settings,
+            self._loader.weights_hash,
+            reply.beginning,
+            place,
+            self._loader.loaded,
+        )
+        recorded = at_start(resolved, request, self._loader.loaded)
+        if place is not None:
+            recorded[PLACE] = place
+        if reply.beginning:
+            recorded["given"] = reply.beginning.as_recorded()
+        if isinstance(reply.beginning, Branch):
+            request = reply.beginning.begun(request)
+        request = msgspec.structs.replace(
+            request, reply_id=reply.message.id, hold=request.hold or self.is_held(reply)
+        )
+        reply.message = dataclasses.replace(reply.message, settings=recorded)
+        # As it grows, views show the stages that it is drawn with.
+        self.growing.tell(reply, reply.message)
+        self.growing.set_request(reply, self._loader.engine.generate(request))
+
+    def _resolved(self, conversation: Conversation, changes: Mapping[str, Any]) -> Resolved:
+        """The settings of a reply there; `changes` are its own."""
+        return resolved_for(self._around, self._loader, conversation, changes)
+
+    def stop(self, conversation_id: str) -> None:
+        """Stop what grows there, or forget what waits there. The message itself stays."""
+        waiting = self._waiting.get(conversation_id)
+        if waiting is not None:
+            waiting.is_announced = True  # whoever shows Stop learns that it is Send again
+            self._drop(waiting)
+        self.growing.stop(conversation_id)
+
+    def forget(self, conversation_id: str) -> None:
+        """A temporary conversation is gone: what is still written of it is dropped."""
+        self.stop(conversation_id)
+        self.growing.forget(conversation_id)
+
+    def close(self) -> None:
+        """The app closes: what has arrived is saved, marked as interrupted."""
+        self.growing.close()
+        self._waiting.clear()

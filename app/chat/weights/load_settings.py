@@ -1,0 +1,116 @@
+"""How weights are loaded beyond what the app has settings for: batches, devices, RoPE, adapters.
+
+These stand with the weights that they are for, as `settings["load"]`: an object of `LoadOptions`'
+own names, `rope` as an object too. What a stored one says is untrusted: a value that cannot be
+taken is left out, and the engine then decides.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from app.chat.settings.resolved import LOADING
+from app.chat.settings.settings import SettingRefused, Settings, as_stored
+from app.engine.planning.load_checks import LoadRefused, check_options
+from app.engine.protocol.messages import LoadOptions, Lora, RopeScaling
+from app.strict_reading import Refused, field_types, read_fields
+
+LOAD: Final = "load"
+BEYOND: Final = tuple(name for name in LoadOptions.__struct_fields__ if name not in LOADING)
+"""The options that no setting of the app is for."""
+ROPE: Final = "rope."
+"""`rope.kind` and the like: one part of the RoPE scaling."""
+_USUAL: Final = LoadOptions()
+
+
+def names() -> tuple[str, ...]:
+    """Every name that `changed_load` takes."""
+    parts = tuple(f"{ROPE}{name}" for name in RopeScaling.__struct_fields__)
+    return (*(name for name in BEYOND if name != "rope"), *parts)
+
+
+def load_value(stored: object, name: str) -> Any:
+    """What counts for a name: what is stored, as far as it can be taken, else the usual."""
+    options = load_options(Settings(), stored)
+    if name.startswith(ROPE):
+        return getattr(options.rope, name.removeprefix(ROPE))
+    value = getattr(options, name)
+    return value if name != "loras" else list(value)
+
+
+def load_options(settings: Settings, stored: object) -> LoadOptions:
+    """How to load: as the settings say, and as is stored for these weights beyond that."""
+    options = settings.load_options()
+    for name, value in stored.items() if isinstance(stored, Mapping) else ():
+        if name in BEYOND:
+            try:
+                taken = msgspec.structs.replace(options, **{name: _read(name, value)})
+                check_options(_alone(name, taken))
+            except (SettingRefused, LoadRefused):
+                continue
+            options = taken
+    return options
+
+
+def changed_load(stored: object, name: str, value: object) -> dict[str, Any]:
+    """What is stored, with one value changed; None, or the usual one, takes it away. Raises
+    SettingRefused."""
+    values = dict(stored) if isinstance(stored, Mapping) else {}
+    if name.startswith(ROPE):
+        rope = values.get("rope")
+        parts = dict(rope) if isinstance(rope, Mapping) else {}
+        parts[name.removeprefix(ROPE)] = value
+        name, value = "rope", parts
+    if name not in BEYOND:
+        raise SettingRefused(f"There is no load setting called “{name}”.")
+    usual = getattr(_USUAL, name)
+    taken = usual if value is None else _read(name, value)
+    try:
+        check_options(_alone(name, msgspec.structs.replace(_USUAL, **{name: taken})))
+    except LoadRefused as refused:
+        raise SettingRefused(refused.sentence) from refused
+    if taken == usual:
+        values.pop(name, None)
+    else:
+        values[name] = as_stored(taken)
+    return values
+
+
+def usual_load(name: str) -> Any:
+    """What a name is where nothing is set."""
+    return load_value({}, name)
+
+
+def _alone(name: str, options: LoadOptions) -> LoadOptions:
+    """Only this option, so that it is judged by itself; how it goes with the others is judged when
+    all of them are known."""
+    return msgspec.structs.replace(_USUAL, **{name: getattr(options, name)})
+
+
+def _read(name: str, value: object) -> Any:
+    if name == "loras" and isinstance(value, list):
+        return [_lora(each) for each in value]
+    try:
+        if name == "rope":
+            if not isinstance(value, Mapping):
+                raise SettingRefused("The RoPE scaling is an object.")
+            return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "these weights"))
+        return read_fields({name: value}, _types(LoadOptions), "these weights")[name]
+    except Refused as refused:
+        raise SettingRefused(str(refused)) from refused
+
+
+_types = functools.cache(field_types)  # it reads annotations anew each time
+
+
+def _lora(value: object) -> Lora:
+    if isinstance(value, Mapping):
+        path, scale = value.get("path"), value.get("scale", 1.0)
+        is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
+        if isinstance(path, str) and is_number:
+            return Lora(path, float(scale))
+    raise SettingRefused("A LoRA adapter is a file and a scale, as in “/folder/a.gguf:0.5”.")

@@ -1,0 +1,138 @@
+"""The vocabulary as the loaded weights' file holds it, and what is computed from it.
+
+The engine tells pieces and types; merges and scores stand in the file alone. Both reading (a second
+for 262,144 tokens) and replaying happen on a thread of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from app.chat.inspection.questions import NO_WEIGHTS
+from app.chat.inspection.words import Words
+from app.chat.surroundings import Surroundings
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import clean_text
+
+if TYPE_CHECKING:
+    from app.gguf.vocabulary import FileVocabulary
+    from app.insight.tokenizer.merges import Replay
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REPLACED: Final = "The file was replaced since these weights were loaded. Load it again."
+Say = Callable[[str], None]
+
+
+class VocabularyFiles:
+    """Keeps the vocabulary of the weights that are loaded, once somebody has asked for it."""
+
+    def __init__(self, around: Surroundings, loader: Loader, words: Words) -> None:
+        self._around = around
+        self._loader = loader
+        self._words = words
+        self._read: dict[str, Future[FileVocabulary]] = {}
+
+    def read(self, then: Callable[[FileVocabulary], None], failed: Say) -> None:
+        """`failed` gets a sentence; at once where no weights are loaded."""
+        future = self._future()
+        if future is None:
+            failed(NO_WEIGHTS)
+        else:
+            self._hand_over(future, then, failed)
+
+    def replay(
+        self,
+        text: str,
+        ids: Sequence[int],
+        then: Callable[[Replay], None],
+        failed: Say,
+        *,
+        special: bool = False,
+    ) -> None:
+        """The merges from a text to `ids`, which the engine gave for it."""
+        text = clean_text(text)
+
+        def begin(vocabulary: FileVocabulary) -> None:
+            loaded = self._loader.loaded
+            pieces = self._words.of(loaded.fast_hash) if loaded is not None else None
+
+            def work() -> Replay:
+                from app.insight.tokenizer.merges import replay
+
+                controls = pieces.control_ids if pieces is not None else ()
+                return replay(text, ids, vocabulary, special=special, controls=controls)
+
+            self._hand_over(_on_thread(work), then, failed)
+
+        self.read(begin, failed)
+
+    def _future(self) -> Future[FileVocabulary] | None:
+        loaded = self._loader.loaded
+        if loaded is None:
+            return None
+        key = f"{loaded.fast_hash} {loaded.path}"
+        known = self._read.get(key)
+        if known is None or (known.done() and known.exception() is not None):
+            path, fast_hash = loaded.path, loaded.fast_hash
+            known = _on_thread(lambda: _read(path, fast_hash))
+            self._read = {key: known}
+        return known
+
+    def _hand_over(self, future: Future[T], then: Callable[[T], None], failed: Say) -> None:
+        """To the owner's thread; nothing once the program ends."""
+
+        def settle() -> None:
+            if self._around.is_closing:
+                return
+            error = future.exception()
+            if error is None:
+                then(future.result())
+            else:
+                failed(_sentence(error))
+
+        future.add_done_callback(lambda _: self._around.post(settle))
+
+
+def _read(path: str, wanted_hash: str) -> FileVocabulary:
+    """Raises HeaderRefused, also where the file holds other weights by now."""
+    from app.gguf.fingerprint import fast_hash
+    from app.gguf.header import HeaderRefused, read_header
+    from app.gguf.vocabulary import read_vocabulary
+
+    found = read_vocabulary(path)
+    if wanted_hash and fast_hash(read_header(path)) != wanted_hash:
+        raise HeaderRefused("not_readable", REPLACED)
+    return found
+
+
+def _sentence(error: BaseException) -> str:
+    from app.gguf.header import HeaderRefused
+    from app.insight.tokenizer.merges import NO_FILE, NotReplayed
+
+    if isinstance(error, HeaderRefused):
+        return NO_FILE if error.kind == "not_a_gguf" else error.sentence
+    if isinstance(error, NotReplayed):
+        return str(error)
+    _log.error("the vocabulary's file: %s", error, exc_info=error)
+    return f"The vocabulary of this file could not be read ({type(error).__name__})."
+
+
+def _on_thread(work: Callable[[], T]) -> Future[T]:
+    """Nobody waits for the thread at the end of the program."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever asked is told
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="vocabulary-file", daemon=True).start()
+    return future

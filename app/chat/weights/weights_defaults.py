@@ -1,0 +1,173 @@
+"""Defaults per weights: what is set otherwise for one file, loaded or not, and kept with it.
+
+They are the level "weights" of `app.chat.settings.resolved` (what shapes a reply, and what the app
+has load settings for), and beside it what only a file has:
+
+* `load`: further load options (`load_settings.py`), here under names like `load.n_ubatch`;
+* `draft`: the path of the weights that shall draft for these;
+* `notes`: whatever somebody wants to remember of them.
+
+What is set for a file that is not there stays: it may come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from app.chat.conversations.shelf import Shelf
+from app.chat.events import LevelsChanged, Noticed
+from app.chat.settings.resolved import LOADING, SHAPING, Resolved, resolve
+from app.chat.settings.settings import SettingRefused, as_stored, checked
+from app.chat.surroundings import Surroundings
+from app.chat.weights.load_settings import LOAD, changed_load, load_options, load_value
+from app.chat.weights.loading import Loader
+from app.engine.planning.load_checks import LoadRefused, check_options
+from app.engine.protocol.messages import LoadOptions, clean_text
+
+NOTES: Final = "notes"
+DRAFT: Final = "draft"
+IN_LOAD: Final = f"{LOAD}."
+"""What a name of a further load option begins with."""
+MAX_NOTES_LENGTH: Final = 20_000
+MAX_PATH_LENGTH: Final = 4_096
+NOT_KEPT: Final = "This cannot be kept now: the data folder is read-only."
+RESET: Final = "The defaults of “{name}” are as they were at the start."
+
+
+class WeightsDefaults:
+    """Every method is about the file at `path`. `on_changed` is told when another value counts for
+    what is loaded."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        on_changed: Callable[[], None],
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._on_changed = on_changed
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def own(self, path: str) -> dict[str, Any]:
+        """What is set otherwise, by the names that `change` takes."""
+        stored = self._loader.settings_of_weights(path)
+        beyond = stored.pop(LOAD, None)
+        own: dict[str, Any] = {
+            name: stored[name] for name in (*SHAPING, *LOADING) if name in stored
+        }
+        for name, value in beyond.items() if isinstance(beyond, Mapping) else ():
+            if name == "rope" and isinstance(value, Mapping):
+                own |= {f"{IN_LOAD}rope.{part}": each for part, each in value.items()}
+            else:
+                own[f"{IN_LOAD}{name}"] = value
+        own |= {name: text for name in (NOTES, DRAFT) if (text := _text(stored.get(name)))}
+        return own
+
+    def resolved(self, path: str) -> Resolved:
+        """What counts for replies of these weights before a chat says otherwise."""
+        return resolve(self._around.settings, self._loader.settings_of_weights(path))
+
+    def value(self, path: str, name: str) -> Any:
+        """What counts for a name that is no setting of the app."""
+        stored = self._loader.settings_of_weights(path)
+        if name.startswith(IN_LOAD):
+            return load_value(stored.get(LOAD), name.removeprefix(IN_LOAD))
+        return _text(stored.get(name))
+
+    def options(self, path: str) -> LoadOptions:
+        """What the next load of these weights is asked for."""
+        return self._loader.options_of(path)
+
+    def awaiting_load(self, path: str) -> tuple[str, ...]:
+        """The load options that are other ones by now than these weights are loaded with; nothing
+        where they are not loaded."""
+        used = self._loader.options_in_use if self._loader.path == path else None
+        if used is None:
+            return ()
+        wanted = self._loader.options_of(path)
+        return tuple(
+            name
+            for name in LoadOptions.__struct_fields__
+            if getattr(used, name) != getattr(wanted, name)
+            # Another number of threads counts at once.
+            and not (name == "n_threads" and wanted.n_threads)
+        )
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def change(self, path: str, name: str, value: object) -> str:
+        """Set a value for these weights; returns why it is refused, or nothing."""
+        stored = self._loader.settings_of_weights(path)
+        try:
+            stored |= self._taken(stored, name, value)
+            if name.startswith(IN_LOAD) or name in LOADING:
+                settings = resolve(self._around.settings, stored).settings
+                check_options(load_options(settings, stored.get(LOAD)))
+        except SettingRefused as refused:
+            return str(refused)
+        except LoadRefused as refused:
+            return refused.sentence
+        return self._keep(path, stored, name)
+
+    def _taken(self, stored: Mapping[str, Any], name: str, value: object) -> dict[str, Any]:
+        if name.startswith(IN_LOAD):
+            return {LOAD: changed_load(stored.get(LOAD), name.removeprefix(IN_LOAD), value)}
+        if name in (NOTES, DRAFT):
+            limit = MAX_NOTES_LENGTH if name == NOTES else MAX_PATH_LENGTH
+            if not isinstance(value, str) or len(value) > limit:
+                raise SettingRefused(f"This is limited to {limit:,} characters.")
+            return {name: clean_text(value).replace("\0", "")}
+        if name not in (*SHAPING, *LOADING):
+            raise SettingRefused(f"“{name}” is no setting of weights.")
+        return {name: as_stored(checked(name, value))}
+
+    def reset(self, path: str, names: Collection[str]) -> None:
+        """Let the app speak for these names."""
+        stored = self._loader.settings_of_weights(path)
+        for name in names:
+            if name.startswith(IN_LOAD):
+                part = name.removeprefix(IN_LOAD)
+                stored[LOAD] = changed_load(stored.get(LOAD), part, load_value({}, part))
+            else:
+                stored.pop(name, None)
+        if refusal := self._keep(path, stored, *names):
+            self._around.emit(Noticed("warning", refusal))
+
+    def reset_all(self, path: str) -> None:
+        """Take away all that is set otherwise, with a way back. Notes are no setting: they stay."""
+        before = self._loader.settings_of_weights(path)
+        kept = {NOTES: before[NOTES]} if before.get(NOTES) else {}
+        if kept == before:
+            return
+        if refusal := self._keep(path, kept, *before):
+            self._around.emit(Noticed("warning", refusal))
+            return
+
+        def bring_back() -> None:
+            self._keep(path, before, *before)
+
+        sentence = RESET.format(name=self._loader.name_of(path))
+        self._shelf.offer_undo(f"weights {path}", sentence, bring_back)
+
+    def _keep(self, path: str, stored: Mapping[str, Any], *names: str) -> str:
+        values = {name: value for name, value in stored.items() if value not in ("", {}, None)}
+        # An empty text may be what is meant: no system prompt, no grammar, no fixed seed.
+        values |= {name: stored[name] for name in (*SHAPING, *LOADING) if name in stored}
+        if not self._loader.change_settings(values, path):
+            return self._around.store_state.sentence or NOT_KEPT
+        is_loaded = path == self._loader.path
+        if is_loaded and "n_threads" in names:
+            self._loader.set_threads(self.resolved(path).settings.n_threads)
+        self._around.emit(LevelsChanged("weights"))
+        if is_loaded:
+            self._on_changed()
+        return ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,387 @@
+"""What `ask` was told: the defaults, then the settings file, then the options.
+
+The file is one JSON object (`docs/settings.md` shows all of it). Plain names are the window's
+own settings (`temperature`, `top_k`, …); `chain` replaces the sampling that they describe by any
+chain of stages; `load` holds the load options; the rest belongs to the request. Options change
+what the file said: in a chain, the stages of that kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import msgspec
+
+from app.chat.settings.resolved import LOADING
+from app.chat.settings.settings import SettingRefused, Settings, changed, names
+from app.engine.protocol.messages import (
+    ChatMessage,
+    ChatPrompt,
+    Dist,
+    FilterStage,
+    Generate,
+    Greedy,
+    LoadOptions,
+    Lora,
+    MinP,
+    Penalties,
+    Sampling,
+    SelectStage,
+    Stage,
+    Temperature,
+    TopK,
+    TopP,
+)
+from app.paths import typed_path
+from app.strict_reading import (
+    Refused,
+    decode_object,
+    field_types,
+    read_fields,
+    read_stage,
+    read_struct,
+    unknown,
+)
+
+ALTERNATIVES: Final = 8
+"""Of a trace that is asked for without saying how many."""
+
+REPEATABLE_SEED: Final = 0
+"""Of a repeatable run without a seed: run again, it shall say the same."""
+
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+
+_GENERATE: Final = (
+    "alternatives",
+    "record_stages",
+    "reuse_prefix",
+    "deadline_s",
+    "context_policy",
+    "repeatable",
+    "score_prompt",
+    "stop_ids",
+)
+_SAMPLING: Final = ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
+_PROMPT: Final = ("template", "template_name")
+_DESCRIBES_SAMPLING: Final = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "repeat_last_n",
+)
+_READ_ELSEWHERE: Final = frozenset((*_GENERATE, *_SAMPLING, "chain"))
+"""Settings of the window, too, that a file of `ask` has in its own words."""
+
+_FILTERS: Final = get_args(FilterStage)
+_SELECTING: Final = get_args(SelectStage)
+
+
+@dataclass
+class AskSettings:
+    """What the file and the options say; the methods turn it into what the engine is asked."""
+
+    window: Settings = field(default_factory=Settings)
+    load: dict[str, Any] = field(default_factory=dict)
+    chain: list[Stage] | None = None
+    sampling_fields: dict[str, Any] = field(default_factory=dict)
+    generate_fields: dict[str, Any] = field(default_factory=dict)
+    prompt_fields: dict[str, Any] = field(default_factory=dict)
+    messages: list[ChatMessage] = field(default_factory=list)
+    reply_start: str = ""
+
+    def load_options(self) -> LoadOptions:
+        """How to load. What `load` says goes before the plain names."""
+        return msgspec.structs.replace(self.window.load_options(), **self.load)
+
+    def sampling(self) -> Sampling:
+        base = self.window.sampling()
+        if self.chain is not None:
+            filters = [stage for stage in self.chain if isinstance(stage, _FILTERS)]
+            select = next((s for s in self.chain if isinstance(s, _SELECTING)), Dist())
+            base = msgspec.structs.replace(base, filters=filters, select=select)
+        seed = self.window.seed
+        if seed is None and self.generate_fields.get("repeatable"):
+            seed = REPEATABLE_SEED
+        return msgspec.structs.replace(base, seed=seed, **self.sampling_fields)
+
+    def generate(self, prompt: Any, *, with_trace: bool) -> Generate:
+        """The request. A trace that nobody sees is recorded only where the file asks for it."""
+        fields = {
+            "alternatives": ALTERNATIVES if with_trace else 0,
+            "record_stages": with_trace,
+            **self.generate_fields,
+        }
+        return Generate(
+            id=0,
+            prompt=prompt,
+            sampling=self.sampling(),
+            max_tokens=self.window.max_tokens,
+            stop=list(self.window.stop_strings),
+            conversation="ask",
+            stop_in_reasoning=self.window.stop_in_reasoning,
+            **fields,
+        )
+
+    def chat_prompt(self, text: str) -> ChatPrompt:
+        """System prompt, the file's messages, the text, and the beginning of the reply."""
+        system = self.window.system_prompt
+        has_own = any(message.role == "system" for message in self.messages)
+        messages = [ChatMessage("system", system)] if system and not has_own else []
+        messages += [*self.messages, ChatMessage("user", text)]
+        if self.reply_start:
+            messages.append(ChatMessage("assistant", self.reply_start))
+        fields = self.prompt_fields or {"template": self.window.template}
+        return ChatPrompt(
+            messages,
+            continue_last=bool(self.reply_start),
+            reasoning_tags=self.window.tag_pairs,
+            **fields,
+        )
+
+    # --- the file -----------------------------------------------------------------------------
+
+    def take_file(self, values: dict[str, Any]) -> None:
+        """Take over a settings file. Raises Refused for the first thing that does not fit."""
+        for name in values:
+            if name not in KNOWN:
+                raise unknown(name, KNOWN, "a settings file")
+        self._take_plain(values)
+        self.generate_fields |= self._fields(values, Generate, _GENERATE)
+        self.sampling_fields |= self._fields(_with_schema_text(values), Sampling, _SAMPLING)
+        self.prompt_fields |= self._fields(values, ChatPrompt, _PROMPT)
+        if "load" in values:
+            self._take_load(values)
+        if "chain" in values:
+            self._take_chain(values)
+        if "messages" in values:
+            self.messages = _messages(values["messages"])
+        if "reply_start" in values:
+            text = field_types(ChatMessage)["content"]
+            self.reply_start = read_fields(
+                {"reply_start": values["reply_start"]}, {"reply_start": text}, "the file"
+            )["reply_start"]
+
+    def _take_plain(self, values: dict[str, Any]) -> None:
+        for name in names():
+            if name in values and name not in _READ_ELSEWHERE:
+                self._change(name, values[name])
+
+    @staticmethod
+    def _fields(
+        values: dict[str, Any], struct: type[msgspec.Struct], known: tuple[str, ...]
+    ) -> dict[str, Any]:
+        types = field_types(struct)
+        given = {name: values[name] for name in known if name in values}
+        return read_fields(given, types, "the file")
+
+    def _take_load(self, values: dict[str, Any]) -> None:
+        options = values["load"]
+        if isinstance(options, dict):
+            for name in LOADING:
+                if name in options and name in values:
+                    raise Refused(f"“{name}” stands there twice: in “load” and beside it.")
+        read = read_struct(LoadOptions, options, "“load”")
+        self.load |= {name: getattr(read, name) for name in options}
+        if "loras" in self.load:
+            self.load["loras"] = [
+                msgspec.structs.replace(lora, path=str(typed_path(lora.path)) if lora.path else "")
+                for lora in self.load["loras"]
+            ]
+
+    def _take_chain(self, values: dict[str, Any]) -> None:
+        both = [name for name in _DESCRIBES_SAMPLING if name in values]
+        if both:
+            raise Refused(f"Give either “chain” or “{both[0]}”: the chain holds all stages.")
+        stages = values["chain"]
+        if not isinstance(stages, list):
+            raise Refused("“chain” must be a list of stages.")
+        self.chain = [
+            read_stage(stage, [*_FILTERS, *_SELECTING], f"stage {number}")
+            for number, stage in enumerate(stages, 1)
+        ]
+        for number, one in enumerate(self.chain[:-1], 1):
+            if isinstance(one, _SELECTING):
+                raise Refused(
+                    f"Stage {number} of “chain” selects the token, so nothing may follow it. "
+                    "Put it last."
+                )
+
+    # --- the options --------------------------------------------------------------------------
+
+    def take_options(self, options: argparse.Namespace) -> None:
+        """Take over what was typed. Raises Refused."""
+        for option, name in WINDOW_SETTING_OF.items():
+            value = getattr(options, option)
+            if value is None:
+                continue
+            self._change(name, value)
+            self.load.pop(name, None)
+            if self.chain is not None and option in _STAGE_OF:
+                self._change_stage(option, getattr(self.window, name))
+        self._take_load_options(options)
+        for option in ("repeatable", "score_prompt"):
+            if getattr(options, option):
+                self.generate_fields[option] = True
+        if options.policy is not None:
+            self.generate_fields["context_policy"] = options.policy
+        if options.stop_id is not None:
+            self.generate_fields["stop_ids"] = options.stop_id
+        self._take_bounds(options)
+
+    def _take_load_options(self, options: argparse.Namespace) -> None:
+        if options.kv_type is not None:
+            of_k, _, of_v = options.kv_type.partition(",")
+            self.load |= {"type_k": of_k, "type_v": of_v or of_k}
+        if options.flash_attention is not None:
+            self.load["flash_attention"] = options.flash_attention
+        if options.lora:
+            self.load["loras"] = [_lora(text) for text in options.lora]
+
+    def _take_bounds(self, options: argparse.Namespace) -> None:
+        """What binds every draw, and the template."""
+        if options.grammar_file is not None:
+            self.sampling_fields["grammar"] = _text_of(options.grammar_file, "--grammar-file")
+            self.sampling_fields["json_schema"] = ""
+        if options.json_schema is not None:
+            self.sampling_fields["json_schema"] = _text_of(options.json_schema, "--json-schema")
+            self.sampling_fields["grammar"] = self.sampling_fields.get("grammar", "") * (
+                options.grammar_file is not None
+            )
+        if options.ban is not None:
+            self.sampling_fields["banned_strings"] = options.ban
+        if options.min_tokens is not None:
+            self.sampling_fields["min_tokens"] = options.min_tokens
+        if options.template is not None:
+            self.prompt_fields = {"template": _text_of(options.template, "--template")}
+        if options.template_name is not None:
+            self.prompt_fields = {"template_name": options.template_name}
+
+    def _change(self, name: str, value: object) -> None:
+        try:
+            self.window = changed(self.window, name, value)
+        except SettingRefused as refused:
+            raise Refused(str(refused)) from refused
+
+    def _change_stage(self, option: str, value: Any) -> None:
+        """Set the value in each stage of its kind; without one, add it before the selection."""
+        assert self.chain is not None
+        kind, name = _STAGE_OF[option]
+        if not any(isinstance(stage, kind) for stage in self.chain):
+            at = len(self.chain) - bool(self.chain and isinstance(self.chain[-1], _SELECTING))
+            self.chain.insert(at, kind())
+        self.chain = [
+            msgspec.structs.replace(stage, **{name: value}) if isinstance(stage, kind) else stage
+            for stage in self.chain
+        ]
+        if kind is Temperature and value == 0:
+            self.chain = [stage for stage in self.chain if not isinstance(stage, _SELECTING)]
+            self.chain.append(Greedy())
+
+
+WINDOW_SETTING_OF: Final = {
+    "system": "system_prompt",
+    "seed": "seed",
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "repeat_penalty": "repeat_penalty",
+    "max_tokens": "max_tokens",
+    "stop": "stop_strings",
+    "stop_in_reasoning": "stop_in_reasoning",
+    "reasoning_tags": "reasoning_tags",
+    "threads": "n_threads",
+    "ctx": "n_ctx",
+    "gpu_layers": "n_gpu_layers",
+}
+"""Options whose values are settings of the window, too."""
+
+_STAGE_OF: Final[dict[str, tuple[type[Stage], str]]] = {
+    "temperature": (Temperature, "t"),
+    "top_k": (TopK, "k"),
+    "top_p": (TopP, "p"),
+    "min_p": (MinP, "p"),
+    "repeat_penalty": (Penalties, "repeat"),
+}
+
+KNOWN: Final = tuple(
+    dict.fromkeys(
+        (*names(), *_GENERATE, *_SAMPLING, *_PROMPT, "load", "chain", "messages", "reply_start")
+    )
+)
+"""All names at the top of a settings file."""
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """The file's object. Raises Refused, or OSError."""
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise Refused(f"The settings file {path} is larger than 16 MB.")
+    try:
+        return decode_object(path.read_text(encoding="utf-8-sig"))
+    except Refused as refused:
+        raise Refused(f"The settings file {path} cannot be used. {refused}") from refused
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"The settings file {path} is not JSON: {error}.") from error
+
+
+def _with_schema_text(values: dict[str, Any]) -> dict[str, Any]:
+    """A JSON schema may stand there as the object that it is."""
+    schema = values.get("json_schema")
+    return {**values, "json_schema": json.dumps(schema)} if isinstance(schema, dict) else values
+
+
+def _messages(value: object) -> list[ChatMessage]:
+    """Earlier messages of the conversation."""
+    if not isinstance(value, list):
+        raise Refused("“messages” must be a list.")
+    return [
+        read_struct(ChatMessage, message, f"message {number}")
+        for number, message in enumerate(value, 1)
+    ]
+
+
+def _lora(text: str) -> Lora:
+    """FILE or FILE:SCALE.
+
+    >>> _lora("/a/b.gguf:0.5")
+    Lora(path='/a/b.gguf', scale=0.5)
+    """
+    path, colon, scale = text.rpartition(":")
+    try:
+        number = float(scale) if colon and path else None
+    except ValueError:
+        number = None
+    if number is None:
+        return Lora(str(typed_path(text)))
+    if not math.isfinite(number):
+        raise Refused(f"The scale of the LoRA adapter in “{text}” must be a number.")
+    return Lora(str(typed_path(path)), number)
+
+
+def _text_of(name: str, option: str) -> str:
+    """What a named file holds."""
+    path = typed_path(name)
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise Refused(f"The file given with {option} is larger than 16 MB.")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Refused(f"The file given with {option} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise Refused(f"The file given with {option} is not text (UTF-8).") from error
+
+
+def resolved(options: argparse.Namespace, file: dict[str, Any] | None) -> AskSettings:
+    """The file's settings, then the options. Raises Refused."""
+    settings = AskSettings()
+    if file is not None:
+        settings.take_file(file)
+    settings.take_options(options)
+    return settings

@@ -1,0 +1,349 @@
+"""What the KV cache holds, told and changed by hand, between two steps of the scheduler.
+
+Runs on the thread that owns the context; `interrupt` may be called on another one. What must hold:
+telling costs a step less than a millisecond at 4,096 cells; a slot in which a reply is written is
+never changed; after a change the mirror in `Cells` says what llama.cpp holds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import numpy as np
+
+from app.engine.process.cache.cells import Cells, common_length
+from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
+from app.engine.process.cache.slot import Reply, Slot
+from app.engine.process.cache.space import CellSpace
+from app.engine.process.cache.step_meter import LEFT_OFF, MeasureRefused, MeasureStopped, StepMeter
+from app.engine.process.native.weights import Weights
+from app.engine.process.sampling.grammar import GrammarTooSlow
+from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.cache_messages import (
+    CacheCommand,
+    CacheMap,
+    CacheSlot,
+    CellPart,
+    CellRun,
+    ChangeCache,
+    LastTurn,
+    MeasureStep,
+    ParkedCopy,
+    StepMeasured,
+)
+from app.engine.protocol.messages import (
+    Array,
+    Done,
+    DrawsReplayed,
+    Event,
+    Failed,
+    Finished,
+    Progress,
+    ReplayDraws,
+    Stopped,
+)
+
+TURNS: Final = 64
+"""Conversations whose last turn is remembered."""
+
+BUSY: Final = "A reply is being written in this chat. Stop it, or wait for its end, and try again."
+BUSY_ANYWHERE: Final = "A reply is being written. Stop it, or wait for its end, and try again."
+NOTHING_HERE: Final = "This chat has nothing in the cache. Send a message in it first."
+NO_CELLS: Final = (
+    "This chat has no cells now; it may be parked in host memory. Send a message in it, then try "
+    "again."
+)
+GONE: Final = "That copy is not in host memory any more."
+NO_ROOM: Final = (
+    "There is no place in host memory for this chat: its copy is larger than the cap. "
+    "Load the weights with a larger cap for parked chats."
+)
+KEEP_ONE: Final = "Keep at least one position, or drop the chat instead."
+ONE_STATE: Final = (
+    "These weights keep one state after the last token and cannot take part of it back. "
+    "Drop the chat instead."
+)
+WINDOW_PAST: Final = (
+    "The sliding window of these weights has moved past that place, so nothing could go on from "
+    "there. Keep a longer prefix, or drop the chat."
+)
+TOO_SHORT: Final = "There are too few tokens to measure. Send a message first."
+
+
+class Refused(Exception):  # noqa: N818 - an outcome with a sentence for the user
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+        self.sentence = sentence
+
+
+class CacheView:
+    """The cells of one context as a person looks at them. `emit` gets progress."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        slots: Sequence[Slot],
+        space: CellSpace,
+        emit: Callable[[Event], None],
+        clock: Callable[[], float] = time.perf_counter,
+        is_open: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_open`: whether any request waits or is written."""
+        self._weights = weights
+        self._slots = slots
+        self._space = space
+        self._emit = emit
+        self._clock = clock
+        self._is_open = is_open
+        self._turns: OrderedDict[str, LastTurn] = OrderedDict()
+        self._is_measuring = False
+
+    def answer(
+        self,
+        command: CacheCommand,
+        is_stopped: Callable[[], bool] = lambda: False,
+        is_in_the_way: Callable[[], bool] = lambda: False,
+    ) -> Finished | Stopped | Failed:
+        """Do what was asked, and say how it ended. `is_in_the_way`: somebody waits for a reply."""
+        try:
+            if isinstance(command, ChangeCache):
+                self._change(command)
+                return Finished(command.id, Done())
+            if isinstance(command, MeasureStep):
+                return Finished(command.id, self._measure(command, is_stopped, is_in_the_way))
+            if isinstance(command, ReplayDraws):
+                return Finished(command.id, self._replay(command, is_stopped, is_in_the_way))
+            return Finished(command.id, self.read())
+        except (Refused, MeasureRefused) as refused:
+            return Failed(command.id, refused.kind, refused.sentence)
+        except BadSetting as refused:
+            return Failed(command.id, "bad_setting", refused.sentence, refused.field)
+        except GrammarTooSlow as refused:
+            return Failed(command.id, "bad_setting", refused.sentence, "grammar")
+        except MeasureStopped:
+            return Stopped(command.id, Done())
+
+    # --- telling ----------------------------------------------------------------------------
+
+    def read(self) -> CacheMap:
+        parking = self._space.parking
+        return CacheMap(
+            n_ctx=self._weights.n_ctx,
+            n_used=self._space.used,
+            slots=[_told(slot) for slot in self._slots if len(slot.cells)],
+            parked=[
+                ParkedCopy(p.number, p.conversation, len(p.ids), p.size_bytes, p.first_position)
+                for p in parking
+            ],
+            parked_bytes=parking.size_bytes,
+            parked_cap_bytes=parking.cap_bytes,
+            turns=[*self._turns.values(), *self._turns_now()],
+        )
+
+    def remember(self, reply: Reply) -> None:
+        """A reply has ended: what it read and wrote is its conversation's last turn."""
+        turn = _turn_of(reply)
+        self._turns[turn.conversation] = turn
+        self._turns.move_to_end(turn.conversation)
+        if len(self._turns) > TURNS:
+            self._turns.popitem(last=False)
+
+    def _turns_now(self) -> Iterator[LastTurn]:
+        """Of replies that are being written; they come behind the ended ones and replace them."""
+        return (_turn_of(slot.reply) for slot in self._slots if slot.reply is not None)
+
+    # --- changing ---------------------------------------------------------------------------
+
+    def _change(self, command: ChangeCache) -> None:
+        """Raises Refused, with nothing changed."""
+        match command.act:
+            case "clear":
+                self._clear()
+            case "park":
+                self._park(command.conversation)
+            case "drop" if command.copy:
+                self._drop_copy(command.copy)
+            case "drop":
+                self._drop(command.conversation)
+            case "keep_prefix":
+                self._keep_prefix(command.conversation, command.keep)
+
+    def _clear(self) -> None:
+        if any(not slot.is_idle for slot in self._slots):
+            raise Refused("busy", BUSY_ANYWHERE)
+        for slot in self._slots:
+            slot.cells.clear()
+        self._space.parking.clear()
+
+    def _park(self, conversation: str) -> None:
+        for slot in self._cells_of(conversation):
+            if not self._space.move_out(slot):
+                raise Refused("out_of_memory", NO_ROOM)
+
+    def _drop(self, conversation: str) -> None:
+        slots = self._slots_of(conversation)
+        copies = [p for p in self._space.parking if p.conversation == conversation]
+        if not slots and not copies:
+            raise Refused("bad_setting", NOTHING_HERE)
+        for slot in slots:
+            slot.cells.clear()
+        for parked in copies:
+            self._space.parking.drop(parked)
+
+    def _drop_copy(self, number: int) -> None:
+        parked = next((p for p in self._space.parking if p.number == number), None)
+        if parked is None:
+            raise Refused("bad_setting", GONE)
+        self._space.parking.drop(parked)
+
+    def _keep_prefix(self, conversation: str, keep: int) -> None:
+        """Copies of the chat that hold more go too, or the next turn would go on from them."""
+        if keep < 1:
+            raise Refused("bad_setting", KEEP_ONE)
+        slots = [s for s in self._cells_of(conversation) if len(s.cells) > keep]
+        for slot in slots:
+            if slot.cells.usable(keep) is not None:
+                is_state = slot.cells.traits.is_recurrent
+                raise Refused("unsupported", ONE_STATE if is_state else WINDOW_PAST)
+        for slot in slots:
+            for parked in list(self._space.parking):
+                holds_more = common_length(parked.ids, slot.cells.ids) > keep
+                if holds_more and parked.conversation == conversation:
+                    self._space.parking.drop(parked)
+            if not slot.cells.cut(keep):
+                raise Refused("unsupported", ONE_STATE)
+
+    def _slots_of(self, conversation: str) -> list[Slot]:
+        """Where a conversation has cells. Raises Refused where a reply is written there."""
+        slots = [s for s in self._slots if s.conversation == conversation and len(s.cells)]
+        writing = [s for s in self._slots if s.conversation == conversation and not s.is_idle]
+        if writing:
+            raise Refused("busy", BUSY)
+        return slots
+
+    def _cells_of(self, conversation: str) -> list[Slot]:
+        slots = self._slots_of(conversation)
+        if not slots:
+            raise Refused("bad_setting", NO_CELLS)
+        return slots
+
+    # --- measuring --------------------------------------------------------------------------
+
+    def _measure(
+        self,
+        command: MeasureStep,
+        is_stopped: Callable[[], bool],
+        is_in_the_way: Callable[[], bool],
+    ) -> StepMeasured:
+        """Raises Refused, MeasureRefused or MeasureStopped."""
+        self._refuse_beside_replies()
+        ids = self._ids_of(command.conversation)
+        if len(ids) < 2:
+            raise Refused("bad_setting", TOO_SHORT)
+
+        def progress(done: int, total: int) -> None:
+            self._emit(Progress(command.id, "measure", done, total))
+
+        go_on = _go_on(is_stopped, is_in_the_way, LEFT_OFF)
+        with self._beside():
+            return StepMeter(self._weights, ids, go_on, progress, self._clock).measure()
+
+    def _replay(
+        self,
+        command: ReplayDraws,
+        is_stopped: Callable[[], bool],
+        is_in_the_way: Callable[[], bool],
+    ) -> DrawsReplayed:
+        """As `_measure`; raises BadSetting and GrammarTooSlow too."""
+        self._refuse_beside_replies()
+
+        def progress(done: int, total: int) -> None:
+            self._emit(Progress(command.id, "replay", done, total))
+
+        go_on = _go_on(is_stopped, is_in_the_way, REPLAY_LEFT_OFF)
+        with self._beside():
+            return DrawReplay(self._weights, command, go_on, progress).answer()
+
+    def _refuse_beside_replies(self) -> None:
+        """Nobody who waits for a reply waits for this as well."""
+        if self._is_open():
+            raise Refused("busy", BUSY_ANYWHERE)
+
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        """While a context of its own decodes, `interrupt` may break that off."""
+        self._is_measuring = True
+        self._weights.abort.clear()
+        try:
+            yield
+        finally:
+            self._is_measuring = False
+            self._weights.abort.clear()
+
+    def _ids_of(self, conversation: str) -> list[int]:
+        held = [s.cells.ids for s in self._slots if s.conversation == conversation]
+        parked = [p.ids.tolist() for p in self._space.parking if p.conversation == conversation]
+        return max([*held, *parked], key=len, default=[])
+
+    def interrupt(self) -> None:
+        """Have a measurement look whether it shall go on. For the thread that reads commands."""
+        if self._is_measuring:
+            self._weights.abort.set()
+
+
+def _go_on(
+    is_stopped: Callable[[], bool], is_in_the_way: Callable[[], bool], left_off: str
+) -> Callable[[], None]:
+    """Raises where what runs beside the scheduler shall end."""
+
+    def go_on() -> None:
+        if is_stopped():
+            raise MeasureStopped
+        if is_in_the_way():
+            raise MeasureRefused("busy", left_off)
+
+    return go_on
+
+
+def _turn_of(reply: Reply) -> LastTurn:
+    generate = reply.request.generate
+    return LastTurn(
+        generate.conversation,
+        reply.reused,
+        reply.evaluated,
+        len(reply.generated),
+        reply.reuse_source,
+    )
+
+
+def _told(slot: Slot) -> CacheSlot:
+    cells = slot.cells
+    ids = np.asarray(cells.ids, np.dtype("<i4"))
+    return CacheSlot(
+        sequence=cells.sequence,
+        conversation=slot.conversation,
+        is_busy=not slot.is_idle,
+        first_position=max(cells.first_position(), 0),
+        token_ids=Array("i4", [len(ids)], ids.tobytes()),
+        runs=[CellRun(*run) for run in cells.runs],
+        parts=list(_parts(slot, cells)),
+        state_bytes=cells.state_bytes(),
+    )
+
+
+def _parts(slot: Slot, cells: Cells) -> Iterator[CellPart]:
+    """The prompt's parts as far as the cells reach, then what the reply has drawn."""
+    n_cells, n_prompt = len(cells), min(slot.origins.n_prompt, len(cells))
+    for part in slot.origins.parts:
+        end = min(part.end, n_prompt)
+        if part.start < end:
+            is_begun = part.message_id is None and part.origin == "assistant"
+            message_id = slot.origins.reply_id or None if is_begun else part.message_id
+            yield CellPart(part.start, end, part.origin, message_id)
+    if n_prompt < n_cells:
+        yield CellPart(n_prompt, n_cells, "reply", slot.origins.reply_id or None)

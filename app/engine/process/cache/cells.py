@@ -1,0 +1,214 @@
+"""The cells of one sequence in llama.cpp's cache, and the same in a list.
+
+`Cells` mirrors what llama.cpp holds: cell i has position i and token `ids[i]`. The mirror is
+changed only after a native call succeeded, so after an abort or a failure the native side is cut
+back to what the mirror says.
+
+Forked sequences share cells. To know how many are in use, each sequence is a list of runs: a run
+is a stretch of cells that one sequence wrote; a fork holds the beginning of another one's run.
+
+    a reads 5 tokens         a: [run 1: 0-5]
+    b forks 3 of them        b: [run 1: 0-3]
+    both write 2 more        a: [run 1: 0-7]   b: [run 1: 0-3] [run 2: 3-5]   in use: 7 + 2
+
+Not every architecture lets go of the end of what it has read. Recurrent and hybrid ones hold one
+state, after the last token; a sliding window forgets the cells before it, also in a state copy.
+`usable` knows how much of a prefix can be gone on from.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+
+from app.engine.process.native.native import llama
+
+Ids = Sequence[int] | np.ndarray[Any, np.dtype[np.int32]]
+State = np.ndarray[Any, np.dtype[np.uint8]]
+
+WINDOW_MOVED: Final = (
+    "These weights look back through a sliding window that has moved on, "
+    "so the whole conversation was read again."
+)
+CANNOT_CUT: Final = (
+    "These weights cannot take back part of what they have read, "
+    "so the whole conversation was read again."
+)
+
+_run_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What an architecture's cache can do. `n_swa`: size of the sliding window, 0 for none."""
+
+    is_recurrent: bool = False
+    n_swa: int = 0
+
+    def usable(self, length: int, first_position: int, keep: int) -> str | None:
+        """Why `keep` of `length` cells cannot be gone on from; None if they can.
+
+        The token at position p sees the cells after p - n_swa. With a window of 512 and cells
+        from 256 on, 767 cells can be kept (the next token sees 256 and later), 766 cannot.
+
+        >>> Traits(n_swa=512).usable(768, 256, 767), Traits().usable(10, 0, 3)
+        (None, None)
+        """
+        if self.is_recurrent:
+            return CANNOT_CUT if keep < length else None
+        needed = max(keep - self.n_swa + 1, 0) if self.n_swa else 0
+        return WINDOW_MOVED if first_position > needed else None
+
+
+@dataclass(slots=True)
+class _Run:
+    number: int
+    start: int
+    end: int
+
+
+class Cells:
+    """One sequence of a context."""
+
+    def __init__(self, context: Any, sequence: int, traits: Traits | None = None) -> None:
+        self._context = context
+        self._memory = llama.llama_get_memory(context)
+        self.sequence = sequence
+        self.traits = traits or Traits()
+        self.ids: list[int] = []
+        self._runs: list[_Run] = []
+        self._growing = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def runs(self) -> list[tuple[int, int, int]]:
+        """(number, start, end) of each run; a sequence that shares one has the same number."""
+        return [(run.number, run.start, run.end) for run in self._runs]
+
+    def extend(self, token_ids: Sequence[int]) -> None:
+        """A decode has filled these cells."""
+        start = len(self.ids)
+        self.ids.extend(token_ids)
+        if self._runs and self._runs[-1].number == self._growing:
+            self._runs[-1].end = len(self.ids)
+        else:
+            self._growing = next(_run_numbers)
+            self._runs.append(_Run(self._growing, start, len(self.ids)))
+
+    def common_prefix(self, ids: Ids) -> int:
+        """How many leading tokens of `ids` are already here.
+
+        >>> common_length([1, 2, 3, 9], [1, 2, 4])
+        2
+        """
+        return common_length(self.ids, ids)
+
+    def usable(self, keep: int) -> str | None:
+        """Why the first `keep` cells cannot be gone on from; None if they can."""
+        return self.traits.usable(len(self.ids), max(self.first_position(), 0), keep)
+
+    def cut(self, length: int) -> bool:
+        """Keep the first `length` cells. False: this architecture cannot, and all are gone."""
+        if length >= len(self.ids):
+            self.repair()
+            return True
+        if length > 0 and llama.llama_memory_seq_rm(self._memory, self.sequence, length, -1):
+            self._forget(length)
+            return True
+        self.clear()
+        return length == 0
+
+    def clear(self) -> None:
+        llama.llama_memory_seq_rm(self._memory, self.sequence, -1, -1)
+        self._forget(0)
+
+    def _forget(self, length: int) -> None:
+        del self.ids[length:]
+        while self._runs and self._runs[-1].start >= length:
+            self._runs.pop()
+        if self._runs:
+            self._runs[-1].end = min(self._runs[-1].end, length)
+        self._growing = 0  # another sequence may still hold what was cut off
+
+    def repair(self) -> None:
+        """After a decode that did not succeed: drop what the mirror does not know."""
+        last = llama.llama_memory_seq_pos_max(self._memory, self.sequence)
+        if last < len(self.ids):
+            if last == len(self.ids) - 1:
+                return
+            self.clear()
+        elif not llama.llama_memory_seq_rm(self._memory, self.sequence, len(self.ids), -1):
+            self.clear()
+
+    def first_position(self) -> int:
+        """The oldest position still held; above 0 where a sliding window has moved on."""
+        return int(llama.llama_memory_seq_pos_min(self._memory, self.sequence))
+
+    # --- copies -----------------------------------------------------------------------------
+
+    def fork_from(self, other: Cells, length: int) -> None:
+        """Share the first `length` cells of another sequence. Nothing is computed."""
+        self.clear()
+        end = -1 if length == len(other.ids) else length
+        llama.llama_memory_seq_cp(self._memory, other.sequence, self.sequence, 0, end)
+        self.ids = other.ids[:length]
+        self._runs = [
+            _Run(run.number, run.start, min(run.end, length))
+            for run in other._runs
+            if run.start < length
+        ]
+        self._growing = 0
+
+    def state_bytes(self) -> int:
+        return int(llama.llama_state_seq_get_size(self._context, self.sequence))
+
+    def save(self) -> State | None:
+        """A copy of the sequence in host memory; None if llama.cpp does not give one."""
+        size = self.state_bytes()
+        data = np.empty(size, np.uint8)
+        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        written = llama.llama_state_seq_get_data(self._context, pointer, size, self.sequence)
+        return data if 0 < written == size else None
+
+    def restore(self, data: State, ids: Sequence[int]) -> bool:
+        """Replace the sequence by a copy. False: it does not fit, and the sequence is empty."""
+        self.clear()
+        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        read = llama.llama_state_seq_set_data(self._context, pointer, len(data), self.sequence)
+        last = llama.llama_memory_seq_pos_max(self._memory, self.sequence)
+        if read != len(data) or last != len(ids) - 1:
+            self.clear()
+            return False
+        self.extend(ids)
+        return True
+
+    @property
+    def first_position_of_copy(self) -> int:
+        """The oldest position that a copy of the sequence would hold."""
+        n_swa = self.traits.n_swa
+        return max(self.first_position(), len(self.ids) - n_swa if n_swa else 0, 0)
+
+
+def cells_in_use(sequences: Iterable[Cells]) -> int:
+    """Cells that these sequences take together; what they share counts once."""
+    ends: dict[int, tuple[int, int]] = {}
+    for cells in sequences:
+        for run in cells._runs:
+            _, end = ends.get(run.number, (0, 0))
+            ends[run.number] = (run.start, max(end, run.end))
+    return sum(end - start for start, end in ends.values())
+
+
+def common_length(first: Ids, second: Ids) -> int:
+    """Length of the longest common beginning."""
+    shorter = min(len(first), len(second))
+    a, b = np.asarray(first[:shorter], np.int32), np.asarray(second[:shorter], np.int32)
+    different = np.flatnonzero(a != b)
+    return int(different[0]) if len(different) else shorter

@@ -1,0 +1,398 @@
+"""A slot is one sequence of the KV cache and the reply that is being written in it.
+
+`cells.py` mirrors what llama.cpp holds for the sequence. `Reply` is one request's way from
+prompt to ending:
+
+    reading (prefill) → writing (one token per step) ⇄ held (step mode) → ended
+
+redrawing is a writing reply that has not found a token that it may say yet (`writing.py`),
+restarting one that has lost its cells and reads everything again as soon as there is room.
+Neither knows about other slots; `scheduler.py` brings them together in batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from app.engine.process.cache.cells import Cells
+from app.engine.process.native.vocabulary import Vocabulary
+from app.engine.process.sampling.banned import BannedMatcher
+from app.engine.process.sampling.chain import Chain, Moment
+from app.engine.process.trace.replay import Snapshot
+from app.engine.process.trace.shortlist import Scores, Shortlist
+from app.engine.process.trace.timeline import Timeline
+from app.engine.prompts.prompt import PromptNote
+from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.messages import (
+    ChatMessage,
+    ChatPrompt,
+    CutMessage,
+    Generate,
+    SpanKind,
+    Summary,
+)
+from app.engine.text.channels import ChannelSplitter
+from app.engine.text.reasoning import (
+    ReasoningSplitter,
+    answer_tags,
+    last_opened,
+    opened_reasoning,
+    unclosed_reasoning,
+    used_tags,
+)
+from app.engine.text.text import Match, Piece, ReplyText, Splitter, TextMark
+
+BEGINNING_REFUSED: Final = (
+    "The grammar does not allow what this reply begins with. Switch the grammar off, or branch "
+    "where the reply begins."
+)
+
+
+class PreparedPrompt(Protocol):
+    """What `prompt.build_prompt` returns, as far as a slot needs it (`BuiltPrompt` says more)."""
+
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def rendered(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[PromptNote]: ...
+    @property
+    def cut(self) -> Sequence[CutMessage]: ...
+    @property
+    def turn_end(self) -> str: ...
+    @property
+    def n_begun(self) -> int: ...
+    @property
+    def parts(self) -> Sequence[PromptPart]: ...
+    @property
+    def tail(self) -> bytes: ...
+    @property
+    def template(self) -> str: ...
+
+
+class ChoiceRefused(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+    """A token that was chosen, or that the reply begins with, cannot stand there."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+class Phase(Enum):
+    READING = auto()
+    WRITING = auto()
+    HELD = auto()
+    REDRAWING = auto()
+    RESTARTING = auto()
+
+
+_SINCE: Final[dict[Phase, SpanKind]] = {Phase.HELD: "held", Phase.RESTARTING: "room"}
+"""What the time was spent on that a reply in this phase has not accounted for yet."""
+
+
+@dataclass(slots=True)
+class Request:
+    """A request as it waits and runs. `stop`, `expired`, `hold` and `choice` are set by the
+    thread that reads commands. `position` is the one last announced while it waited."""
+
+    generate: Generate
+    prompt: PreparedPrompt
+    timeline: Timeline
+    stop: bool = False
+    expired: bool = False
+    hold: bool = False
+    choice: int | None = None
+    position: int = 0
+    timer: threading.Timer | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> int:
+        return self.generate.id
+
+    @property
+    def arrived(self) -> float:
+        return self.timeline.arrived
+
+
+@dataclass(slots=True)
+class Drawn:
+    """A token that was drawn but not yet appended (step mode keeps it until it is chosen, and a
+    reply that draws again until the next step). `is_chosen`: another one takes its place."""
+
+    token_id: int
+    scores: Scores
+    snapshots: tuple[Snapshot, ...]
+    ms: float
+    uniform: float | None = None
+    moment: Moment | None = None
+    shortlist: Shortlist | None = None
+    is_chosen: bool = False
+
+
+@dataclass(slots=True)
+class HeldToken:
+    """A token whose text is held back, since a banned string may begin in it: the way back.
+    `after`: when the token before it was taken."""
+
+    token_id: int
+    drawn: Drawn
+    moment: Moment
+    mark: TextMark
+    bans: set[int]
+    after: float
+    pieces: list[Piece] = field(default_factory=list)
+
+
+class Reply:
+    """One request being answered in a slot. Holds numbers and text; decides nothing."""
+
+    def __init__(self, request: Request, vocabulary: Vocabulary, chain: Chain) -> None:
+        generate = request.generate
+        self.request = request
+        self.ids: list[int] = request.prompt.ids
+        self.chain = chain
+        prompt, marks = request.prompt, vocabulary.channel_marks
+        splitter = splitter_for(
+            generate, prompt.rendered, template=prompt.template, has_channels=bool(marks)
+        )
+        self.marks = marks if isinstance(splitter, ChannelSplitter) else {}
+        if isinstance(splitter, ReasoningSplitter):
+            self.marks = shown_tags(splitter.tag_texts, vocabulary)
+        stops, self.stop_ids = split_stops(generate.stop, vocabulary, self.marks)
+        self.stop_ids |= {
+            i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
+        }
+        self.text = ReplyText(
+            stops,
+            splitter,
+            prompt.turn_end,
+            stops_in_reasoning=generate.stop_in_reasoning,
+            tail=prompt.tail,
+        )
+        self.phase = Phase.READING
+        self.generated: list[int] = []
+        self.next_token: int | None = None
+        self.held: Drawn | None = None
+        self.forced = deque(generate.forced_ids)
+        banned = generate.sampling.banned_strings
+        self.banned = BannedMatcher(banned) if banned else None
+        self.held_back: list[HeldToken] = []
+        self.bans: set[int] = set()
+        self.reused = 0
+        self.reuse_source = ""
+        self.evaluated = 0
+        self.scored = 0
+        self.retried = False
+        self.started = 0.0
+        self.read_at = 0.0
+        self.first_at = 0.0
+        self.last_at = 0.0
+        self.held_at = 0.0
+        self.waited_before_s = 0.0
+        self.waited_s = 0.0
+
+    @property
+    def begin_ids(self) -> list[int]:
+        """What it begins with: the last tokens of its prompt."""
+        ids = self.request.prompt.ids
+        return ids[len(ids) - self.request.prompt.n_begun :]
+
+    def begin(self, shown: Callable[[int], bytes]) -> list[Piece]:
+        """Let chain and text see what the reply begins with; the pieces to show. `shown`: the
+        bytes that a token has in a text. Raises ChoiceRefused."""
+        pieces: list[Piece] = []
+        for token_id in self.begin_ids:
+            if not self.chain.allows(token_id):
+                raise ChoiceRefused(BEGINNING_REFUSED)
+            self.chain.accept(token_id)
+            pieces += self.text.begin(self.marks.get(token_id) or shown(token_id))
+        return pieces
+
+    def leave_hold(self, now: float) -> None:
+        """What somebody thought about is not the engine's time."""
+        self.request.timeline.mark("held", now)
+        if self.first_at:
+            self.waited_s += now - self.held_at
+        else:
+            self.waited_before_s += now - self.held_at
+        self.held_at = 0.0
+
+    def close(self) -> None:
+        """Free what is native; the reply has ended."""
+        if self.held is not None and self.held.moment is not None:
+            self.held.moment.free()
+        self.release(0)
+        self.chain.close()
+
+    def release(self, n_held: int) -> list[Piece]:
+        """Let go of all but the last `n_held` tokens that were held back; return their text."""
+        pieces: list[Piece] = []
+        while len(self.held_back) > n_held:
+            token = self.held_back.pop(0)
+            token.moment.free()
+            pieces += token.pieces
+        return pieces
+
+    def take(self, token_id: int, shown: bytes, now: float) -> tuple[list[Piece], Match | None]:
+        """Append a token; return the pieces to show and what it completed that ends the reply."""
+        self.generated.append(token_id)
+        self.chain.accept(token_id)
+        self.first_at = self.first_at or now
+        self.last_at = now
+        self.request.timeline.token(now)
+        reading = self.text.feed(shown)
+        return reading.pieces, reading.stop
+
+    def summary(
+        self,
+        stop_reason: str,
+        stop_detail: str,
+        *,
+        now: float,
+        n_threads: int,
+        used: int,
+        n_ctx: int,
+    ) -> Summary:
+        """How the reply stands now. Call `text.flush()` first if it has ended."""
+        arrived = self.request.arrived
+        decode_s = max(self.last_at - self.first_at - self.waited_s, 0.0)
+        waiting_s = now - self.held_at if self.held_at else 0.0
+        prefill_s = max((self.read_at or now) - self.started, 0.0) if self.started else 0.0
+        return Summary(
+            text=self.text.content,
+            reasoning=self.text.reasoning,
+            token_ids=list(self.generated),
+            stop_reason=stop_reason,
+            stop_detail=stop_detail,
+            seed=self.chain.seed,
+            prompt_tokens=len(self.request.prompt.ids),
+            reused=self.reused,
+            evaluated=self.evaluated,
+            generated=len(self.generated),
+            first_token_s=self.first_at - arrived - self.waited_before_s if self.first_at else 0.0,
+            prefill_s=prefill_s,
+            decode_s=decode_s,
+            total_s=now - arrived - self.waited_before_s - self.waited_s - waiting_s,
+            tokens_per_s=max(len(self.generated) - 1, 0) / decode_s if decode_s > 0 else 0.0,
+            prefill_tokens_per_s=self.evaluated / prefill_s if prefill_s > 0 else 0.0,
+            n_threads=n_threads,
+            context_used=used,
+            context_size=n_ctx,
+            rendered_prompt=self.request.prompt.rendered,
+            notes=list(self.request.notes),
+            cut=list(self.request.prompt.cut),
+            reuse_source=self.reuse_source,
+            timeline=self.request.timeline.spans(now, _SINCE.get(self.phase, "ending")),
+        )
+
+
+def empty_summary(generate: Generate, n_ctx: int) -> Summary:
+    """Of a reply that was stopped before its prompt was even built."""
+    return Summary(
+        text="",
+        reasoning="",
+        token_ids=[],
+        stop_reason="stopped",
+        stop_detail="",
+        seed=generate.sampling.seed or 0,
+        prompt_tokens=0,
+        reused=0,
+        evaluated=0,
+        generated=0,
+        first_token_s=0.0,
+        prefill_s=0.0,
+        decode_s=0.0,
+        total_s=0.0,
+        tokens_per_s=0.0,
+        prefill_tokens_per_s=0.0,
+        n_threads=0,
+        context_used=0,
+        context_size=n_ctx,
+        rendered_prompt="",
+        notes=[],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where the tokens of a sequence come from: the last prompt's `parts`, which cover its first
+    `n_prompt` tokens, then the reply to it, which is the message `reply_id`."""
+
+    parts: Sequence[PromptPart] = ()
+    n_prompt: int = 0
+    reply_id: str = ""
+
+
+def origins_of(request: Request) -> Origins:
+    prompt = request.prompt
+    return Origins(prompt.parts, len(prompt.ids), request.generate.reply_id)
+
+
+class Slot:
+    """A sequence, what it holds, and the reply that is written in it, if any."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.reply: Reply | None = None
+        self.conversation = ""
+        self.origins = Origins()
+        self.used_at = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.reply is None
+
+
+def split_stops(
+    stops: list[str], vocabulary: Vocabulary, tags: Collection[int] = ()
+) -> tuple[list[str], dict[int, str]]:
+    """Stop strings as text to match, and as control tokens (their text is never shown). `tags` are
+    those whose text is."""
+    ids = {
+        token_id: stop
+        for stop in stops
+        if (token_id := vocabulary.control_ids.get(stop)) is not None and token_id not in tags
+    }
+    return [stop for stop in stops if stop not in ids.values()], ids
+
+
+def shown_tags(texts: Iterable[str], vocabulary: Vocabulary) -> dict[int, bytes]:
+    """ID → bytes of the tags that are control tokens: as text they tell reasoning apart."""
+    known = vocabulary.control_ids
+    return {known[text]: text.encode() for text in texts if text in known}
+
+
+def splitter_for(
+    generate: Generate, rendered: str, *, template: str = "", has_channels: bool = False
+) -> Splitter | None:
+    """Chat replies are told apart; in plain text and raw IDs a tag is text like any other.
+    `has_channels`: the vocabulary has their marks; a template must have written them too."""
+    prompt = generate.prompt
+    if not isinstance(prompt, ChatPrompt):
+        return None
+    last = prompt.messages[-1] if prompt.continue_last and prompt.messages else None
+    if has_channels and "<|message|>" in rendered:
+        return _channels_after(last)
+    tags = used_tags(prompt.reasoning_tags, rendered, template)
+    answers = answer_tags(template)
+    if last is not None and last.role == "assistant" and last.content:
+        inside = unclosed_reasoning(last.content, tags)
+        return ReasoningSplitter(tags, inside=inside, answers=answers) if inside else None
+    if last is not None and last.role == "assistant" and last.reasoning:
+        inside = last_opened(rendered, tags)
+        return ReasoningSplitter(tags, inside=inside, keep_breaks=True, answers=answers)
+    inside, is_named = opened_reasoning(rendered, tags) or (None, True)
+    return ReasoningSplitter(tags, inside=inside, is_named=is_named, answers=answers)
+
+
+def _channels_after(last: ChatMessage | None) -> ChannelSplitter:
+    if last is None or last.role != "assistant" or not (last.content or last.reasoning):
+        return ChannelSplitter()
+    return ChannelSplitter(inside="content" if last.content else "reasoning")

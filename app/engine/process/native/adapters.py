@@ -1,0 +1,142 @@
+"""LoRA adapters: small GGUF files that change the weights they were made for.
+
+An adapter is read by our own bounded header reader before llama.cpp sees it, so a truncated or
+foreign one is refused with a sentence. What must hold: adapters are loaded before the context is
+made (it sizes its graph by them) and live as long as the weights, which free them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.engine.planning.load_checks import LoadRefused
+from app.engine.process.native.logparse import last_error, names_lack_of_memory
+from app.engine.process.native.native import llama
+from app.engine.protocol.messages import Lora
+from app.gguf.header import Header, HeaderRefused, read_header
+
+_INVOCATION = "adapter.alora.invocation_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter that fits the weights, not yet loaded."""
+
+    lora: Lora
+    header: Header
+
+    @property
+    def size_bytes(self) -> int:
+        """What its matrices take in memory."""
+        return sum(tensor.size_bytes for tensor in self.header.tensors)
+
+    @property
+    def note(self) -> str:
+        return f"LoRA adapter “{self.header.name}” is applied with scale {self.lora.scale:g}."
+
+
+def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
+    """Read and check the files. Raises LoadRefused naming the first that does not fit."""
+    shapes = {tensor.name: tensor.shape for tensor in weights.tensors}
+    adapters = []
+    for lora in loras:
+        try:
+            header = read_header(Path(lora.path).expanduser(), for_chat=False)
+        except HeaderRefused as refused:
+            sentence = f"A LoRA adapter cannot be loaded. {refused.sentence}"
+            raise LoadRefused(refused.kind, sentence, refused.evidence) from refused
+        _check(header, weights, shapes)
+        adapters.append(Adapter(lora, header))
+    return adapters
+
+
+def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]]) -> None:
+    name, base = adapter.path.name, weights.path.name
+    if adapter.kind != "adapter" or adapter.metadata.get("adapter.type") != "lora":
+        raise LoadRefused(
+            "unsupported",
+            f"“{name}” is no LoRA adapter. Choose a GGUF file that was made as one, "
+            "or load it as weights.",
+        )
+    if adapter.architecture != weights.architecture:
+        raise LoadRefused(
+            "unsupported",
+            f"The LoRA adapter “{name}” was made for {adapter.architecture or 'unnamed'} weights, "
+            f"and “{base}” holds {weights.architecture} weights. Choose the one made for them.",
+        )
+    if adapter.array_counts.get(_INVOCATION):
+        raise LoadRefused(
+            "unsupported",
+            f"The adapter “{name}” works only from certain words on (an “activated” LoRA), which "
+            "is not supported. Leave it out.",
+        )
+    pairs = _pairs(adapter)
+    fits = bool(pairs) and all(
+        halves.keys() == {"a", "b"} and _fits(target, halves["a"], halves["b"], shapes.get(target))
+        for target, halves in pairs.items()
+    )
+    if not fits:
+        raise LoadRefused(
+            "unsupported",
+            f"The LoRA adapter “{name}” was made for other weights than “{base}”: its matrices do "
+            "not fit. Choose the one made for them.",
+        )
+
+
+def _pairs(adapter: Header) -> dict[str, dict[str, tuple[int, ...]]]:
+    """By the matrix that they change: the shapes of the two factors, `a` and `b`."""
+    pairs: dict[str, dict[str, tuple[int, ...]]] = {}
+    for tensor in adapter.tensors:
+        target, _, half = tensor.name.rpartition(".lora_")
+        if not target and tensor.name.endswith("_norm.weight"):
+            continue  # llama.cpp leaves them out, too
+        pairs.setdefault(target or tensor.name, {})[half] = tensor.shape
+    return pairs
+
+
+def _fits(
+    target: str, a: tuple[int, ...], b: tuple[int, ...], matrix: tuple[int, ...] | None
+) -> bool:
+    """Whether b · a has the shape of the matrix, as llama.cpp asks it.
+
+    >>> _fits("blk.0.attn_q.weight", (64, 4), (4, 128), (64, 128))
+    True
+    """
+    if matrix is None or min(len(a), len(b), len(matrix)) < 2:
+        return False
+    if target.endswith("token_embd.weight"):
+        return matrix[0] == b[1] and matrix[1] == a[1]
+    return matrix[0] == a[0] and matrix[1] == b[1] and a[1] == b[0]
+
+
+def load_adapters(model: Any, adapters: list[Adapter], lines: list[str]) -> list[Any]:
+    """Load them into the weights; the weights own them from now on. Raises LoadRefused."""
+    handles = []
+    for adapter in adapters:
+        path = str(adapter.header.path).encode("utf-8", "surrogateescape")
+        handle = llama.llama_adapter_lora_init(model, path)
+        if not handle:
+            evidence = last_error(lines)
+            is_memory = names_lack_of_memory(evidence)
+            raise LoadRefused(
+                "out_of_memory" if is_memory else "native_error",
+                f"llama.cpp could not load the LoRA adapter “{adapter.header.path.name}”. "
+                + ("Free some memory, or leave it out." if is_memory else "Leave it out."),
+                evidence,
+            )
+        handles.append(handle)
+    return handles
+
+
+def apply_adapters(context: Any, adapters: list[Adapter], handles: list[Any]) -> None:
+    """From now on every pass through `context` is changed by the adapters."""
+    if not handles:
+        return
+    count = len(handles)
+    pointers = (llama.llama_adapter_lora_p_ctypes * count)(*handles)
+    scales = (ctypes.c_float * count)(*(adapter.lora.scale for adapter in adapters))
+    if llama.llama_set_adapters_lora(context, pointers, count, scales) != 0:
+        raise LoadRefused("native_error", "llama.cpp could not apply the LoRA adapters.")

@@ -1,0 +1,447 @@
+"""Loads weights, or refuses them with a sentence; says how they now stand in memory.
+
+Whatever can be known without native code is checked before it runs: the file itself (see
+`app/gguf/header.py`), the options, and what fits (`placement.py`). What llama.cpp reports while
+loading is measured and goes into `protocol.Loaded`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from app.engine.planning.load_checks import (
+    LoadRefused as LoadRefused,
+    check_options as check_options,
+)
+from app.engine.planning.load_plan import Plan, estimate_of, plan_load
+from app.engine.planning.placement import unused_graphics_note
+from app.engine.planning.sizes import cache_layers
+from app.engine.process.native import native
+from app.engine.process.native.adapters import apply_adapters, load_adapters, read_adapters
+from app.engine.process.native.logparse import (
+    LoadReport,
+    last_error,
+    names_lack_of_memory,
+    names_missing_tensor,
+    names_unknown_architecture,
+    names_unknown_tokeniser,
+    read_load,
+)
+from app.engine.process.native.native import GGML_TYPES, AbortFlag, NativeLog, llama
+from app.engine.process.native.vocabulary import Vocabulary
+from app.engine.protocol.messages import CacheShape, Loaded, LoadOptions, MemoryPart, RopeScaling
+from app.gguf.fingerprint import fast_hash
+from app.gguf.header import Header, HeaderRefused
+from app.gguf.local.split_names import part_names, split_name
+from app.gguf.token_check import read_for_load
+
+MAX_OUTPUTS: Final = 16
+"""Batch rows that may ask for scores at once; the compute buffer holds room for them."""
+
+_PROGRESS_EVERY_S: Final = 0.03
+
+_LOAD_MODES: Final = {(False, False): 0, (True, False): 1, (False, True): 2, (True, True): 3}
+_FLASH: Final = {"auto": -1, "off": 0, "on": 1}
+_SPLIT_MODES: Final = {"none": 0, "layer": 1, "row": 2}
+_ROPE_KINDS: Final = {"file": -1, "none": 0, "linear": 1, "yarn": 2, "longrope": 3}
+
+
+class LoadCancelled(Exception):  # noqa: N818
+    """The user stopped the load; nothing is left of it."""
+
+
+class Weights:
+    """Loaded weights and their one context for generating. `close` frees both."""
+
+    def __init__(
+        self,
+        model: Any,
+        context: Any,
+        loaded: Loaded,
+        abort: AbortFlag,
+        open_context: Callable[[int, int], Any] | None = None,
+    ) -> None:
+        """`open_context(n_ctx, n_slots)`: another one like `context`, or nothing."""
+        self.model = model
+        self.context = context
+        self.loaded = loaded
+        self.abort = abort
+        self._open_context = open_context
+        self.vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
+        self.vocabulary.eog_ids = loaded.eog_ids  # found once, or the first reply would wait
+        self.n_ctx = loaded.n_ctx
+        self.n_ubatch = loaded.n_ubatch
+        self.n_slots = loaded.n_slots
+        self.n_threads = loaded.n_threads
+
+    @property
+    def chat_template(self) -> str | None:
+        """The file's own template, as Jinja source."""
+        text: bytes | None = llama.llama_model_chat_template(self.model, None)
+        return None if text is None else text.decode("utf-8", "replace")
+
+    def named_template(self, name: str) -> str | None:
+        """One of the file's further templates (`tokenizer.chat_template.NAME`)."""
+        text: bytes | None = llama.llama_model_chat_template(self.model, name.encode())
+        return None if text is None else text.decode("utf-8", "replace")
+
+    @property
+    def memory(self) -> Any:
+        return llama.llama_get_memory(self.context)
+
+    def open_beside(self, n_ctx: int) -> Any:
+        """Another context on these weights, with one sequence of `n_ctx` tokens, as this one in
+        all else; whoever asks frees it. A false value where there is no room for it."""
+        context = self._open_context(n_ctx, 1) if self._open_context is not None else None
+        if context:
+            llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
+        return context
+
+    def set_threads(self, n_threads: int) -> None:
+        """Takes effect with the next step."""
+        llama.llama_set_n_threads(self.context, n_threads, n_threads)
+        self.n_threads = n_threads
+
+    def close(self) -> None:
+        if self.context is not None:
+            llama.llama_free(self.context)
+            llama.llama_model_free(self.model)
+        self.context = self.model = None
+
+
+def load(
+    path: str,
+    options: LoadOptions,
+    *,
+    log: NativeLog,
+    on_progress: Callable[[int, int], None],
+    is_cancelled: Callable[[], bool],
+    on_planned: Callable[[Sequence[MemoryPart]], object] = lambda parts: None,
+) -> Weights:
+    """Load the file at `path`. Raises LoadRefused or LoadCancelled.
+
+    `on_progress(done, total)` counts bytes and is called on this thread, as `on_planned` is before
+    native code sees the file, with what the load will take.
+    """
+    started = time.perf_counter()
+    check_options(options)
+    header = _read(path)
+    adapters = read_adapters(options.loras, header)
+    adapter_bytes = sum(adapter.size_bytes for adapter in adapters)
+    plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
+    on_planned(estimate_of(plan_))
+    with log.recording() as lines:
+        model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
+        try:
+            _refuse_what_cannot_chat(model, header)
+            handles = load_adapters(model, adapters, lines)
+            abort = AbortFlag()
+
+            def open_context(n_ctx: int, n_slots: int) -> Any:
+                made = _new_context(model, options, plan_, abort, n_ctx, n_slots)
+                if made:
+                    apply_adapters(made, adapters, handles)
+                return made
+
+            context = open_context(plan_.placement.n_ctx, plan_.n_slots)
+            if not context:
+                raise _context_failure(plan_, lines)
+        except BaseException:
+            llama.llama_model_free(model)
+            raise
+        report = read_load(lines)
+    notes = [*plan_.notes, *_notes_after(options, report), *(a.note for a in adapters)]
+    loaded = _describe(model, context, header, options, report, plan_, notes, started)
+    return Weights(model, context, loaded, abort, open_context)
+
+
+# --- before native code ---------------------------------------------------------------------------
+
+
+def _read(path: str) -> Header:
+    try:
+        return read_for_load(path)
+    except HeaderRefused as refused:
+        raise LoadRefused(refused.kind, refused.sentence, refused.evidence) from refused
+
+
+def _notes_after(options: LoadOptions, report: LoadReport) -> list[str]:
+    notes = _graphics_notes()
+    if options.use_mlock and not report.is_locked:
+        notes.append(
+            "The system did not let the weights be locked in memory (its limit is too low), so "
+            "they may be swapped out. Raise the limit of locked memory (ulimit -l), or go on."
+        )
+    return notes
+
+
+def _graphics_notes() -> list[str]:
+    note = unused_graphics_note(
+        native.graphics_evidence(), can_offload=native.can_offload(), version=native.VERSION
+    )
+    return [note] if note else []
+
+
+# --- native code ----------------------------------------------------------------------------------
+
+
+def _load_model(
+    path: str,
+    header: Header,
+    options: LoadOptions,
+    plan_: Plan,
+    on_progress: Callable[[int, int], None],
+    is_cancelled: Callable[[], bool],
+    lines: list[str],
+) -> Any:
+    placement = plan_.placement
+    params = llama.llama_model_default_params()
+    params.n_gpu_layers = placement.n_gpu_layers
+    params.load_mode = _LOAD_MODES[options.use_mmap, options.use_mlock]
+    params.split_mode = _SPLIT_MODES[options.split_mode]
+    params.main_gpu = options.main_device if options.split_mode == "row" else 0
+    split = (ctypes.c_float * max(int(llama.llama_max_devices()), 1))()
+    for index, share in enumerate(placement.tensor_split()[: len(split)]):
+        split[index] = share
+    params.tensor_split = split
+    # These three must live until the weights are loaded.
+    devices = native.device_list(plan_.devices)
+    params.devices = ctypes.cast(devices, ctypes.c_void_p)
+    overrides = native.experts_on_host(placement.cpu_moe_layers)
+    params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
+    reported_at = float("-inf")
+
+    def report(fraction: float, _: object) -> bool:
+        # Called by C between tensors. False ends the load; an exception would not.
+        nonlocal reported_at
+        now = time.perf_counter()
+        if now - reported_at >= _PROGRESS_EVERY_S or fraction >= 1.0:
+            reported_at = now
+            on_progress(int(fraction * header.expected_bytes), header.expected_bytes)
+        return not is_cancelled()
+
+    callback = llama.llama_progress_callback(report)
+    params.progress_callback = callback
+    if is_cancelled():
+        raise LoadCancelled
+    model = llama.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
+    if is_cancelled():
+        if model:
+            llama.llama_model_free(model)
+        raise LoadCancelled
+    if not model:
+        raise _load_failure(header, last_error(lines))
+    return model
+
+
+def _load_failure(header: Header, evidence: str) -> LoadRefused:
+    """Why llama.cpp gave no model, as far as its log tells."""
+    name = header.path.name
+    if names_lack_of_memory(evidence):
+        return LoadRefused(
+            "out_of_memory",
+            f"There is not enough free memory for “{name}”. "
+            "Close other programs, or choose a smaller file.",
+            evidence,
+        )
+    architecture = names_unknown_architecture(evidence)
+    if architecture is not None:
+        return LoadRefused(
+            "unsupported",
+            f"“{name}” holds “{architecture}” weights, which this version of llama.cpp does not "
+            "know. A newer engine may; or choose another file.",
+            evidence,
+        )
+    tokeniser = names_unknown_tokeniser(evidence)
+    if tokeniser is not None:
+        return LoadRefused(
+            "unsupported",
+            f"“{name}” uses the tokeniser “{tokeniser}”, which this version of llama.cpp does not "
+            "know. A newer engine may; or choose another file.",
+            evidence,
+        )
+    tensor = names_missing_tensor(evidence)
+    if tensor is not None:
+        return LoadRefused(
+            "unsupported",
+            f"“{name}” lacks the tensor “{tensor}”, which {header.architecture} weights need. The "
+            "file is damaged, or it needs a newer engine.",
+            evidence,
+        )
+    return LoadRefused(
+        "native_error",
+        f"llama.cpp could not load “{name}”. The file may be damaged, or need a newer engine; "
+        "the engine's log says more.",
+        evidence,
+    )
+
+
+def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
+    name = header.path.name
+    if not llama.llama_model_has_decoder(model):
+        raise LoadRefused(
+            "not_a_chat_model",
+            f"“{name}” holds weights that read text and write none. Choose language weights.",
+        )
+    if llama.llama_model_has_encoder(model) or llama.llama_model_is_diffusion(model):
+        raise LoadRefused(
+            "unsupported",
+            f"“{name}” does not write token by token (it is an encoder-decoder or a diffusion "
+            "file), which is not supported. Choose other language weights.",
+        )
+    vocabulary = llama.llama_model_get_vocab(model)
+    # A file without a tokeniser may still claim tokens; asking for one aborts.
+    is_none = llama.llama_vocab_type(vocabulary) == llama.LLAMA_VOCAB_TYPE_NONE
+    if is_none or llama.llama_vocab_n_tokens(vocabulary) < 1:
+        raise LoadRefused(
+            "unsupported",
+            f"“{name}” has no vocabulary, so it cannot read or write text. "
+            "Choose language weights.",
+        )
+
+
+def _new_context(
+    model: Any, options: LoadOptions, plan_: Plan, abort: AbortFlag, n_ctx: int, n_slots: int
+) -> Any:
+    threads = options.n_threads or native.physical_cores()
+    params = llama.llama_context_default_params()
+    params.n_ctx = n_ctx
+    params.n_batch = params.n_ubatch = plan_.n_ubatch
+    params.n_seq_max = n_slots
+    params.n_outputs_max = min(max(MAX_OUTPUTS, n_slots), plan_.n_ubatch)
+    params.kv_unified = True
+    params.n_threads = params.n_threads_batch = threads
+    params.flash_attn_type = _FLASH[options.flash_attention]
+    params.type_k = GGML_TYPES[options.type_k]
+    params.type_v = GGML_TYPES[options.type_v]
+    _set_rope(params, options.rope)
+    params.abort_callback = abort.callback
+    params.abort_callback_data = abort.data
+    return llama.llama_init_from_model(model, params)
+
+
+def _context_failure(plan_: Plan, lines: list[str]) -> LoadRefused:
+    evidence = last_error(lines)
+    if names_lack_of_memory(evidence):
+        return LoadRefused(
+            "out_of_memory",
+            f"There is not enough free memory for a context of {plan_.placement.n_ctx:,} tokens. "
+            "Choose a shorter context or a smaller cache type.",
+            evidence,
+        )
+    return LoadRefused(
+        "unsupported",
+        "llama.cpp refused this combination of context, cache types and flash attention. "
+        "Go back to the default options; the engine's log says more.",
+        evidence,
+    )
+
+
+def _set_rope(params: Any, rope: RopeScaling) -> None:
+    params.rope_scaling_type = _ROPE_KINDS[rope.kind]
+    params.rope_freq_base = rope.freq_base
+    params.rope_freq_scale = rope.freq_scale
+    params.yarn_orig_ctx = rope.yarn_orig_ctx
+    for name in ("ext_factor", "attn_factor", "beta_fast", "beta_slow"):
+        value = getattr(rope, f"yarn_{name}")
+        if value is not None:
+            setattr(params, f"yarn_{name}", value)
+
+
+def _size_on_disk(path: Path) -> int:
+    """Bytes of the file, or of all files of a set. (llama.cpp's own figure leaves the header out,
+    and one file would have two sizes on the screen.)"""
+    split = split_name(path.name)
+    names = part_names(split) if split is not None else [path.name]
+    return sum(path.with_name(name).stat().st_size for name in names)
+
+
+def _describe(
+    model: Any,
+    context: Any,
+    header: Header,
+    options: LoadOptions,
+    report: LoadReport,
+    plan_: Plan,
+    notes: list[str],
+    started: float,
+) -> Loaded:
+    description = ctypes.create_string_buffer(256)
+    llama.llama_model_desc(model, description, len(description))
+    vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
+    n_ctx = int(llama.llama_n_ctx(context))
+    per_token = sum(plan_.sizes.kv_bytes_per_token)
+    return Loaded(
+        path=str(Path(header.path).absolute()),
+        name=header.name,
+        architecture=header.architecture,
+        description=description.value.decode("utf-8", "replace"),
+        size_bytes=_size_on_disk(Path(header.path)),
+        n_params=int(llama.llama_model_n_params(model)),
+        n_layer=int(llama.llama_model_n_layer(model)),
+        n_embd=int(llama.llama_model_n_embd(model)),
+        n_head=int(llama.llama_model_n_head(model)),
+        n_head_kv=int(llama.llama_model_n_head_kv(model)),
+        n_vocab=vocabulary.n_vocab,
+        n_ctx=n_ctx,
+        n_ctx_train=max(int(llama.llama_model_n_ctx_train(model)), 0),  # of 2³² - 1 it says -1
+        n_ubatch=int(llama.llama_n_ubatch(context)),
+        n_threads=int(llama.llama_n_threads(context)),
+        n_gpu_layers=report.offloaded,
+        flash_attention=report.flash_attention,
+        type_k=options.type_k,
+        type_v=options.type_v,
+        has_template=llama.llama_model_chat_template(model, None) is not None,
+        add_bos=vocabulary.add_bos,
+        eog_ids=vocabulary.eog_ids,
+        memory=report.memory,
+        kv_bytes_per_token=_per_token(report.kv_bytes, n_ctx, per_token),
+        load_s=time.perf_counter() - started,
+        notes=notes,
+        fast_hash=_fast_hash(header),
+        estimate=estimate_of(plan_),
+        loras=list(options.loras),
+        n_slots=int(llama.llama_n_seq_max(context)),
+        devices=[
+            name
+            for name, count in zip(plan_.devices, plan_.placement.layers_by_device, strict=True)
+            if count
+        ],
+        templates=header.template_names,
+        cache=_cache_shape(model, header, options, report),
+    )
+
+
+def _cache_shape(
+    model: Any, header: Header, options: LoadOptions, report: LoadReport
+) -> CacheShape:
+    """Which layers look through a window stands in no header; how many do is in the log."""
+    window = int(llama.llama_model_n_swa(model))
+    has_two = window > 0 and len(report.cache_layers) == 2
+    is_state = llama.llama_model_is_recurrent(model) or llama.llama_model_is_hybrid(model)
+    return CacheShape(
+        cache_layers(header, options.type_k, options.type_v),
+        n_window_layers=report.cache_layers[1] if has_two else 0,
+        window=window if has_two else 0,
+        is_state=bool(is_state),
+    )
+
+
+def _fast_hash(header: Header) -> str:
+    try:
+        return fast_hash(header)
+    except OSError:
+        return ""  # gone since it was loaded: nothing can be known again by it
+
+
+def _per_token(measured_bytes: int, n_ctx: int, by_arithmetic: int) -> int:
+    """Bytes of cache per token: measured. The log rounds to 0.01 MiB, so where the arithmetic on
+    the header says the same within that, its exact number is taken."""
+    rounding = 64 * 0.01 * 1024 * 1024
+    if abs(by_arithmetic * n_ctx - measured_bytes) <= rounding:
+        return by_arithmetic
+    return measured_bytes // n_ctx

@@ -1,0 +1,83 @@
+"""Whether a request can run at all, told before anything happens for it; and the sentences
+that replies end or go on with."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+from app.engine.process.native.vocabulary import Vocabulary
+from app.engine.process.sampling.grammar import check_grammar
+from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.messages import Failed, Generate
+from app.engine.protocol.request_rules import check_request
+
+
+def refusal(
+    generate: Generate,
+    ids: list[int],
+    *,
+    n_vocab: int,
+    n_ctx: int,
+    vocabulary: Vocabulary | None = None,
+) -> Failed | None:
+    """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
+    try:
+        check_request(generate, n_vocab)
+        check_grammar(generate.sampling.grammar, generate.sampling.json_schema, vocabulary)
+    except BadSetting as error:
+        return Failed(generate.id, "bad_setting", error.sentence, error.field)
+    if not all(0 <= i < n_vocab for i in generate.forced_ids):
+        sentence = f"The chosen tokens have IDs outside 0 to {n_vocab - 1:,}. Choose other ones."
+        return Failed(generate.id, "bad_setting", sentence, "forced_ids")
+    if not ids:
+        return Failed(generate.id, "bad_setting", EMPTY_PROMPT, "prompt")
+    try:
+        check_ids(ids, n_vocab)
+    except BadSetting as error:
+        return Failed(generate.id, "bad_setting", error.sentence, error.field)
+    if len(ids) > n_ctx:
+        return Failed(
+            generate.id,
+            "prompt_too_long",
+            f"The conversation has {len(ids):,} tokens and the context holds {n_ctx:,}. "
+            "Shorten it, or load the weights with a longer context.",
+            f"{len(ids)}/{n_ctx}",
+        )
+    return None
+
+
+def check_ids(ids: list[int], n_vocab: int) -> None:
+    """Raise BadSetting where a prompt has what is no token of the vocabulary."""
+    if ids and not 0 <= min(ids) <= max(ids) < n_vocab:
+        raise BadSetting(
+            "prompt",
+            f"The prompt has token IDs outside 0 to {n_vocab - 1:,}. "
+            "Give those of the loaded weights.",
+        )
+
+
+EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."
+UNCLOSED: Final = "The reply ended inside its reasoning, without an answer after it."
+READ_AGAIN: Final = (
+    "llama.cpp failed at this step, so what it held of the conversation was read again."
+)
+GAVE_WAY: Final = (
+    "Other replies filled the context window, so this one paused until there was room again."
+)
+DECODE_FAILED: Final = (
+    "llama.cpp failed while computing. Try again; if it fails again, load the weights anew."
+)
+INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."
+NO_MEMORY: Final = (
+    "The engine ran out of memory. Choose a smaller model or a shorter context, or close other "
+    "programs."
+)
+
+
+def unforeseen(error: Exception) -> tuple[str, str, str]:
+    """(kind, sentence, evidence) of what nobody foresaw; called where it is handled."""
+    evidence = traceback.format_exc(limit=-6)
+    if isinstance(error, MemoryError):
+        return "out_of_memory", NO_MEMORY, evidence
+    return "internal", INTERNAL, evidence

@@ -1,0 +1,141 @@
+"""What the next step computes: one row per writer, and a share of the rest per prompt.
+
+Nobody who writes waits for a prompt: writers come first, and prompts get what still fits into
+the time that a step may take (`pace.py`). Prompts share it evenly, so that a short one is not
+held up by a long one that came before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.engine.process.cache.slot import Phase, Reply, Slot
+from app.engine.process.cache.space import CellSpace
+from app.engine.process.native.native import Batch
+from app.engine.process.scheduling.pace import Pace
+
+REPEATABLE_CHUNK: Final = 128
+"""Prompt tokens per step of a repeatable reply, whatever the machine's speed."""
+
+
+@dataclass(slots=True)
+class Row:
+    """A slot's share of the batch in flight: `tokens` at the end of its cells."""
+
+    slot: Slot
+    reply: Reply
+    tokens: list[int]
+    wants_scores: bool
+    index: int = -1
+
+    @property
+    def is_reading(self) -> bool:
+        return self.reply.phase is Phase.READING
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether each of the row's tokens asks for scores."""
+        return self.is_reading and self.reply.request.generate.score_prompt
+
+    @property
+    def start(self) -> int:
+        """The batch row of its first token."""
+        return self.index - len(self.tokens) + 1
+
+
+class Batching:
+    """Fills the one batch of a context. `max_outputs`: rows that may ask for scores at once."""
+
+    def __init__(
+        self, slots: list[Slot], space: CellSpace, pace: Pace, batch: Batch, max_outputs: int
+    ) -> None:
+        self._slots = slots
+        self._space = space
+        self._pace = pace
+        self._batch = batch
+        self._max_outputs = max_outputs
+
+    def build(self, give_way: Callable[[Slot], None]) -> list[Row]:
+        """The rows of the next step, already in the batch. `give_way(slot)` takes the cells of a
+        reply where others need them: of the newest ones, and no more than needed, so that the
+        oldest one always gets on."""
+        self._batch.clear()
+        rows = self._writers(give_way)
+        reading = self._in_phase(Phase.READING)
+        if reading:
+            rows += self._readers(reading, len(rows), give_way)
+        for row in rows:
+            row.index = self._batch.add(
+                row.tokens,
+                len(row.slot.cells),
+                row.slot.cells.sequence,
+                want_scores=row.wants_scores,
+                want_all=row.scores_prompt,
+            )
+        return rows
+
+    def _in_phase(self, phase: Phase) -> list[Slot]:
+        return [s for s in self._slots if s.reply is not None and s.reply.phase is phase]
+
+    def _writers(self, give_way: Callable[[Slot], None]) -> list[Row]:
+        writing = self._in_phase(Phase.WRITING)
+        while writing and self._space.make_room(len(writing)) < len(writing):
+            give_way(max([*writing, *self._in_phase(Phase.READING)], key=_began))
+            writing = self._in_phase(Phase.WRITING)
+        return [
+            Row(slot, slot.reply, [slot.reply.next_token], wants_scores=True)
+            for slot in writing
+            if slot.reply is not None and slot.reply.next_token is not None
+        ]
+
+    def _readers(
+        self, reading: list[Slot], n_writers: int, give_way: Callable[[Slot], None]
+    ) -> list[Row]:
+        while not n_writers and len(reading) > 1 and not self._space.make_room(1):
+            give_way(max(reading, key=_began))  # each would wait for the other one's end
+            reading = self._in_phase(Phase.READING)
+        reading.sort(key=_began)
+        replies = [slot.reply for slot in reading if slot.reply is not None]
+        chunk = self._pace.chunk(somebody_writes=n_writers > 0)
+        if n_writers:
+            chunk = max(chunk - n_writers, 1)
+        if replies[0].request.generate.repeatable:
+            chunk = REPEATABLE_CHUNK
+        room = min(self._batch.room - n_writers, chunk)
+        room = self._space.make_room(n_writers + room) - n_writers
+        wants = [len(r.ids) - len(s.cells) for s, r in zip(reading, replies, strict=True)]
+        # Each slot may ask for one row of scores; what is left of them goes to scored prompts.
+        scorable = max(self._max_outputs - n_writers - len(reading) + 1, 1)
+        for number, reply in enumerate(replies):
+            if reply.request.generate.score_prompt:
+                wants[number] = min(wants[number], scorable)
+                scorable = max(scorable - wants[number], 1)
+        rows = []
+        for slot, reply, share in zip(reading, replies, shares(wants, room), strict=True):
+            if share:
+                at = len(slot.cells)
+                ids = reply.ids[at : at + share]
+                rows.append(Row(slot, reply, ids, at + share == len(reply.ids)))
+        return rows
+
+
+def _began(slot: Slot) -> tuple[float, int]:
+    return (slot.reply.started if slot.reply is not None else 0.0, slot.cells.sequence)
+
+
+def shares(wants: Sequence[int], room: int) -> list[int]:
+    """Deal `room` evenly, at most what each wants; what is left over goes to the first ones.
+
+    >>> shares([100, 5, 30], 65), shares([4, 4], 3), shares([9], 20)
+    ([30, 5, 30], [2, 1], [9])
+    """
+    given = [0] * len(wants)
+    while room > 0 and (hungry := [i for i, want in enumerate(wants) if given[i] < want]):
+        each = max(room // len(hungry), 1)
+        for i in hungry:
+            portion = min(each, wants[i] - given[i], room)
+            given[i] += portion
+            room -= portion
+    return given

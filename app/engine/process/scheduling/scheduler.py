@@ -1,0 +1,655 @@
+"""Continuous batching: every step is one llama_decode over whatever there is to do.
+
+Each writing slot adds its last token; waiting prompts fill the rest of the batch in chunks;
+slots join and leave between steps. One thread calls `step` over and over; the thread that reads
+commands calls `stop`, `hold`, `choose` and `resume` at any time.
+
+    step:  end what was stopped → admit → build a batch → decode → draw for every finished row
+
+On a device a decode is only started by llama_decode: what the last step has to say is said while
+the next one runs. What must hold: a slot's cells are only recorded after the decode that filled
+them succeeded; each request ends exactly once, by `_end` or `_fail`; whatever goes wrong in one
+reply ends that reply and no other; a repeatable reply shares no step with anybody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import psutil
+
+from app.engine.process.cache.cache import CacheView
+from app.engine.process.cache.cells import Cells, Traits
+from app.engine.process.cache.parking import Parking, default_cap
+from app.engine.process.cache.slot import (
+    ChoiceRefused,
+    Phase,
+    PreparedPrompt,
+    Reply,
+    Request,
+    Slot,
+)
+from app.engine.process.cache.space import CellSpace, Plan
+from app.engine.process.native.native import Batch, NativeError, NativeLog, llama
+from app.engine.process.native.weights import MAX_OUTPUTS, Weights
+from app.engine.process.sampling.chain import Chain, NoCandidate
+from app.engine.process.sampling.grammar import GrammarTooSlow, schema_notes
+from app.engine.process.scheduling.admission import (
+    DECODE_FAILED,
+    GAVE_WAY,
+    READ_AGAIN,
+    UNCLOSED,
+    refusal,
+    unforeseen,
+)
+from app.engine.process.scheduling.batching import Batching, Row
+from app.engine.process.scheduling.pace import Pace
+from app.engine.process.scheduling.threads import Threads
+from app.engine.process.scheduling.waiting import WaitingRoom, awaits
+from app.engine.process.scheduling.writing import Calls, Writer
+from app.engine.process.trace.outbox import TokenRecord
+from app.engine.process.trace.prompt_scores import PromptScorer
+from app.engine.process.trace.scores import scores_of
+from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.messages import (
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadOptions,
+    Log,
+    Note,
+    Progress,
+    Stopped,
+    Summary,
+    TextFlushed,
+    ThreadsChanged,
+)
+from app.engine.protocol.without_effect import worth_saying
+from app.engine.text.text import Piece
+
+_ABORTED: Final = 2
+
+Emit = Callable[[Event | TokenRecord], None]
+Clock = Callable[[], float]
+
+
+class Scheduler:
+    """Works on the sequences of one context. `emit` gets events and token records in order.
+    `wake` is called where there is work again that no command has brought."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        emit: Emit,
+        log: NativeLog,
+        clock: Clock = time.perf_counter,
+        options: LoadOptions | None = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        options = options or LoadOptions()
+        self._weights = weights
+        self._vocabulary = weights.vocabulary
+        self._send = emit
+        self._log = log
+        self._clock = clock
+        self._wake = wake
+        self._is_stuck = False
+        traits = _traits_of(weights)
+        self._slots = [Slot(Cells(weights.context, s, traits)) for s in range(weights.n_slots)]
+        cap = options.parked_bytes
+        cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
+        self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
+        self.cache = CacheView(
+            weights, self._slots, self._space, emit, clock, lambda: bool(self.open_ids)
+        )
+        self._lock = threading.Lock()
+        self._waiting = WaitingRoom(self._lock, emit, clock, weights.n_ctx)
+        self._batch = Batch(weights.n_ubatch, weights.n_slots)
+        calls = Calls(self._emit, self._end, self._flush, self._note, self._restart)
+        self._writer = Writer(weights, calls, clock)
+        self._in_flight: frozenset[int] = frozenset()
+        self._on_processor = weights.loaded.n_gpu_layers == 0
+        # What cannot be cut back after an aborted step would have to be read again by everybody.
+        self._may_abort_others = self._on_processor and not traits.is_recurrent
+        self._pace = Pace(weights.n_ubatch, can_abort=self._on_processor)
+        outputs = min(max(MAX_OUTPUTS, weights.n_slots), weights.n_ubatch)
+        self._batching = Batching(self._slots, self._space, self._pace, self._batch, outputs)
+        self._scorer: PromptScorer | None = None
+        self._threads = Threads(weights, governed=options.governor)
+        self._latest = Pass()
+        self._news: list[Event | TokenRecord] = []
+        self._returned_at = 0.0
+        self.host_gaps: deque[float] = deque(maxlen=1024)
+        """Seconds from a decode's end to the next one's begin: what the host adds to a step."""
+
+    # --- from the thread that owns the context --------------------------------------------
+
+    def add(
+        self,
+        generate: Generate,
+        prompt: PreparedPrompt,
+        arrived: float,
+        timeline: Timeline | None = None,
+    ) -> Request:
+        """Queue a request, or end it at once with the reason why it cannot run. `timeline`: what
+        its time went into since it arrived."""
+        timeline = timeline or Timeline(arrived)
+        timeline.latest = self._latest
+        request = Request(generate, prompt, timeline, hold=generate.hold)
+        n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
+        refused = refusal(
+            generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary
+        )
+        if refused is not None:
+            self._send(refused)
+            return request
+        with self._lock:
+            self._waiting.add(request)
+        self._is_stuck = False
+        if generate.deadline_s > 0:  # only now, or it could come before there is what expires
+            try:
+                self._set_alarm(request)
+            except RuntimeError:  # no thread to be had
+                with self._lock:
+                    self._waiting.take(request)
+                raise
+        return request
+
+    def _set_alarm(self, request: Request) -> None:
+        left = max(request.generate.deadline_s - (self._clock() - request.arrived), 0.0)
+        request.timer = threading.Timer(left, self.expire, [request.id])
+        request.timer.daemon = True
+        request.timer.start()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do anything now: a held slot waits for its choice, and so does
+        who waits for a held slot's end."""
+        running = [slot.reply for slot in self._slots if slot.reply is not None]
+        if not self._is_stuck and any(reply.phase is Phase.WRITING for reply in running):
+            return True
+        if any(map(_has_news, running)):
+            return True
+        can_move = len(self._waiting) > 0 or any(r.phase is not Phase.HELD for r in running)
+        return can_move and not self._is_stuck
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a reply waits for a choice. From any thread."""
+        replies = [slot.reply for slot in self._slots]
+        return any(reply is not None and reply.phase is Phase.HELD for reply in replies)
+
+    @property
+    def open_ids(self) -> set[int]:
+        """Requests that have not ended."""
+        running = {slot.reply.request.id for slot in self._slots if slot.reply is not None}
+        return running | {request.id for request in self._waiting}
+
+    def step(self) -> None:
+        """One batch. Returns without decoding where every slot waits for something."""
+        self._is_stuck = True
+        self._sweep()
+        self._begin_again()
+        self._admit()
+        rows = self._batching.build(self._give_way)
+        self._is_stuck = self._is_stuck and not rows
+        if not rows or not self._take_off(rows):
+            self._returned_at = 0.0
+            self._tell()
+            return
+        if self._on_processor:
+            self._tell()
+        is_watched = self._threads.wants_processor_time
+        processor_s = time.process_time() if is_watched else 0.0
+        started = self._clock()
+        if self._returned_at:
+            self.host_gaps.append(started - self._returned_at)
+        code = llama.llama_decode(self._weights.context, self._batch.native)
+        if not self._on_processor:
+            self._tell()  # a device is still computing
+            if code == 0:
+                llama.llama_synchronize(self._weights.context)
+        now = self._returned_at = self._clock()
+        had_s = time.process_time() - processor_s if is_watched else None
+        if code == 0:
+            if any(row.is_reading for row in rows):
+                self._pace.measure(self._batch.size, now - started)
+            self._land(rows, started)
+            self._govern(rows, now - started, now, had_s)
+        else:
+            self._crash(rows, code)
+        if self._on_processor or not self.has_work:
+            self._tell()
+
+    def _emit(self, item: Event | TokenRecord) -> None:
+        self._news.append(item)
+
+    def _tell(self) -> None:
+        news, self._news = self._news, []
+        for item in news:
+            self._send(item)
+
+    def end_all(self, kind: str, sentence: str) -> None:
+        """Fail whatever is open (the weights are about to go)."""
+        for slot in self._slots:
+            if slot.reply is not None:
+                self._fail(slot, kind, sentence)
+        with self._lock:
+            waiting = [request for request in self._waiting if self._waiting.take(request)]
+        for request in waiting:
+            self._emit(Failed(request.id, kind, sentence))
+        self._tell()
+
+    def set_threads(self, n_threads: int) -> None:
+        """What the user wants; the governor may use fewer."""
+        self._threads.set_by_user(n_threads)
+
+    # --- from the thread that reads commands ----------------------------------------------
+
+    def stop(self, request_id: int) -> bool:
+        """End a request: at once if it waits, soon if it runs. A decode that it is in is broken
+        off; the others in it do it again."""
+        with self._lock:
+            if self._waiting.end(request_id, "stopped"):
+                return True
+            request = self._running(request_id)
+            if request is not None:
+                request.stop = True
+                self._abort(request_id)
+        return request is not None
+
+    def expire(self, request_id: int) -> None:
+        """The request's deadline has come."""
+        with self._lock:
+            if self._waiting.end(request_id, "deadline"):
+                return
+            request = self._running(request_id)
+            if request is not None:
+                request.expired = True
+                self._abort(request_id)
+        self._wake()
+
+    def _abort(self, request_id: int) -> None:
+        """Break off the decode in flight for a request that is in it. Needs the lock."""
+        if request_id in self._in_flight and (self._may_abort_others or len(self._in_flight) == 1):
+            self._weights.abort.set()
+
+    def hold(self, request_id: int) -> None:
+        if request := self._find(request_id):
+            request.hold = True
+
+    def choose(self, request_id: int, token_id: int) -> None:
+        if request := self._find(request_id):
+            request.choice = token_id
+
+    def resume(self, request_id: int) -> None:
+        if request := self._find(request_id):
+            request.hold = False
+
+    def _running(self, request_id: int) -> Request | None:
+        running = (slot.reply.request for slot in self._slots if slot.reply is not None)
+        return next((request for request in running if request.id == request_id), None)
+
+    def _find(self, request_id: int) -> Request | None:
+        with self._lock:
+            waiting = next((r for r in self._waiting if r.id == request_id), None)
+            return waiting or self._running(request_id)
+
+    # --- joining --------------------------------------------------------------------------
+
+    def _admit(self) -> None:
+        """Give waiting requests their slots, first come first served. Only one that can share
+        what another one is just reading lets others pass."""
+        for request in self._waiting:
+            reuse = _reuses(request.generate)
+            if reuse and self._space.waits_for_prefix(request):
+                request.timeline.awaits("prefix", self._clock())
+                continue
+            plan = self._space.plan(request, reuse=reuse)
+            awaited = awaits(request, plan, self._space, self._slots, reuse=reuse)
+            if plan is None or awaited is not None:
+                self._waiting.hold_up(request, awaited or "queued")
+                break
+            try:
+                reply = self._begin(request)
+            except Exception as error:  # noqa: BLE001 - it ends this request
+                self._refuse(request, *_failure(error))
+                continue
+            with self._lock:  # so that `stop` finds the request in one place or the other
+                taken = self._waiting.take(request)
+                plan.target.reply = reply if taken else None
+            if taken:
+                self._guard(plan.target, partial(self._settle, plan))
+            else:
+                reply.close()
+        if len(self._waiting):
+            with self._lock:
+                self._waiting.tell_places()
+
+    def _refuse(self, request: Request, kind: str, sentence: str, evidence: str) -> None:
+        """Fail a request that could not begin, unless it has been ended meanwhile."""
+        with self._lock:
+            taken = self._waiting.take(request)
+        if taken:
+            if request.timer is not None:
+                request.timer.cancel()
+            self._emit(Failed(request.id, kind, sentence, evidence))
+
+    def _begin_again(self) -> None:
+        """Replies that have lost their cells come before those that wait, the oldest one first."""
+        lost = [
+            (slot.reply.started, slot.cells.sequence, slot)
+            for slot in self._slots
+            if slot.reply is not None and slot.reply.phase is Phase.RESTARTING
+        ]
+        for _, _, slot in sorted(lost):
+            assert slot.reply is not None
+            reuse = _reuses(slot.reply.request.generate)
+            if self._space.may_restart(slot, reuse=reuse):
+                self._guard(slot, partial(self._read_anew, reuse))
+
+    def _read_anew(self, reuse: bool, slot: Slot) -> None:
+        reply = slot.reply
+        assert reply is not None
+        if reuse:
+            self._space.restart(slot)
+        reply.phase = Phase.READING
+        reply.request.timeline.begin_again(self._clock())
+        self._progress(slot, reply)
+
+    def _begin(self, request: Request) -> Reply:
+        request.timeline.end_waiting(self._clock())
+        chain = Chain(
+            request.generate.sampling,
+            n_vocab=self._vocabulary.n_vocab,
+            n_ctx=self._weights.n_ctx,
+            vocabulary=self._vocabulary,
+        )
+        try:
+            ids = request.prompt.ids
+            chain.see_prompt(ids[: len(ids) - request.prompt.n_begun])
+            reply = Reply(request, self._vocabulary, chain)
+        except BaseException:
+            chain.close()
+            raise
+        reply.started = self._clock()
+        return reply
+
+    def _settle(self, plan: Plan, slot: Slot) -> None:
+        """Bring into the slot's cells what is known of the prompt already."""
+        reply = slot.reply
+        assert reply is not None
+        for note in reply.request.prompt.notes:
+            self._note(reply, note.kind, note.sentence)
+        sampling, n_vocab = reply.request.generate.sampling, self._vocabulary.n_vocab
+        for _, sentence in worth_saying(sampling, n_vocab=n_vocab, n_ctx=self._weights.n_ctx):
+            self._note(reply, "no_effect", sentence)
+        for sentence in schema_notes(sampling.json_schema):
+            self._note(reply, "schema_not_held", sentence)
+        timeline = reply.request.timeline
+        if plan.parked is not None:
+            timeline.mark("settling", self._clock())
+        refused = self._space.settle(plan, reply.request)
+        if refused is not None:
+            self._note(reply, "full_pass", refused)
+        reply.reused = len(slot.cells)
+        reply.reuse_source = plan.source if reply.reused else ""
+        is_restored = reply.reuse_source == "parked"
+        timeline.mark("restoring" if is_restored else "settling", self._clock(), reply.reused)
+        self._threads.begin(repeatable=reply.request.generate.repeatable)
+        if reply.request.generate.repeatable:
+            self._isolate()
+        else:
+            self._space.thin_out()
+        timeline.mark("settling", self._clock())
+        self._flush(reply, reply.begin(self._vocabulary.shown_piece))
+        self._progress(slot, reply)
+
+    def _isolate(self) -> None:
+        """An empty cache, so that a run meets what the last one met."""
+        self._space.vacate_all()
+        llama.llama_memory_clear(self._weights.memory, True)
+
+    # --- leaving --------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Act on what the commands asked for since the last step, and on what it left to do."""
+        for slot in self._slots:
+            reply = slot.reply
+            if reply is None:
+                continue
+            if reply.request.stop:
+                self._guard(slot, partial(self._end, reason="stopped", detail=""))
+            elif reply.request.expired:
+                deadline = f"{reply.request.generate.deadline_s:g} s"
+                self._guard(slot, partial(self._end, reason="deadline", detail=deadline))
+            elif reply.phase is Phase.HELD and _has_news(reply):
+                self._is_stuck = False
+                self._guard(slot, self._writer.leave_hold)
+            elif reply.phase is Phase.REDRAWING:
+                self._is_stuck = False
+                self._guard(slot, self._writer.draw_on)
+
+    def _end(self, slot: Slot, reason: str, detail: str) -> None:
+        reply = slot.reply
+        assert reply is not None
+        flushed = reply.text.flush()
+        self._flush(reply, [*reply.release(0), *flushed.pieces])
+        if flushed.stop is not None:
+            reason, detail = flushed.stop.reason, flushed.stop.words
+        if reply.text.reasoning_unclosed and reply.text.reasoning:
+            self._note(reply, "reasoning_unclosed", UNCLOSED)
+        summary = self._summary(reply, reason, detail, len(slot.cells))
+        ending = Stopped if reason == "stopped" else Finished
+        self._emit(ending(reply.request.id, summary))
+        self._release(slot)
+
+    def _fail(self, slot: Slot, kind: str, sentence: str, evidence: str = "") -> None:
+        reply = slot.reply
+        assert reply is not None
+        partial: Summary | None = None
+        try:
+            self._flush(reply, [*reply.release(0), *reply.text.flush().pieces])
+            partial = self._summary(reply, "failed", kind, len(slot.cells))
+        except Exception:  # noqa: BLE001 - without its text it still has to end
+            evidence = f"{evidence}\n{traceback.format_exc(limit=-6)}"
+        self._emit(Failed(reply.request.id, kind, sentence, evidence, partial))
+        self._release(slot)
+
+    def _release(self, slot: Slot) -> None:
+        """The slot is idle again."""
+        reply, slot.reply = slot.reply, None
+        self._is_stuck = False
+        self._weights.abort.clear()  # it may have been set for this one alone
+        slot.used_at = self._clock()
+        if reply is not None:
+            try:
+                self.cache.remember(reply)
+            except Exception:  # noqa: BLE001 - the reply has its ending; the others go on
+                self._emit(Log("error", traceback.format_exc(limit=-6)))
+            self._close(reply)
+
+    @staticmethod
+    def _close(reply: Reply) -> None:
+        reply.close()
+        if reply.request.timer is not None:
+            reply.request.timer.cancel()
+
+    def _summary(self, reply: Reply, reason: str, detail: str, used: int) -> Summary:
+        return reply.summary(
+            reason,
+            detail,
+            now=self._clock(),
+            n_threads=self._weights.n_threads,
+            used=used,
+            n_ctx=self._weights.n_ctx,
+        )
+
+    # --- the batch ------------------------------------------------------------------------
+
+    def _give_way(self, slot: Slot) -> None:
+        """Others need its cells. It goes on as soon as there is room: only a reply that fills the
+        whole window has come to its end."""
+        reply = slot.reply
+        assert reply is not None
+        if all(other.is_idle for other in self._slots if other is not slot):
+            self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+            return
+        self._space.give_way(slot)
+        self._restart(reply)
+        self._note(reply, "gave_way", GAVE_WAY)
+
+    def _take_off(self, rows: list[Row]) -> bool:
+        """Announce the batch to `stop`; False if one of its requests was stopped meanwhile. What
+        `stop` sets after the decode does nothing, and is taken back here or as its reply ends."""
+        with self._lock:
+            if any(row.reply.request.stop or row.reply.request.expired for row in rows):
+                return False
+            self._weights.abort.clear()
+            self._in_flight = frozenset(row.reply.request.id for row in rows)
+            return True
+
+    def _land(self, rows: list[Row], started: float) -> None:
+        """Record what the decode filled, then draw for every row that asked for scores."""
+        now = self._clock()
+        self._latest.slots, self._latest.batch = len(rows), self._batch.size
+        for row in rows:
+            if row.scores_prompt:
+                self._guard(row.slot, partial(self._score, row))
+            row.slot.cells.extend(row.tokens)
+            if row.slot.reply is row.reply and row.is_reading:
+                row.reply.evaluated += len(row.tokens)
+                row.reply.request.timeline.prefilled(started, now, len(row.tokens))
+                self._progress(row.slot, row.reply)
+                if row.wants_scores:
+                    row.reply.read_at = row.reply.last_at = now
+        for row in rows:
+            if row.wants_scores and row.slot.reply is row.reply:
+                self._guard(row.slot, partial(self._writer.draw, row))
+
+    def _score(self, row: Row, _: Slot) -> None:
+        """Say how probable the tokens after those of the row were; needs the cells as they were."""
+        reply, context, n_vocab = row.reply, self._weights.context, self._vocabulary.n_vocab
+        first = max(len(row.slot.cells) + 1, reply.scored)
+        after = reply.request.prompt.ids[first : len(row.slot.cells) + len(row.tokens) + 1]
+        if not after:
+            return
+        offset = row.start + first - len(row.slot.cells) - 1
+        self._scorer = self._scorer or PromptScorer(n_vocab)
+        scores = self._scorer.chunk(
+            reply.request.id, first, after, lambda i: scores_of(context, offset + i, n_vocab)
+        )
+        reply.scored = first + len(after)
+        self._emit(scores)
+
+    def _govern(
+        self, rows: list[Row], elapsed_s: float, now: float, processor_s: float | None
+    ) -> None:
+        """Let the governor see a step in which everybody wrote."""
+        if self._batch.size != len(rows):
+            return
+        cells = 0
+        for row in rows:
+            length = len(row.slot.cells)
+            if length == len(row.reply.ids):
+                return  # the last token of a prompt is no ordinary step
+            cells += length
+        change = self._threads.after_step(len(rows), cells, elapsed_s, now, processor_s)
+        if change is not None and change.reason:
+            request_id = rows[0].reply.request.id
+            self._emit(ThreadsChanged(request_id, change.n_threads, change.reason))
+
+    def _crash(self, rows: list[Row], code: int) -> None:
+        """The decode did not happen. Cut the cells back; say why, unless somebody stopped it."""
+        now = self._clock()
+        for row in rows:
+            row.reply.request.timeline.mark("broken_off" if code == _ABORTED else "failed", now)
+            before = len(row.slot.cells)
+            row.slot.cells.repair()
+            if len(row.slot.cells) < before and row.slot.reply is row.reply:
+                self._restart(row.reply)
+        if code == _ABORTED:
+            return
+        evidence = f"llama_decode returned {code}\n" + "\n".join(self._log.tail(6))
+        for row in rows:
+            if row.slot.reply is not row.reply:
+                continue
+            row.slot.cells.clear()
+            if row.reply.retried:
+                self._fail(row.slot, "native_error", DECODE_FAILED, evidence)
+            else:
+                self._read_again(row.reply)
+
+    def _read_again(self, reply: Reply) -> None:
+        """Once per reply: all cells are gone, so prompt and text so far are read anew."""
+        reply.retried = True
+        self._restart(reply)
+        self._note(reply, "read_again", READ_AGAIN)
+
+    @staticmethod
+    def _restart(reply: Reply) -> None:
+        reply.ids = [*reply.request.prompt.ids, *reply.generated]
+        reply.next_token, reply.phase = None, Phase.RESTARTING
+
+    # --- small things ---------------------------------------------------------------------
+
+    def _guard(self, slot: Slot, act: Callable[[Slot], None]) -> None:
+        """What goes wrong in one reply ends that reply only."""
+        try:
+            act(slot)
+        except Exception as error:
+            if slot.reply is None:
+                raise
+            self._fail(slot, *_failure(error))
+
+    def _progress(self, slot: Slot, reply: Reply) -> None:
+        done = max(len(slot.cells) - reply.reused, 0)  # read again, it begins anew
+        self._emit(Progress(reply.request.id, "prefill", done, len(reply.ids) - reply.reused))
+
+    def _flush(self, reply: Reply, pieces: list[Piece]) -> None:
+        for part, text in pieces:
+            self._emit(TextFlushed(reply.request.id, text, part))
+
+    def _note(self, reply: Reply, kind: str, sentence: str) -> None:
+        reply.request.notes.append(sentence)
+        self._emit(Note(reply.request.id, kind, sentence))
+
+
+def _failure(error: Exception) -> tuple[str, str, str]:
+    """(kind, sentence, evidence) of a request that met this; called where it is handled."""
+    if isinstance(error, NoCandidate):
+        return "no_candidate", error.sentence, error.stage
+    if isinstance(error, ChoiceRefused):
+        return "bad_setting", error.sentence, "choice"
+    if isinstance(error, GrammarTooSlow):
+        return "bad_setting", error.sentence, "grammar"
+    if isinstance(error, BadSetting):
+        return "bad_setting", error.sentence, error.field
+    if isinstance(error, NativeError):
+        return "native_error", DECODE_FAILED, str(error)
+    return unforeseen(error)
+
+
+def _reuses(generate: Generate) -> bool:
+    return generate.reuse_prefix and not generate.repeatable and not generate.score_prompt
+
+
+def _traits_of(weights: Weights) -> Traits:
+    is_recurrent = llama.llama_model_is_recurrent(weights.model)
+    is_hybrid = llama.llama_model_is_hybrid(weights.model)
+    return Traits(bool(is_recurrent or is_hybrid), int(llama.llama_model_n_swa(weights.model)))
+
+
+def _has_news(reply: Reply) -> bool:
+    """Whether the commands or the clock want something of a reply, whatever it waits for."""
+    request = reply.request
+    is_chosen = not request.hold or request.choice is not None
+    return request.stop or request.expired or (reply.phase is Phase.HELD and is_chosen)

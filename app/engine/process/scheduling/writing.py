@@ -1,0 +1,317 @@
+"""How a drawn token becomes part of a reply, waits for a choice, or is taken back.
+
+    scores → draw → (step mode: wait) → end token? stop? → banned string? → append, say so
+
+Banned strings: while the last tokens may be the beginning of one, their text is held back, and
+what is needed to go back before each of them is kept: its scores, the chain before it was drawn,
+the text machines before its bytes. At a match cells, chain and text go back to before the token
+in which the match begins, that token is banned at its position, and another one is drawn from
+the kept scores. Bans at one position add up; they end when the reply goes on from another
+token before it. Without a possible match nothing of this is kept.
+
+A reply that has drawn again for long goes on in the next step, so that others get their tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.engine.process.cache.slot import ChoiceRefused, Drawn, HeldToken, Phase, Reply, Slot
+from app.engine.process.native.weights import Weights
+from app.engine.process.sampling.candidates import Candidates
+from app.engine.process.sampling.chain import Moment
+from app.engine.process.scheduling.batching import Row
+from app.engine.process.trace.outbox import TokenRecord
+from app.engine.process.trace.scores import ScoreBuffers
+from app.engine.process.trace.shortlist import Scores, ShortlistFinder
+from app.engine.protocol.messages import Event, TextTakenBack
+from app.engine.text.text import Match, Piece
+
+Clock = Callable[[], float]
+
+REDRAW_S: Final = 0.050
+"""How long a reply may draw again in one step: a banned string may be in nearly every token, and
+others wait for the step's end. Nothing is lost by leaving off."""
+
+BANNED_CHOICE: Final = (
+    "What was chosen completes a banned string, so it was taken back. Unban it to have it written."
+)
+_SHORTEST: Final = 64
+"""Candidates to look out for where the trace wants fewer: a top-k of usual size is served too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The scheduler's methods that a writer uses."""
+
+    emit: Callable[[Event | TokenRecord], None]
+    end: Callable[[Slot, str, str], None]
+    flush: Callable[[Reply, list[Piece]], None]
+    note: Callable[[Reply, str, str], None]
+    restart: Callable[[Reply], None]
+
+
+class Writer:
+    """Draws for the replies of one context, one token at a time."""
+
+    def __init__(self, weights: Weights, calls: Calls, clock: Clock) -> None:
+        self._context = weights.context
+        self._vocabulary = weights.vocabulary
+        self._n_ctx = weights.n_ctx
+        self._candidates = Candidates(weights.vocabulary.n_vocab)
+        self._buffers = ScoreBuffers(weights.vocabulary.n_vocab)
+        self._finder = ShortlistFinder(weights.vocabulary.n_vocab)
+        self._calls = calls
+        self._clock = clock
+
+    # --- drawing ----------------------------------------------------------------------------
+
+    def draw(self, row: Row, slot: Slot) -> None:
+        """The decode has given scores for the row: draw, and go on from there."""
+        scores = self._buffers.copy(self._context, row.index)
+        self._offer(slot, row.reply, self._drawn(row.reply, scores))
+
+    def _drawn(self, reply: Reply, scores: Scores) -> Drawn:
+        """Draw from `scores` (kept as they are); what is banned at this position is left out."""
+        moment = reply.chain.before_draw() if reply.banned is not None else None
+        shortlist = self._finder.find(scores, max(reply.request.generate.alternatives, _SHORTEST))
+        try:
+            draw = reply.chain.draw(
+                scores,
+                self._candidates,
+                record=reply.request.generate.record_stages,
+                banned=reply.bans,
+                shortlist=shortlist,
+            )
+        except BaseException:
+            if moment is not None:
+                moment.free()
+            raise
+        ms = (self._clock() - reply.last_at) * 1000
+        return Drawn(draw.token_id, scores, draw.snapshots, ms, draw.uniform, moment, shortlist)
+
+    def _offer(self, slot: Slot, reply: Reply, drawn: Drawn | None) -> None:
+        """Append what was drawn; again and again where it completes banned strings. What takes
+        too long goes on in the next step."""
+        until = self._clock() + REDRAW_S
+        while drawn is not None:
+            if reply.forced:
+                drawn = self._force(slot, reply, reply.forced.popleft(), drawn)
+            elif reply.request.hold:
+                reply.held, reply.phase, reply.held_at = drawn, Phase.HELD, self._clock()
+                reply.request.timeline.drawn(reply.held_at)
+                reply.request.choice = None
+                self._calls.emit(self._record(reply, drawn.token_id, drawn, held=True))
+                return
+            else:
+                drawn = self._append(slot, reply, drawn.token_id, drawn)
+            if reply.request.stop or reply.request.expired:
+                if drawn is not None:
+                    _free(drawn)
+                return
+            if drawn is not None and self._clock() >= until:
+                reply.held, reply.phase = drawn, Phase.REDRAWING
+                return
+
+    def _force(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+        """The token that was chosen beforehand takes the place of the drawn one."""
+        if refused := self._refused(reply, token_id):
+            _free(drawn)
+            raise ChoiceRefused(refused)
+        drawn.is_chosen = True
+        return self._append(slot, reply, token_id, drawn)
+
+    def draw_on(self, slot: Slot) -> None:
+        """Go on where the last step has left off."""
+        reply = slot.reply
+        assert reply is not None
+        drawn, reply.held = reply.held, None
+        self._offer(slot, reply, drawn)
+
+    def leave_hold(self, slot: Slot) -> None:
+        """Step mode: a token was chosen, or the reply runs on."""
+        reply = slot.reply
+        assert reply is not None
+        assert reply.held is not None
+        request, drawn = reply.request, reply.held
+        choice, request.choice = request.choice, None
+        token_id = drawn.token_id if choice is None else choice
+        refused = self._refused(reply, token_id)
+        if refused:
+            self._calls.note(reply, "bad_choice", refused)
+            self._calls.emit(self._record(reply, drawn.token_id, drawn, held=True))
+            return
+        drawn.is_chosen = token_id != drawn.token_id
+        reply.held, reply.phase = None, Phase.WRITING
+        reply.leave_hold(self._clock())
+        self._offer(slot, reply, self._append(slot, reply, token_id, drawn))
+
+    def _refused(self, reply: Reply, token_id: int) -> str:
+        """Why a token cannot be chosen; native code would end the process."""
+        if not 0 <= token_id < self._vocabulary.n_vocab:
+            return f"There is no token {token_id}: choose another one."
+        if not reply.chain.allows(token_id):
+            return f"The grammar does not allow token {token_id} here: choose another one."
+        return ""
+
+    # --- appending --------------------------------------------------------------------------
+
+    def _append(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+        """The token becomes part of the reply, unless it ends it. Returns what was drawn instead
+        of a token that had to be taken back."""
+        try:
+            return self._take_in(slot, reply, token_id, drawn)
+        except BaseException:
+            _free(drawn)
+            raise
+
+    def _take_in(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+        if self._vocabulary.is_eog(token_id) or token_id in reply.stop_ids:
+            _free(drawn)
+            if self._vocabulary.is_eog(token_id):
+                self._calls.end(slot, "end_token", _words(self._vocabulary.piece(token_id)))
+            else:
+                self._calls.end(slot, "stop_string", reply.stop_ids[token_id])
+            return None
+        shown = reply.marks.get(token_id) or self._vocabulary.shown_piece(token_id)
+        taken = reply.banned.feed(shown) if reply.banned is not None else 0
+        if taken:
+            return self._take_back(slot, reply, token_id, drawn, taken)
+        released = self._hold_back(reply, token_id, drawn)
+        pieces, stop = reply.take(token_id, shown, self._clock())
+        if reply.banned is not None and reply.banned.n_held:
+            reply.held_back[-1].pieces = pieces
+            pieces = []
+        first, *others = [*released, *pieces] or [("content", "")]
+        used = len(slot.cells)
+        self._calls.emit(self._record(reply, token_id, drawn, piece=first, used=used))
+        self._calls.flush(reply, others)
+        self._go_on(slot, reply, token_id, stop, used)
+        return None
+
+    def _go_on(
+        self, slot: Slot, reply: Reply, token_id: int, stop: Match | None, used: int
+    ) -> None:
+        if stop is not None:
+            self._calls.end(slot, stop.reason, stop.words)
+        elif len(reply.generated) == reply.request.generate.max_tokens:
+            self._calls.end(slot, "max_tokens", f"{len(reply.generated):,}")
+        elif used >= self._n_ctx:
+            self._calls.end(slot, "context_full", f"{self._n_ctx:,} tokens")
+        elif used < len(reply.request.prompt.ids) + len(reply.generated) - 1:
+            self._calls.restart(reply)  # the cells could not be cut back
+        else:
+            reply.next_token, reply.phase = token_id, Phase.WRITING
+
+    def _record(
+        self,
+        reply: Reply,
+        token_id: int,
+        drawn: Drawn,
+        *,
+        piece: Piece = ("content", ""),
+        used: int = 0,
+        held: bool = False,
+    ) -> TokenRecord:
+        generate = reply.request.generate
+        return TokenRecord(
+            request_id=generate.id,
+            index=len(reply.generated) - (0 if held else 1),
+            token_id=token_id,
+            piece=self._vocabulary.piece(token_id),
+            scores=drawn.scores,
+            snapshots=drawn.snapshots,
+            alternatives=generate.alternatives,
+            ms=drawn.ms,
+            uniform=None if drawn.is_chosen else drawn.uniform,
+            chosen=drawn.is_chosen,
+            part=piece[0],
+            text=piece[1],
+            context_used=used,
+            held=held,
+            shortlist=drawn.shortlist,
+        )
+
+    # --- banned strings ---------------------------------------------------------------------
+
+    def _hold_back(self, reply: Reply, token_id: int, drawn: Drawn) -> list[Piece]:
+        """Before the token is accepted: keep the way back to before it, if it may belong to a
+        banned string. Returns the text of those that cannot any more."""
+        if reply.banned is None:
+            return []
+        moment, drawn.moment = drawn.moment, None
+        bans, reply.bans = reply.bans, set()
+        if reply.banned.n_held == 0:
+            if moment is not None:
+                moment.free()
+            return reply.release(0)
+        assert moment is not None
+        reply.chain.complete(moment)
+        mark, after = reply.text.mark(), reply.last_at
+        reply.held_back.append(HeldToken(token_id, drawn, moment, mark, bans, after))
+        return reply.release(reply.banned.n_held)
+
+    def _take_back(
+        self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn, taken: int
+    ) -> Drawn | None:
+        """A banned string is complete. Go back to before the first of the last `taken` tokens (the
+        one just drawn is the last) and draw another one there."""
+        assert reply.banned is not None
+        if drawn.is_chosen:
+            reply.forced.clear()
+            self._calls.note(reply, "bad_choice", BANNED_CHOICE)
+        reply.generated.append(token_id)
+        used = len(slot.cells)
+        self._calls.emit(self._record(reply, token_id, drawn, used=used))
+        self._calls.emit(TextTakenBack(reply.request.id, taken))
+        del reply.generated[len(reply.generated) - taken :]
+        first: HeldToken | None = None
+        for _ in range(taken - 1):
+            if first is not None:
+                first.moment.free()
+            first = reply.held_back.pop()
+        if first is not None:
+            reply.request.timeline.take_back(first.after, taken - 1)
+        self._restore(reply, drawn if first is None else first, token_id)
+        self._cut_back(slot, reply)
+        self._calls.flush(reply, reply.release(reply.banned.n_held))
+        reply.next_token = None
+        if reply.request.stop or reply.request.expired:
+            return None
+        return self._drawn(reply, drawn.scores if first is None else first.drawn.scores)
+
+    def _restore(self, reply: Reply, back_to: Drawn | HeldToken, token_id: int) -> None:
+        """Chain, text and bans as they were before that token was drawn, and the token banned."""
+        accepted = len(reply.generated)
+        if isinstance(back_to, HeldToken):
+            reply.chain.restore(back_to.moment, accepted)
+            reply.text.restore(back_to.mark)
+            reply.bans = back_to.bans | {back_to.token_id}
+            _free(back_to.drawn)
+        else:
+            moment: Moment | None = back_to.moment
+            assert moment is not None
+            reply.chain.restore(moment, accepted)
+            reply.bans = reply.bans | {token_id}
+
+    @staticmethod
+    def _cut_back(slot: Slot, reply: Reply) -> None:
+        """The cells back to the reply's last token; all go where the architecture cannot, and
+        `_go_on` has everything read again."""
+        keep = len(reply.request.prompt.ids) + len(reply.generated)
+        if keep < len(slot.cells) and slot.cells.usable(keep) is not None:
+            slot.cells.clear()
+        else:
+            slot.cells.cut(keep)
+
+
+def _free(drawn: Drawn) -> None:
+    if drawn.moment is not None:
+        drawn.moment.free()
+        drawn.moment = None
+
+
+def _words(piece: bytes) -> str:
+    return piece.decode("utf-8", "replace")

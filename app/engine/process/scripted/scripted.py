@@ -1,0 +1,549 @@
+"""The scripted engine: the protocol of the real one, played from a script, without weights.
+
+It is a real process over the real wire, so tests, screenshots and UI work see what they
+would see of llama.cpp: load progress, prefill, tokens with their numbers, Stop within
+milliseconds, step mode, a full context, and every way to die. The script (`script.py`)
+gives bytes, delays, errors and exits; nothing here invents a number that it does not hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, cast
+
+import msgspec
+
+from app.engine.process.scripted.cache import BUSY, ScriptCache
+from app.engine.process.scripted.draws import scripted_draws
+from app.engine.process.scripted.grammar import scripted_check
+from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
+from app.engine.process.scripted.script import (
+    Script,
+    ScriptError,
+    ScriptFailure,
+    ScriptReply,
+    ScriptToken,
+    ScriptVocabulary,
+    read_script,
+)
+from app.engine.process.scripted.steering import Steering, StopSeenError
+from app.engine.process.scripted.take import Said, Take
+from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
+from app.engine.prompts.prompt import BuiltPrompt
+from app.engine.protocol import wire
+from app.engine.protocol.messages import (
+    PROTOCOL_VERSION,
+    Alive,
+    Array,
+    ChangeCache,
+    ChatPrompt,
+    CheckGrammar,
+    Choose,
+    Command,
+    CountPrompt,
+    Device,
+    DevicesRead,
+    Done,
+    Failed,
+    Finished,
+    Generate,
+    Held,
+    Hello,
+    Hold,
+    Loaded,
+    LoadWeights,
+    Log,
+    MeasureStep,
+    Note,
+    Progress,
+    Prompt,
+    PromptCount,
+    PromptScores,
+    ProtocolError,
+    ReadCache,
+    ReadDevices,
+    ReadPrompt,
+    ReadVocabulary,
+    ReplayDraws,
+    Result,
+    Resume,
+    SetThreads,
+    Shutdown,
+    StageEffect,
+    StepMeasured,
+    Stop,
+    Stopped,
+    Summary,
+    TextFlushed,
+    TextPrompt,
+    TextTakenBack,
+    TokenArrived,
+    Tokenize,
+    Tokens,
+    TokenTrace,
+    UnloadWeights,
+    Vocabulary,
+)
+from app.engine.text.text import Piece
+
+_LEAVE_AFTER_S: Final = 0.2
+
+
+def main(path: str) -> int:
+    """Play the script at `path` for the parent on the other end of stdin and stdout."""
+    commands, frames = wire.begin_child()
+    try:
+        script = read_script(path)
+    except ScriptError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+    ScriptedEngine(script, commands, frames).run()
+    return 0
+
+
+class ScriptedEngine:
+    """The main thread plays; a second one reads commands, so that Stop is seen at once."""
+
+    def __init__(self, script: Script, commands: BinaryIO, frames: BinaryIO) -> None:
+        self._script = script
+        self._reader = wire.FrameReader(commands)
+        self._frames = frames
+        self._writer = wire.FrameWriter(frames)
+        self._jobs: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._steering = Steering(lambda: self._send(Alive()))
+        self._vocabulary = ScriptVocabulary(script)
+        self._loaded: Loaded | None = None
+        self._next_reply = 0
+        self._cache = ScriptCache()
+        self._said: deque[Said] = deque(maxlen=64)
+
+    def run(self) -> None:
+        """Say Hello, then play until stdin ends or Shutdown comes."""
+        hello = self._script.hello
+        time.sleep(hello.ms / 1000)
+        self._send(
+            Hello(
+                protocol=PROTOCOL_VERSION if hello.protocol is None else hello.protocol,
+                engine="scripted",
+                version=hello.version,
+                pid=os.getpid(),
+                devices=self._devices(),
+                physical_cores=os.cpu_count() or 1,
+                notes=hello.notes,
+            )
+        )
+        threading.Thread(target=self._read_commands, name="commands", daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            self._play(job)
+
+    def _devices(self) -> list[Device]:
+        cpu = Device("CPU", "scripted processor", "cpu", 2**33, 2**34)
+        return self._script.hello.devices or [cpu]
+
+    def _send(self, message: msgspec.Struct) -> None:
+        self._writer.write(message)  # type: ignore[arg-type]
+
+    # --- the thread that reads commands -----------------------------------------------------
+
+    def _read_commands(self) -> None:
+        with contextlib.suppress(ProtocolError, OSError):
+            while (payload := self._reader.read()) is not None:
+                command = wire.decode_command(payload)
+                if isinstance(command, Shutdown):
+                    break
+                self._take(command)
+        self._steering.end()
+        self._jobs.put(None)
+        # What hangs on purpose does not see the above.
+        time.sleep(_LEAVE_AFTER_S)
+        os._exit(0)
+
+    def _take(self, command: Command) -> None:
+        if isinstance(command, Stop | Hold | Choose | Resume):
+            self._steering.take(command)
+        elif isinstance(command, Tokenize):
+            ids = self._vocabulary.tokenize(command.text)
+            self._answer(command.id, Tokens(ids, [self._vocabulary.pieces[i] for i in ids]))
+        elif isinstance(command, CountPrompt) and self._loaded:
+            self._answer(command.id, self._count(command, self._loaded.n_ctx))
+        elif isinstance(command, ReadPrompt) and self._loaded:
+            self._show_prompt(command, self._loaded.n_ctx)
+        elif isinstance(command, CheckGrammar):
+            self._answer(command.id, scripted_check(command))
+        elif isinstance(command, ReadVocabulary):
+            self._answer(command.id, self._read_vocabulary())
+        elif isinstance(command, ReadDevices):
+            self._answer(command.id, DevicesRead(self._devices()))
+        elif isinstance(command, ReplayDraws) and self._loaded:
+            self._answer(command.id, scripted_draws(command))
+        elif isinstance(command, ReadCache | ChangeCache) and self._loaded:
+            self._look_at_cache(command, self._loaded)
+        elif isinstance(command, MeasureStep) and self._cache.is_busy:
+            self._fail(command.id, BUSY)
+        else:
+            if isinstance(command, Generate | LoadWeights | MeasureStep):
+                self._steering.expect(command)
+            self._jobs.put(command)
+
+    def _look_at_cache(self, command: ReadCache | ChangeCache, loaded: Loaded) -> None:
+        if isinstance(command, ReadCache):
+            self._answer(command.id, self._cache.map(loaded))
+        elif (failure := self._cache.change(command)) is not None:
+            self._fail(command.id, failure)
+        else:
+            self._answer(command.id, Done())
+
+    def _answer(self, request_id: int, result: Result) -> None:
+        self._send(Finished(request_id, result))
+
+    def _read_vocabulary(self) -> Vocabulary:
+        pieces = self._vocabulary.pieces
+        offsets = [0]
+        for piece in pieces:
+            offsets.append(offsets[-1] + len(piece))
+        return Vocabulary(
+            _array("i8", offsets), b"".join(pieces), _array("i4", self._vocabulary.attributes())
+        )
+
+    # --- the thread that plays --------------------------------------------------------------
+
+    def _play(self, job: Command) -> None:
+        if isinstance(job, LoadWeights):
+            self._play_load(job)
+        elif isinstance(job, Generate):
+            self._play_generate(job)
+        elif isinstance(job, UnloadWeights):
+            self._loaded = None
+            self._answer(job.id, Done())
+        elif isinstance(job, SetThreads) and self._loaded:
+            self._loaded = msgspec.structs.replace(self._loaded, n_threads=job.n_threads)
+            self._answer(job.id, Done())
+        elif isinstance(job, MeasureStep) and self._loaded:
+            self._play_measured(job, self._loaded.n_threads)
+        else:
+            self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
+
+    def _play_measured(self, job: MeasureStep, n_threads: int) -> None:
+        measured, n_tokens = self._script.measured, self._cache.n_tokens(job.conversation)
+        try:
+            self._steering.wait(job.id, measured.ms / 1000)
+        except StopSeenError:
+            self._send(Stopped(job.id, Done()))
+        else:
+            steps = StepMeasured(n_tokens, [*measured.step_ms], [*measured.replay_ms], n_threads)
+            self._answer(job.id, steps)
+
+    def _fail(
+        self, request_id: int, failure: ScriptFailure, partial: Summary | None = None
+    ) -> None:
+        self._send(Failed(request_id, failure.kind, failure.sentence, failure.evidence, partial))
+
+    def _play_load(self, command: LoadWeights) -> None:
+        load = self._script.load
+        size = 100_000_000
+        happens = load.happens_to(command.path, command.options.n_ctx)
+        try:
+            for step in range(load.steps):
+                self._steering.wait(command.id, load.ms / load.steps / 1000)
+                self._send(Progress(command.id, "load", size * (step + 1) // load.steps, size))
+            if happens:
+                self._happen(ScriptToken(exit=load.exit, signal=load.signal, hang=load.hang))
+        except StopSeenError:
+            return self._send(Stopped(command.id, Done()))
+        if happens and load.fail is not None:
+            return self._fail(command.id, load.fail)
+        self._loaded = self._made_up_weights(command)
+        return self._send(Finished(command.id, self._loaded))
+
+    def _made_up_weights(self, command: LoadWeights) -> Loaded:
+        options = command.options
+        made_up = {
+            "path": command.path,
+            "name": Path(command.path).stem or "Scripted",
+            "architecture": "scripted",
+            "description": "scripted replies, no weights",
+            "size_bytes": 100_000_000,
+            "n_params": 0,
+            "n_layer": 0,
+            "n_embd": 0,
+            "n_head": 0,
+            "n_head_kv": 0,
+            "n_vocab": len(self._vocabulary.pieces),
+            "n_ctx": options.n_ctx or 4096,
+            "n_ctx_train": 8192,
+            "n_ubatch": options.n_ubatch or 512,
+            "n_threads": options.n_threads or os.cpu_count() or 1,
+            "n_gpu_layers": options.n_gpu_layers or 0,
+            "flash_attention": options.flash_attention == "on",
+            "type_k": options.type_k,
+            "type_v": options.type_v,
+            "has_template": True,
+            "add_bos": False,
+            "eog_ids": [END_ID],
+            "memory": [],
+            "kv_bytes_per_token": 0,
+            "load_s": self._script.load.ms / 1000,
+            "notes": [],
+            "fast_hash": "scripted",
+            "templates": ["default"],
+        }
+        return msgspec.convert({"@": "Loaded", **made_up, **self._script.load.loaded}, Loaded)
+
+    def _play_generate(self, command: Generate) -> None:
+        if self._loaded is None:
+            return self._fail(command.id, _NOT_LOADED)
+        n_ctx = self._loaded.n_ctx
+        try:
+            built = self._fit(command, n_ctx)
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            failure = ScriptFailure("prompt_too_long", error.sentence, used)
+            return self._fail(command.id, failure)
+        ids = built.ids
+        reply = self._choose_reply(command.prompt)
+        prompt_tokens = len(ids) if reply.prefill.tokens is None else reply.prefill.tokens
+        if prompt_tokens >= n_ctx:
+            sentence = (
+                f"The prompt has {prompt_tokens} tokens, the context {n_ctx}. "
+                "Shorten it, or load the weights with a larger context."
+            )
+            return self._fail(command.id, ScriptFailure("prompt_too_long", sentence))
+        for note in built.notes:
+            self._send(Note(command.id, note.kind, note.sentence))
+        take = Take(command, self._loaded, prompt_tokens, built)
+        if command.reuse_prefix:
+            take.reused, take.reuse_source = self._cache.reused(command.conversation, ids)
+            take.reused = min(take.reused, prompt_tokens)
+        self._cache.begin(take)
+        try:
+            try:
+                self._begin(take)
+                self._play_prefill(take, reply)
+                self._play_tokens(take, reply)
+            finally:
+                self._cache.end(take)
+        except StopSeenError:
+            self._flush(take)
+            self._said.append(take.said())
+            return self._send(Stopped(command.id, take.summary("stopped")))
+        except _ScriptedError as failed:
+            partial = take.summary("failed") if take.token_ids else None
+            return self._fail(command.id, failed.failure, partial)
+        self._said.append(take.said())
+        self._flush(take)
+        return self._send(Finished(command.id, take.summary(take.stop_reason)))
+
+    def _choose_reply(self, prompt: Prompt) -> ScriptReply:
+        text = ""
+        if isinstance(prompt, ChatPrompt):
+            text = next((m.content for m in reversed(prompt.messages) if m.role == "user"), "")
+        elif isinstance(prompt, TextPrompt):
+            text = prompt.text
+        matching = [r for r in self._script.replies if r.match is not None and r.match in text]
+        if matching:
+            return matching[0]
+        in_order = [reply for reply in self._script.replies if reply.match is None]
+        if not in_order or (self._next_reply >= len(in_order) and not self._script.loop):
+            return ScriptReply()
+        reply = in_order[self._next_reply % len(in_order)]
+        self._next_reply += 1
+        return reply
+
+    def _fit(self, command: Generate | CountPrompt | ReadPrompt, n_ctx: int) -> BuiltPrompt:
+        """The prompt, by the same context policy as the real engine's."""
+        return fit_prompt(
+            command.prompt,
+            lambda prompt: build_scripted(prompt, self._vocabulary),
+            n_ctx,
+            command.context_policy,
+        )
+
+    def _show_prompt(self, command: ReadPrompt, n_ctx: int) -> None:
+        try:
+            built = self._fit(command, n_ctx)
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            self._fail(command.id, ScriptFailure("prompt_too_long", error.sentence, used))
+        else:
+            self._answer(command.id, show_scripted(built, n_ctx, self._vocabulary))
+
+    def _count(self, command: CountPrompt, n_ctx: int) -> PromptCount:
+        try:
+            built = self._fit(command, n_ctx)
+        except PromptTooLong as error:
+            return PromptCount(error.used, n_ctx)
+        return counted(built, n_ctx)
+
+    def _play_prefill(self, take: Take, reply: ScriptReply) -> None:
+        prefill = reply.prefill
+        todo = take.prompt_tokens - take.reused
+        for chunk in range(1, prefill.chunks + 1):
+            self._steering.wait(take.command.id, prefill.ms / prefill.chunks / 1000)
+            done = take.reused + todo * chunk // prefill.chunks
+            take.read(done - take.reused - todo * (chunk - 1) // prefill.chunks)
+            self._send(Progress(take.command.id, "prefill", done, take.prompt_tokens))
+        take.end_prefill()
+        if take.command.score_prompt and reply.prompt_probabilities:
+            self._score_prompt(take, reply.prompt_probabilities)
+
+    def _score_prompt(self, take: Take, probabilities: list[float]) -> None:
+        """The script's probabilities go round over the prompt; each rank is what they allow."""
+        ids = take.prompt_ids[1:]
+        cycle = [probabilities[i % len(probabilities)] for i in range(len(ids))]
+        logprobs = [math.log(max(p, 1e-30)) for p in cycle]
+        ranks = [1 if p > 0.5 else int(1 / max(p, 1e-9)) for p in cycle]
+        self._send(
+            PromptScores(take.command.id, 1, ids, _array("f4", logprobs), _array("i4", ranks))
+        )
+
+    def _begin(self, take: Take) -> None:
+        """What the reply begins with is its text, in the parts in which it was said before."""
+        begin_ids = take.begin_ids
+        said = next((s for s in reversed(self._said) if s.begins_with(begin_ids)), None)
+        for at, token_id in enumerate(begin_ids):
+            part = said.parts[at] if said is not None else "content"
+            self._send_texts(take, take.go_over(part))
+            self._send_texts(take, take.begin(self._vocabulary.pieces[token_id]))
+
+    def _play_tokens(self, take: Take, reply: ScriptReply) -> None:
+        for token in take.left_of(reply.steps()):
+            if token.piece is None:
+                self._steering.wait(take.command.id, (token.ms or 0) / 1000)
+                self._happen(token, take.command.id)
+                self._take_back(take, token.take_back)
+                continue
+            if take.ends_before_token():
+                return
+            self._steering.wait(take.command.id, (token.ms or 0) / 1000)
+            if self._play_token(take, token, token.piece):
+                return
+        take.stop_reason = reply.stop_reason
+
+    def _play_token(self, take: Take, token: ScriptToken, piece: bytes) -> bool:
+        """Send one token, held if the user wishes so. Returns whether it ended the reply."""
+        ms = take.lap_ms()
+        trace = self._trace(take, token, piece, ms)
+        if take.forced:
+            forced = take.forced.popleft()
+            if not 0 <= forced < len(self._vocabulary.pieces):
+                raise _ScriptedError(ScriptFailure("bad_setting", f"There is no token {forced}."))
+            if forced == END_ID:
+                take.stop_reason = "end_token"
+                return True
+            piece = self._vocabulary.pieces[forced]
+            trace = self._trace(take, token, piece, ms, chosen=True)
+        elif self._steering.is_holding(take.command.id):
+            take.begin_hold()
+            self._send(Held(take.command.id, trace))
+            chosen = self._steering.choice(take.command.id)
+            if chosen == END_ID:
+                take.stop_reason = "end_token"
+                return True
+            if chosen is not None and 0 <= chosen < len(self._vocabulary.pieces):
+                is_other = chosen != trace.token_id
+                piece = self._vocabulary.pieces[chosen]
+                trace = self._trace(take, token, piece, ms, chosen=is_other)
+            take.end_hold()
+        self._send_texts(take, take.go_over(token.part))
+        pieces = take.add(trace.token_id, b"" if token.withheld else piece)
+        (part, text), *others = pieces or [(take.part, "")]
+        self._send(TokenArrived(take.command.id, trace, text, part, take.context_used))
+        self._send_texts(take, others)
+        return take.is_stopped_by_string()
+
+    def _trace(
+        self, take: Take, token: ScriptToken, piece: bytes, ms: float, *, chosen: bool = False
+    ) -> TokenTrace:
+        table = [(text.encode("utf-8", "replace"), p) for text, p in token.alternatives]
+        table = table[: take.command.alternatives]
+        listed = dict(table).get(piece)
+        given = 1.0 if token.probability is None else token.probability
+        probability = listed if piece != token.piece and listed is not None else given
+        ranks = [other for other, _ in table]
+        records = take.command.record_stages
+        removed = records and bool(token.removed_by)
+        return TokenTrace(
+            index=len(take.token_ids),
+            token_id=self._vocabulary.id_of(piece),
+            piece=piece,
+            logprob=math.log(max(probability, 1e-30)),
+            rank=ranks.index(piece) + 1 if piece in ranks else token.rank,
+            entropy=_entropy_bits([p for _, p in table] or [probability]),
+            alternative_ids=_array("i4", [self._vocabulary.id_of(other) for other, _ in table]),
+            alternative_logprobs=_array("f4", [math.log(max(p, 1e-30)) for _, p in table]),
+            stages=[StageEffect(*effect) for effect in token.stages] if records else [],
+            ms=ms,
+            removed_by=_array("u1", token.removed_by[: len(table)]) if removed else None,
+            uniform=None if chosen else token.uniform,
+            drafted=token.drafted,
+            chosen=chosen,
+        )
+
+    def _take_back(self, take: Take, n_tokens: int) -> None:
+        """As after a banned string: tokens whose text was withheld are no part of the reply."""
+        n_tokens = min(n_tokens, len(take.token_ids))
+        if n_tokens > 0:
+            take.take_back(n_tokens)
+            self._send(TextTakenBack(take.command.id, n_tokens))
+
+    def _flush(self, take: Take) -> None:
+        self._send_texts(take, take.flush())
+
+    def _send_texts(self, take: Take, pieces: list[Piece]) -> None:
+        for part, text in pieces:
+            self._send(TextFlushed(take.command.id, text, part))
+
+    def _happen(self, token: ScriptToken, request_id: int = 0) -> None:
+        """Let what the script says happen instead of a token."""
+        if token.stderr is not None:
+            print(token.stderr, file=sys.stderr, flush=True)  # noqa: T201
+        if token.log is not None:
+            self._send(Log("info", token.log))
+        if token.note is not None:
+            self._send(Note(request_id, *token.note))
+        if token.garbage is not None:
+            self._frames.write(bytes.fromhex(token.garbage))
+            self._frames.flush()
+        if token.fail is not None:
+            raise _ScriptedError(token.fail)
+        if token.hang:
+            if token.hang == "hard":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                time.sleep(60)
+        if token.exit is not None:
+            os._exit(token.exit)
+        if token.signal is not None:
+            number = signal.Signals[f"SIG{token.signal.removeprefix('SIG')}"]
+            signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+
+
+class _ScriptedError(Exception):
+    def __init__(self, failure: ScriptFailure) -> None:
+        self.failure = failure
+
+
+_NOT_LOADED: Final = ScriptFailure("not_loaded", "No weights are loaded. Choose a GGUF file first.")
+
+
+def _array(dtype: Literal["i4", "i8", "f4", "u1"], values: list[int] | list[float]) -> Array:
+    code = {"i4": "i", "i8": "q", "f4": "f", "u1": "B"}[dtype]
+    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
+
+
+def _entropy_bits(probabilities: list[float]) -> float:
+    """Entropy of the listed candidates, all others taken as one."""
+    rest = max(0.0, 1.0 - sum(probabilities))
+    return -sum(p * math.log2(p) for p in (*probabilities, rest) if p > 0)

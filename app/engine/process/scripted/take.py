@@ -1,0 +1,231 @@
+"""One reply of the scripted engine while it is played: text, counts and times so far."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from app.engine.process.scripted.script import ScriptToken
+from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.prompts.prompt import BuiltPrompt
+from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.messages import Generate, Loaded, SpanKind, Summary
+from app.engine.text.text import Part, Piece, ReplyText
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The tokens of a reply that was played, and in which part each of them was."""
+
+    token_ids: list[int]
+    parts: list[Part]
+
+    def begins_with(self, token_ids: Sequence[int]) -> bool:
+        return self.token_ids[: len(token_ids)] == list(token_ids)
+
+
+class _GivenParts:
+    """The script says in which part a reply is; no tag does."""
+
+    unclosed = False
+
+    def __init__(self) -> None:
+        self.part: Part = "content"
+
+    def feed(self, text: str) -> list[Piece]:
+        return [(self.part, text)]
+
+    def flush(self) -> list[Piece]:
+        return []
+
+
+class Take:
+    """Counts and times are of this playing; the seed is the request's, or 1."""
+
+    def __init__(
+        self, command: Generate, loaded: Loaded, prompt_tokens: int, prompt: BuiltPrompt
+    ) -> None:
+        self.command = command
+        self.prompt_tokens = prompt_tokens
+        self.reused = 0
+        self.reuse_source = ""
+        self.token_ids: list[int] = []
+        self.forced = deque(command.forced_ids)
+        self._parts: list[Part] = []
+        self._held_at = 0.0
+        self._waited_before_s = 0.0
+        self._waited_s = 0.0
+        self.stop_reason = "end_token"
+        self._loaded = loaded
+        self._prompt = prompt
+        self._given = _GivenParts()
+        self._text = ReplyText(
+            [stop for stop in command.stop if stop],
+            self._given,
+            stops_in_reasoning=command.stop_in_reasoning,
+            tail=prompt.tail,
+        )
+        self._stopped_by = ""
+        self._seed = command.sampling.seed
+        self._began = self._lap = time.monotonic()
+        self._prefilled = self._began
+        self._first: float | None = None
+        self._taken_at: list[float] = []
+        self._timeline = Timeline(self._began)
+        self._since: SpanKind = "ending"
+
+    @property
+    def part(self) -> Part:
+        return self._given.part
+
+    def go_over(self, part: str) -> list[Piece]:
+        """What comes next is of this part; return what was held back of another one."""
+        held = self._text.end_part() if part != self._given.part else []
+        self._given.part = "reasoning" if part == "reasoning" else "content"
+        return held
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        return self._prompt.ids
+
+    @property
+    def prompt_parts(self) -> list[PromptPart]:
+        return self._prompt.parts
+
+    @property
+    def context_used(self) -> int:
+        return self.prompt_tokens + len(self.token_ids)
+
+    @property
+    def begin_ids(self) -> list[int]:
+        """What the reply begins with: the last tokens of its prompt."""
+        return self._prompt.ids[len(self._prompt.ids) - self._prompt.n_begun :]
+
+    def begin(self, piece: bytes) -> list[Piece]:
+        """Take in one of those; return the text that may now be shown."""
+        self._parts.append(self.part)
+        return self._text.begin(piece)
+
+    def left_of(self, steps: Iterable[ScriptToken]) -> Iterator[ScriptToken]:
+        """A script without the tokens that the reply has begun with, and as long as what was
+        chosen for it."""
+        to_skip = self._prompt.n_begun
+        for step in steps:
+            if step.piece is not None and to_skip:
+                to_skip -= 1
+            else:
+                yield step
+        while self.forced:
+            yield ScriptToken(text=" ", ms=1)
+
+    def said(self) -> Said:
+        return Said([*self.begin_ids, *self.token_ids], self._parts)
+
+    def begin_hold(self) -> None:
+        self._held_at = time.monotonic()
+        self._timeline.drawn(self._held_at)
+        self._since = "held"
+
+    def end_hold(self) -> None:
+        """What the user thought about is not the engine's time."""
+        self._lap = time.monotonic()
+        self._timeline.mark("held", self._lap)
+        self._since = "ending"
+        if self._first is None:
+            self._waited_before_s += self._lap - self._held_at
+        else:
+            self._waited_s += self._lap - self._held_at
+
+    def read(self, n_tokens: int) -> None:
+        """A chunk of the prompt was read."""
+        self._timeline.latest = Pass(1, n_tokens)
+        self._timeline.prefilled(self._began, time.monotonic(), n_tokens)
+
+    def end_prefill(self) -> None:
+        self._prefilled = self._lap = time.monotonic()
+        self._timeline.mark("between", self._lap)
+
+    def lap_ms(self) -> float:
+        """Milliseconds since the last token (or the end of prefill)."""
+        now = time.monotonic()
+        lap, self._lap = now - self._lap, now
+        return lap * 1000
+
+    def ends_before_token(self) -> bool:
+        """Whether there is room for one more token; if not, why is kept."""
+        if self.command.max_tokens and len(self.token_ids) >= self.command.max_tokens:
+            self.stop_reason = "max_tokens"
+        elif self.context_used >= self._loaded.n_ctx:
+            self.stop_reason = "context_full"
+        elif self.command.deadline_s and time.monotonic() - self._began > self.command.deadline_s:
+            self.stop_reason = "deadline"
+        else:
+            return False
+        return True
+
+    def add(self, token_id: int, piece: bytes) -> list[Piece]:
+        """Take in one token and return the text that may now be shown."""
+        if self._first is None:
+            self._first = self._lap
+        self._timeline.token(self._lap)
+        self._timeline.latest = Pass(1, 1)
+        self._taken_at.append(self._lap)
+        self.token_ids.append(token_id)
+        self._parts.append(self.part)
+        reading = self._text.feed(piece)
+        self._stopped_by = reading.stop.words if reading.stop is not None else ""
+        return reading.pieces
+
+    def take_back(self, n_tokens: int) -> None:
+        since = self._taken_at[-n_tokens - 1 :][0] if len(self._taken_at) > n_tokens else 0.0
+        self._timeline.take_back(max(since, self._prefilled), n_tokens)
+        for column in (self.token_ids, self._parts, self._taken_at):
+            del column[-n_tokens:]
+
+    def is_stopped_by_string(self) -> bool:
+        if not self._stopped_by:
+            return False
+        self.stop_reason = "stop_string"
+        return True
+
+    def flush(self) -> list[Piece]:
+        """The end: what was held back."""
+        return self._text.flush().pieces
+
+    def summary(self, stop_reason: str) -> Summary:
+        now = time.monotonic()
+        generated = len(self.token_ids)
+        prefill_s = self._prefilled - self._began
+        first_s = (self._first or now) - self._began - self._waited_before_s
+        decode_s = self._lap - self._first - self._waited_s if self._first else 0.0
+        waiting_s = now - self._held_at if self._since == "held" else 0.0
+        evaluated = self.prompt_tokens - self.reused
+        return Summary(
+            text=self._text.content,
+            reasoning=self._text.reasoning,
+            token_ids=self.token_ids,
+            stop_reason=stop_reason,
+            stop_detail=self._stopped_by,
+            seed=1 if self._seed is None else self._seed,
+            prompt_tokens=self.prompt_tokens,
+            reused=self.reused,
+            evaluated=evaluated,
+            generated=generated,
+            first_token_s=first_s,
+            prefill_s=prefill_s,
+            decode_s=decode_s,
+            total_s=now - self._began - self._waited_before_s - self._waited_s - waiting_s,
+            tokens_per_s=max(generated - 1, 0) / decode_s if decode_s > 0 else 0.0,
+            prefill_tokens_per_s=evaluated / prefill_s if prefill_s > 0 else 0.0,
+            n_threads=self._loaded.n_threads,
+            context_used=self.context_used,
+            context_size=self._loaded.n_ctx,
+            rendered_prompt=self._prompt.rendered,
+            notes=[note.sentence for note in self._prompt.notes],
+            cut=self._prompt.cut,
+            reuse_source=self.reuse_source,
+            prompt_ids=self._prompt.ids if self.command.score_prompt else None,
+            timeline=self._timeline.spans(now, self._since),
+        )

@@ -1,0 +1,649 @@
+"""Answers the window's commands: the threads of the engine process.
+
+    commands   reads frames; acts on Stop, Hold, Choose and Resume at once
+    context    owns the llama.cpp context: loads, unloads, and runs the scheduler's steps
+    text       renders, tokenises and counts, beside a running reply
+    outbox     makes token events and writes frames, in order
+
+    pulse      says `Alive` in a long step, and while a held reply waits (`pulse.py`)
+
+What must hold: each request ends exactly once (whoever ends it takes it out of `_open`); an
+exception ends the request that it is about (`Failed(internal)`), and one that ends a thread ends
+the process, so that the window ends what was open; what has not begun is stopped at once, also
+while others are in the middle of a long step; when stdin ends the process is gone within
+`_LEAVE_AFTER_S`, whatever native code is doing.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import BinaryIO, Final
+
+from app.engine.planning.placement import unused_graphics_note
+from app.engine.process.cache.slot import empty_summary
+from app.engine.process.memory_limit import limit_memory
+from app.engine.process.native import native
+from app.engine.process.native.native import NativeLog
+from app.engine.process.native.weights import LoadCancelled, LoadRefused, Weights, load
+from app.engine.process.pulse import Pulse
+from app.engine.process.sampling.grammar_check import checked_grammar
+from app.engine.process.sampling.registry import prepare
+from app.engine.process.scheduling.admission import check_ids, unforeseen
+from app.engine.process.scheduling.scheduler import Scheduler
+from app.engine.process.trace.outbox import Outbox, TokenRecord
+from app.engine.process.trace.timeline import Timeline
+from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
+from app.engine.prompts.prompt import BuiltPrompt, build_prompt
+from app.engine.prompts.shown import shown
+from app.engine.prompts.tokens import inside_ids
+from app.engine.prompts.turn_end import turn_end
+from app.engine.protocol import wire
+from app.engine.protocol.bounds import BadSetting, shown_text
+from app.engine.protocol.messages import (
+    PROTOCOL_VERSION,
+    Alive,
+    CacheCommand,
+    ChatPrompt,
+    CheckGrammar,
+    Choose,
+    Command,
+    CountPrompt,
+    DevicesRead,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    Hello,
+    Hold,
+    LoadWeights,
+    Log,
+    Progress,
+    Prompt,
+    PromptCount,
+    ProtocolError,
+    ReadDevices,
+    ReadPrompt,
+    ReadVocabulary,
+    Result,
+    Resume,
+    SetThreads,
+    Shutdown,
+    Stop,
+    Stopped,
+    Tokenize,
+    Tokens,
+    UnloadWeights,
+)
+from app.engine.templates.client import TemplateClient, TemplateFailed
+from app.gguf.header import MAIN_TEMPLATE
+
+_LEAVE_AFTER_S: Final = 1.0
+_FAULT_EXIT_CODE: Final = 70
+_LOG_BURST: Final = 400
+_LOG_PER_S: Final = 40.0
+
+TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar
+TextCommand = Generate | TextQuestion | ReadDevices
+
+_NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
+_UNLOADED: Final = "The weights were unloaded before the reply was complete."
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A prompt that the text thread built, or why it could not."""
+
+    generate: Generate
+    prompt: BuiltPrompt | None
+    failed: Failed | None
+    timeline: Timeline
+
+
+class _Wake:
+    """Put into the inbox so that the context thread looks at what the flags say."""
+
+
+Job = Command | _Prepared | _Wake
+
+
+TOKENISE: Final = ("context", "text")
+STACK_BYTES: Final = 64 * 2**20
+"""Of the threads that tokenise. Some files' rule for cutting words (deepseek-llm) is matched by
+std::regex, which recurses once per letter: a run of 40,000 without a space ended a thread with the
+usual 8 MiB (SIGSEGV); so 300,000 do. What is not used takes no memory, but counts for the limit
+(`memory_limit.py`)."""
+
+
+class Serving:
+    """The engine behind one pair of streams. `run` returns when the parent has gone."""
+
+    def __init__(self, commands: BinaryIO, frames: BinaryIO) -> None:
+        self._reader = wire.FrameReader(commands)
+        writer = wire.FrameWriter(frames)
+        self._outbox = Outbox(writer.write, on_broken=self._leave, send_all=writer.write_all)
+        self._log = NativeLog(_LogGate(self._outbox.put))
+        self._templates = TemplateClient()
+        self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._texts: queue.PriorityQueue[tuple[int, int, TextCommand | None, float]] = (
+            queue.PriorityQueue()
+        )
+        self._counter = count()
+        self._weights: Weights | None = None
+        self._weights_lock = threading.Lock()
+        self._scheduler: Scheduler | None = None
+        self._open: dict[int, float] = {}
+        self._stopped: set[int] = set()
+        self._is_hold_wanted: dict[int, bool] = {}
+        self._ahead: set[int] = set()
+        self._looks: set[int] = set()
+        self._questions: set[int] = set()
+        self._looking = 0
+        self._unscheduled: dict[int, Generate] = {}
+        self._at_rest: set[str] = set()
+        self._turn_ends: dict[tuple[str, str], str] = {}
+        self._leaving = threading.Event()
+        self._exit_code = 0
+        self._pulse = Pulse(
+            is_open=lambda: bool(self._open),
+            quiet_s=self._outbox.quiet_s,
+            waits=self._waits_for_a_person,
+            say=lambda: self._outbox.put(Alive()),
+        )
+
+    def run(self) -> int:
+        """Say Hello and serve. Called on the main thread."""
+        native.start(self._log)
+        self._outbox.put(_hello())
+        limit_memory()
+        threads = [
+            threading.Thread(target=self._or_leave, args=[target], name=name, daemon=True)
+            for name, target in (
+                ("commands", self._read_commands),
+                ("context", self._run_context),
+                ("text", self._run_text),
+                ("pulse", lambda: self._pulse.run(self._leaving)),
+            )
+        ]
+        for thread in threads:
+            usual = threading.stack_size(STACK_BYTES if thread.name in TOKENISE else 0)
+            thread.start()
+            threading.stack_size(usual)
+        for thread in threads[1:3]:
+            thread.join()
+        self._templates.close()
+        self._outbox.close(timeout_s=0.5)
+        return self._exit_code
+
+    def _or_leave(self, run: Callable[[], None]) -> None:
+        """Run a thread. One that ends by a fault could end no request any more, but the window does
+        once the process is gone."""
+        try:
+            run()
+        except Exception:  # noqa: BLE001 - what we did not foresee
+            traceback.print_exc()
+            self._exit_code = _FAULT_EXIT_CODE
+            self._leave()
+
+    def _waits_for_a_person(self) -> bool:
+        """Whether nothing can go on before a held reply does."""
+        scheduler = self._scheduler
+        return len(self._at_rest) == 2 and scheduler is not None and scheduler.is_held
+
+    def _leave(self) -> None:
+        """End soon: in an orderly way if native code lets us, by force if not."""
+        if self._leaving.is_set():
+            return
+        self._leaving.set()
+        self._pulse.begin()
+        weights = self._weights
+        if weights is not None:
+            weights.abort.set()
+        self._inbox.put(None)
+        self._texts.put((-1, next(self._counter), None, 0.0))
+        timer = threading.Timer(_LEAVE_AFTER_S, os._exit, [self._exit_code])
+        timer.daemon = True
+        timer.start()
+
+    # --- commands -------------------------------------------------------------------------
+
+    def _read_commands(self) -> None:
+        try:
+            while (payload := self._reader.read()) is not None:
+                command = wire.decode_command(payload)
+                if isinstance(command, Shutdown):
+                    break
+                self._guard(_subject(command), partial(self._take, command))
+        except ProtocolError as error:
+            # Whoever writes this is not our window: there is nobody to talk to.
+            self._exit_code = 2
+            sys.stderr.write(f"the engine was sent what it does not understand: {error}\n")
+        except OSError:
+            pass
+        self._leave()
+
+    def _take(self, command: Command) -> None:
+        now = time.perf_counter()
+        if isinstance(command, Stop):
+            self._stop(command.target)
+        elif isinstance(command, Hold | Choose | Resume):
+            self._steer(command)
+        elif isinstance(command, TextQuestion | ReadDevices):
+            self._open[command.id] = now
+            self._questions.add(command.id)
+            self._texts.put((1, next(self._counter), command, now))
+            self._pulse.begin()
+        elif not isinstance(command, Shutdown):
+            self._open[command.id] = now
+            if isinstance(command, Generate):
+                self._unscheduled[command.id] = command
+            if isinstance(command, CacheCommand):
+                self._looks.add(command.id)
+            else:  # a measurement makes way for it
+                self._ahead.add(command.id)
+                if self._scheduler is not None:
+                    self._scheduler.cache.interrupt()
+            self._inbox.put(command)
+            self._pulse.begin()
+
+    def _stop(self, target: int) -> None:
+        if target not in self._open:
+            return
+        # What has not begun waits for nobody's step; the answer of a question is dropped.
+        generate = self._unscheduled.pop(target, None)
+        if generate is not None:
+            weights = self._weights
+            n_ctx = weights.n_ctx if weights is not None else 0
+            self._emit(Stopped(target, empty_summary(generate, n_ctx)))
+            return
+        if _taken_out(self._looks, target) or target in self._questions:
+            self._emit(Stopped(target, Done()))
+            return
+        # First the mark, then the scheduler: a request that is just on its way into the
+        # scheduler finds the mark afterwards.
+        self._stopped.add(target)
+        if self._scheduler is not None:
+            self._scheduler.stop(target)
+            if target == self._looking:
+                self._scheduler.cache.interrupt()
+        self._inbox.put(_Wake())
+
+    def _steer(self, command: Hold | Choose | Resume) -> None:
+        if command.target in self._open and not isinstance(command, Choose):
+            # First the mark, as for Stop.
+            self._is_hold_wanted[command.target] = isinstance(command, Hold)
+        scheduler = self._scheduler
+        if scheduler is None:
+            return
+        if isinstance(command, Hold):
+            scheduler.hold(command.target)
+        elif isinstance(command, Choose):
+            scheduler.choose(command.target, command.token_id)
+        else:
+            scheduler.resume(command.target)
+        self._inbox.put(_Wake())
+
+    # --- endings --------------------------------------------------------------------------
+
+    def _emit(self, item: Event | TokenRecord) -> None:
+        """Send an event of the scheduler, and note which requests it ends."""
+        if isinstance(item, Finished | Stopped | Failed):
+            if self._open.pop(item.id, None) is None:
+                return
+            self._stopped.discard(item.id)
+            self._questions.discard(item.id)
+            self._unscheduled.pop(item.id, None)
+            self._is_hold_wanted.pop(item.id, None)
+        self._outbox.put(item)
+
+    def _finish(self, request_id: int, result: Result) -> None:
+        self._emit(Finished(request_id, result))
+
+    def _fail(self, request_id: int, kind: str, sentence: str, evidence: str = "") -> None:
+        self._emit(Failed(request_id, kind, sentence, evidence))
+
+    def _guard(self, request_id: int, act: Callable[[], None]) -> None:
+        """Run `act`; what we did not foresee ends the request, not the thread."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 - what we did not foresee ends the request
+            self._fail(request_id, *unforeseen(error))
+
+    # --- the context thread -----------------------------------------------------------------
+
+    def _run_context(self) -> None:
+        while not self._leaving.is_set():
+            if self._inbox.empty() and self._scheduler is not None and self._scheduler.has_work:
+                self._step()
+                continue
+            self._at_rest.add("context")
+            job = self._inbox.get()
+            self._at_rest.discard("context")
+            if job is None:
+                break
+            self._do(job)
+        if self._weights_lock.acquire(timeout=_LEAVE_AFTER_S / 2):
+            self._unload()
+            self._weights_lock.release()
+
+    def _step(self) -> None:
+        scheduler = self._scheduler
+        assert scheduler is not None
+        try:
+            scheduler.step()
+        except Exception as error:  # noqa: BLE001 - it ends the open requests
+            kind, sentence, evidence = unforeseen(error)
+            self._outbox.put(Log("error", evidence))
+            scheduler.end_all(kind, sentence)
+
+    def _do(self, job: Job) -> None:
+        if isinstance(job, _Prepared):
+            self._guard(job.generate.id, lambda: self._schedule(job))
+        elif isinstance(job, LoadWeights):
+            self._guard(job.id, lambda: self._load(job))
+        elif isinstance(job, UnloadWeights):
+            self._guard(job.id, lambda: self._unload_as_asked(job))
+        elif isinstance(job, SetThreads):
+            self._guard(job.id, lambda: self._set_threads(job))
+        elif isinstance(job, Generate):
+            self._guard(job.id, lambda: self._prepare(job))
+        elif isinstance(job, CacheCommand):
+            self._guard(job.id, lambda: self._look_at_cache(job))
+        if isinstance(job, LoadWeights | UnloadWeights | SetThreads | Generate):
+            self._ahead.discard(job.id)
+
+    def _load(self, command: LoadWeights) -> None:
+        with self._weights_lock:
+            self._unload()
+            try:
+                weights = load(
+                    os.fsdecode(command.path_bytes) if command.path_bytes else command.path,
+                    command.options,
+                    log=self._log,
+                    on_progress=lambda done, total: self._outbox.put(
+                        Progress(command.id, "load", done, total)
+                    ),
+                    is_cancelled=lambda: command.id in self._stopped or self._leaving.is_set(),
+                    on_planned=limit_memory,
+                )
+            except LoadCancelled:
+                self._emit(Stopped(command.id, Done()))
+                return
+            except LoadRefused as refused:
+                self._fail(command.id, refused.kind, refused.sentence, refused.evidence)
+                return
+            self._weights = weights
+            self._scheduler = Scheduler(
+                weights,
+                self._emit,
+                self._log,
+                options=command.options,
+                wake=lambda: self._inbox.put(_Wake()),
+            )
+        self._finish(command.id, weights.loaded)
+
+    def _unload_as_asked(self, command: UnloadWeights) -> None:
+        with self._weights_lock:
+            self._unload()
+        self._finish(command.id, Done())
+
+    def _unload(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.end_all("not_loaded", _UNLOADED)
+        self._scheduler = None
+        if self._weights is not None:
+            self._weights.close()
+        self._weights = None
+
+    def _set_threads(self, command: SetThreads) -> None:
+        if self._weights is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        elif not 1 <= command.n_threads <= 512:
+            self._fail(command.id, "bad_setting", "Threads must be between 1 and 512.")
+        else:
+            if self._scheduler is not None:
+                self._scheduler.set_threads(command.n_threads)
+            self._finish(command.id, Done())
+
+    def _look_at_cache(self, command: CacheCommand) -> None:
+        self._looking = command.id  # first, so that `_stop` finds it in one place or the other
+        if not _taken_out(self._looks, command.id):
+            return
+        if self._scheduler is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+            return
+        self._emit(
+            self._scheduler.cache.answer(
+                command,
+                is_stopped=lambda: command.id in self._stopped or self._leaving.is_set(),
+                is_in_the_way=lambda: bool(self._ahead or self._unscheduled),
+            )
+        )
+
+    def _prepare(self, command: Generate) -> None:
+        """Hand the prompt to the text thread; what runs goes on meanwhile."""
+        if self._weights is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+            return
+        if command.id not in self._unscheduled:  # stopped meanwhile
+            return
+        arrived = self._open.get(command.id, time.perf_counter())
+        self._texts.put((0, next(self._counter), command, arrived))
+
+    def _schedule(self, prepared: _Prepared) -> None:
+        generate = self._unscheduled.pop(prepared.generate.id, None)
+        if generate is None:  # stopped meanwhile
+            return
+        if prepared.failed is not None:
+            self._emit(prepared.failed)
+        elif self._scheduler is None or prepared.prompt is None:
+            self._fail(generate.id, "not_loaded", _UNLOADED)
+        else:
+            timeline = prepared.timeline
+            self._scheduler.add(generate, prepared.prompt, timeline.arrived, timeline)
+            if generate.id in self._is_hold_wanted:
+                hold = self._is_hold_wanted[generate.id]
+                (self._scheduler.hold if hold else self._scheduler.resume)(generate.id)
+            if generate.id in self._stopped:
+                self._scheduler.stop(generate.id)
+
+    # --- the text thread ----------------------------------------------------------------------
+
+    def _run_text(self) -> None:
+        while not self._leaving.is_set():
+            self._at_rest.add("text")
+            _, _, command, arrived = self._texts.get()
+            self._at_rest.discard("text")
+            if command is None:
+                break
+            if isinstance(command, Generate):
+                self._inbox.put(self._build(command, arrived))
+            elif isinstance(command, ReadDevices):  # whatever is loaded, or loading
+                self._read_devices(command)
+            else:
+                self._answer_guarded(command)
+
+    def _build(self, generate: Generate, arrived: float) -> _Prepared:
+        failed, timeline = None, Timeline(arrived)
+        timeline.mark("arriving", time.perf_counter())
+        try:
+            with self._weights_lock:
+                if self._weights is not None:
+                    limit_memory()
+                    prompt = self._render(generate, self._weights)
+                    prompt = self._with_turn_end(generate, prompt, self._weights)
+                    prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
+                    timeline.mark("rendering", time.perf_counter())
+                    return _Prepared(generate, prompt, None, timeline)
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            failed = Failed(generate.id, "prompt_too_long", error.sentence, used)
+        except TemplateFailed as error:
+            failed = Failed(generate.id, "bad_template", error.sentence)
+        except Exception as error:  # noqa: BLE001 - it ends this request
+            failed = Failed(generate.id, *unforeseen(error))
+        return _Prepared(generate, None, failed, timeline)
+
+    def _render(
+        self, command: Generate | CountPrompt | ReadPrompt, weights: Weights
+    ) -> BuiltPrompt:
+        """The prompt as it fits. Raises TemplateFailed or PromptTooLong."""
+        template = _template(command.prompt, weights)
+        return fit_prompt(
+            command.prompt,
+            lambda prompt: build_prompt(
+                prompt, weights.vocabulary, template, self._templates.render
+            ),
+            weights.n_ctx,
+            command.context_policy,
+        )
+
+    def _with_turn_end(
+        self, command: Generate, built: BuiltPrompt, weights: Weights
+    ) -> BuiltPrompt:
+        """Found once for each template of the loaded weights."""
+        if not isinstance(command.prompt, ChatPrompt):
+            return built
+        template = command.prompt.template
+        template = _template(command.prompt, weights) if template is None else template
+        key = (weights.loaded.path, template or "")
+        if key not in self._turn_ends:
+            self._turn_ends = {key: turn_end(template, weights.vocabulary, self._templates.render)}
+        return replace(built, turn_end=self._turn_ends[key])
+
+    def _count(self, command: CountPrompt, weights: Weights) -> PromptCount:
+        """What does not fit has a count as well."""
+        try:
+            built = self._render(command, weights)
+        except PromptTooLong as error:
+            return PromptCount(error.used, error.limit)
+        return counted(built, weights.n_ctx)
+
+    def _answer_guarded(self, command: TextQuestion) -> None:
+        try:
+            with self._weights_lock:
+                if self._weights is None:
+                    self._fail(command.id, "not_loaded", _NOT_LOADED)
+                else:
+                    self._finish(command.id, self._answer(command, self._weights))
+        except PromptTooLong as error:
+            used = f"{error.used}/{error.limit}"
+            self._fail(command.id, "prompt_too_long", error.sentence, used)
+        except TemplateFailed as error:
+            self._fail(command.id, "bad_template", error.sentence)
+        except BadSetting as error:
+            self._fail(command.id, "bad_setting", error.sentence, error.field)
+        except Exception as error:  # noqa: BLE001 - it ends this request
+            self._fail(command.id, *unforeseen(error))
+
+    def _read_devices(self, command: ReadDevices) -> None:
+        def read() -> None:
+            self._finish(command.id, DevicesRead(native.list_devices()))
+
+        self._guard(command.id, read)
+
+    def _answer(self, command: TextQuestion, weights: Weights) -> Result:
+        vocabulary = weights.vocabulary
+        if isinstance(command, CountPrompt):
+            return self._count(command, weights)
+        if isinstance(command, ReadPrompt):
+            built = self._render(command, weights)
+            check_ids(built.ids, vocabulary.n_vocab)
+            return shown(
+                built,
+                weights.n_ctx,
+                vocabulary.piece,
+                lambda token_id: int(vocabulary.attributes[token_id]),
+                vocabulary.is_control,
+            )
+        if isinstance(command, ReadVocabulary):
+            return vocabulary.table()
+        if isinstance(command, CheckGrammar):
+            limit_memory()
+            return checked_grammar(command, vocabulary)
+        if command.inside:
+            ids = inside_ids(command.text, vocabulary)
+        else:
+            ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
+        return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
+
+
+def _subject(command: Command) -> int:
+    """The request that a command is, or is about."""
+    if isinstance(command, Stop | Hold | Choose | Resume):
+        return command.target
+    return 0 if isinstance(command, Shutdown) else command.id
+
+
+def _taken_out(ids: set[int], request_id: int) -> bool:
+    """Whether it was in there; of two threads that ask one is told so."""
+    try:
+        ids.remove(request_id)
+    except KeyError:
+        return False
+    return True
+
+
+def _template(prompt: Prompt, weights: Weights) -> str | None:
+    """The template that the prompt asks for: the file's main one, or another one by name. A
+    broken one stops nobody who uses another."""
+    name = prompt.template_name if isinstance(prompt, ChatPrompt) else None
+    if name is None or name == MAIN_TEMPLATE:
+        return weights.chat_template
+    if name not in weights.loaded.templates:
+        known = ", ".join(weights.loaded.templates) or "none"
+        called = shown_text(name)
+        sentence = f"These weights have no chat template called “{called}”. They have: {known}."
+        raise TemplateFailed("unknown", sentence)
+    return weights.named_template(name)
+
+
+class _LogGate:
+    """Lets a burst of log lines through, then a few per second, and says what it left out."""
+
+    def __init__(self, put: Callable[[Log], None]) -> None:
+        self._put = put
+        self._lock = threading.Lock()
+        self._allowed = float(_LOG_BURST)
+        self._filled_at = time.monotonic()
+        self._dropped = 0
+
+    def __call__(self, level: str, text: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._allowed += (now - self._filled_at) * _LOG_PER_S
+            self._allowed, self._filled_at = min(self._allowed, _LOG_BURST), now
+            if self._allowed < 1:
+                self._dropped += 1
+                return
+            self._allowed -= 1
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._put(Log("warning", f"{dropped} lines of the log were left out"))
+        self._put(Log(level, text))
+
+
+def _hello() -> Hello:
+    note = unused_graphics_note(
+        native.graphics_evidence(), can_offload=native.can_offload(), version=native.VERSION
+    )
+    return Hello(
+        protocol=PROTOCOL_VERSION,
+        engine="llama.cpp",
+        version=native.library_version(),
+        pid=os.getpid(),
+        devices=native.list_devices(),
+        physical_cores=native.physical_cores(),
+        notes=[note] if note else [],
+        can_offload=native.can_offload(),
+        repacked=sorted(native.repacked_types()),
+    )

@@ -1,0 +1,556 @@
+"""From messages to token IDs: the chat template's text, cut where somebody else's text is.
+
+Pure: the vocabulary and the renderer come as arguments. Four things make it more than
+"render, then tokenise":
+
+1. *Control text stays text.* A user who writes `<|im_end|>` must not end their own turn. So
+   every text of a control token inside a message is replaced by a private placeholder before
+   rendering, and tokenised as ordinary text afterwards:
+
+       content    a <|im_end|> b
+       rendered   <|im_start|>user\\na ⟨c0⟩ b<|im_end|>\\n
+       segments   <|im_start|>user\\na_     special: control tokens are found
+                  <|im_end|>               ordinary: text and nothing else
+                  _b<|im_end|>\\n          special
+
+2. *The rest is tokenised whole*, because `"user\\n"` and `"\\n\\nhello"` have other IDs apart
+   than together. Only control text and replies cut it.
+
+3. *Replies come back as themselves.* Text tokenised again often gives other IDs than the ones
+   that were generated, which would spoil the KV cache. Where a reply's rendered bytes are what
+   its IDs spell, the IDs are used.
+
+4. *Where each token came from is known.* The template is rendered a second time with a marker
+   in place of each content; what stands between the markers is scaffold, and laid over the
+   real text it shows where each message begins and ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+from app.engine.prompts.reply_opening import missing_opening
+from app.engine.prompts.sources import (
+    Sourced,
+    empty,
+    given_as,
+    joined,
+    led,
+    rendered_sources,
+    sourced,
+)
+from app.engine.prompts.tokens import (
+    Origin,
+    PromptPart,
+    PromptTokenizer,
+    PromptVocabulary,
+    TemplateWords,
+    present_controls,
+    split_control,
+)
+from app.engine.protocol.messages import (
+    ChatMessage,
+    ChatPrompt,
+    CutMessage,
+    IdsPrompt,
+    Prompt,
+    TextPrompt,
+    clean_text,
+)
+from app.engine.protocol.template_messages import TemplateFailed
+from app.engine.templates.layout import Layout, lay_over, restore
+from app.engine.text.reasoning import opened_reasoning, tags_in_prompt, used_tags
+
+__all__ = [
+    "BuiltPrompt",
+    "PromptNote",
+    "PromptPart",
+    "PromptVocabulary",
+    "TemplateWords",
+    "build_prompt",
+    "lay_out_chat",
+]
+
+Render = Callable[..., str]
+"""As `TemplateClient.render`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptNote:
+    """Something the user should know. kind: no_template, empty_template, system_folded,
+    turns_merged, turns_left_out, user_first, tools_as_user, reply_opened."""
+
+    kind: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPrompt:
+    """`returned`: message_ids of replies that entered as their own IDs; `retokenized`: of those
+    whose IDs could not be used. `is_known`: it is known where all messages went. `cut`: what the
+    context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked).
+    `turn_end`: see `turn_end.py`; filled in by whoever wants a reply. `n_begun`: so many of the
+    last tokens are the reply's beginning (`fitting.py` adds them); `rendered` is without them.
+    `tail`: the first bytes of a character that the reply which goes on has begun; they are in the
+    IDs and not in `rendered`. `template`: the source that was rendered, "" where there is none."""
+
+    ids: list[int]
+    rendered: str
+    parts: list[PromptPart]
+    notes: list[PromptNote] = field(default_factory=list)
+    retokenized: list[str] = field(default_factory=list)
+    cut: list[CutMessage] = field(default_factory=list)
+    n_whole: int = 0
+    turn_end: str = ""
+    returned: list[str] = field(default_factory=list)
+    is_known: bool = True
+    n_begun: int = 0
+    tail: bytes = b""
+    template: str = ""
+
+
+NO_TEMPLATE: Final = PromptNote(
+    "no_template",
+    "This file has no chat template, so a plain format is used. Replies may run on; "
+    "weights made for chat carry a template.",
+)
+_EMPTY_TEMPLATE: Final = PromptNote(
+    "empty_template",
+    "The chat template that was given is empty, so a plain format is used, and replies may run "
+    "on. Leave it out to use the file's own.",
+)
+_SYSTEM_FOLDED: Final = PromptNote(
+    "system_folded",
+    "This chat template knows no system prompt, so yours stands before your first message.",
+)
+_TURNS_MERGED: Final = PromptNote(
+    "turns_merged",
+    "This chat template wants turns to alternate, so neighbouring messages of one side are "
+    "given as one.",
+)
+_USER_FIRST: Final = PromptNote(
+    "user_first",
+    "This chat template expects your message first, so an empty one was added before the opening "
+    "reply, for the model only.",
+)
+_TOOLS_AS_USER: Final = PromptNote(
+    "tools_as_user",
+    "This chat template has no tool messages, so the model gets them as messages from you.",
+)
+_REPLY_OPENED: Final = "reply_opened"
+
+
+def build_prompt(
+    prompt: Prompt, vocabulary: PromptVocabulary, template: str | None, render: Render
+) -> BuiltPrompt:
+    """Return the prompt's token IDs and where they come from.
+
+    `template` is the file's own; a ChatPrompt's goes before it. Raises TemplateFailed.
+    """
+    if isinstance(prompt, IdsPrompt):
+        return _build_ids(prompt.token_ids, vocabulary)
+    if isinstance(prompt, TextPrompt):
+        return _build_text(prompt, vocabulary)
+    return _build_chat(
+        prompt, vocabulary, template if prompt.template is None else prompt.template, render
+    )
+
+
+def _build_ids(ids: list[int], vocabulary: PromptVocabulary) -> BuiltPrompt:
+    try:
+        text = b"".join(vocabulary.piece(i) for i in ids).decode("utf-8", "replace")
+    except IndexError:
+        text = ""  # no IDs of this vocabulary; whoever runs the prompt refuses them in words
+    return BuiltPrompt(list(ids), text, [PromptPart(0, len(ids), "text")] if ids else [])
+
+
+# --- plain text -------------------------------------------------------------------------------
+
+
+def _build_text(prompt: TextPrompt, vocabulary: PromptVocabulary) -> BuiltPrompt:
+    text = clean_text(prompt.text)
+    tokenizer = PromptTokenizer(vocabulary)
+    if prompt.special:
+        tokenizer.add(text, "text", None)
+    else:
+        for piece, is_control in split_control(text, vocabulary):
+            tokenizer.add(piece, "text", None, ordinary=True, whole=not is_control)
+    if prompt.generated:
+        written: list[Origin] = [(start, end, "assistant", None) for start, end in prompt.generated]
+        tokenizer.share_out(text, written, "text")
+    return BuiltPrompt(tokenizer.ids, text, tokenizer.parts)
+
+
+# --- chat -------------------------------------------------------------------------------------
+
+
+def _build_chat(
+    prompt: ChatPrompt, vocabulary: PromptVocabulary, template: str | None, render: Render
+) -> BuiltPrompt:
+    messages = [sourced(message) for message in prompt.messages if not _is_empty(message)]
+    continued = None
+    if prompt.continue_last and messages and messages[-1].role == "assistant":
+        # The prompt that this reply was begun with, then the reply itself.
+        continued = messages.pop()
+    notes: list[PromptNote] = []
+    if template is None or not template.strip():
+        notes.append(NO_TEMPLATE if prompt.template is None else _EMPTY_TEMPLATE)
+        messages = [_as_plain(message, vocabulary) for message in messages]
+        continued = continued and _as_plain(continued, vocabulary)
+        rendering = _Rendering(vocabulary, None, render_plain)
+    else:
+        rendering = _Rendering(vocabulary, template, render)
+    layout, messages = _first_accepted(rendering, messages, notes)
+    tokenizer = PromptTokenizer(vocabulary)
+    _add_layout(tokenizer, layout, messages)
+    rendered, tail = layout.text, b""
+    if continued is not None:
+        text, tail = _add_continued(tokenizer, continued, rendered, template, prompt)
+        rendered += text
+    return BuiltPrompt(
+        tokenizer.ids,
+        rendered,
+        tokenizer.parts,
+        notes,
+        tokenizer.retokenized,
+        returned=tokenizer.returned,
+        is_known=layout.is_known,
+        tail=tail,
+        template=template or "",
+    )
+
+
+def lay_out_chat(
+    messages: Sequence[ChatMessage], words: TemplateWords, template: str, render: Render
+) -> tuple[Layout, list[ChatMessage], list[PromptNote]]:
+    """How a chat reads once it is rendered, without a vocabulary to tokenise it: the text with
+    where each message went, the messages in the form that the template accepted, and what is to
+    be said of that. Raises TemplateFailed."""
+    notes: list[PromptNote] = []
+    whole = [sourced(message) for message in messages if not _is_empty(message)]
+    layout, accepted = _first_accepted(_Rendering(words, template, render), whole, notes)
+    return layout, [*accepted], notes
+
+
+def _is_empty(message: ChatMessage) -> bool:
+    """A reply stopped before its first token would teach the weights to answer nothing."""
+    says_nothing = not (message.content or message.reasoning or message.token_ids)
+    return says_nothing and message.role in ("assistant", "system")
+
+
+def render_plain(
+    _source: str, messages: list[dict[str, Any]], *, add_generation_prompt: bool, **_: object
+) -> str:
+    """The format for files without a template: names and blank lines, no control tokens.
+
+    >>> render_plain("", [{"role": "user", "content": "Hi"}], add_generation_prompt=True)
+    'User: Hi\\n\\nAssistant:'
+    """
+    names = {"user": "User: ", "assistant": "Assistant:", "system": "", "tool": "Tool: "}
+    turns = [f"{names[message['role']]}{message['content']}\n\n" for message in messages]
+    return "".join(turns) + ("Assistant:" if add_generation_prompt else "")
+
+
+def _as_plain(message: Sourced, vocabulary: PromptVocabulary) -> Sourced:
+    """A reply as it stands behind `Assistant:`. A generated one followed directly, most often
+    with a space of its own, and must come back so; any other gets its space here."""
+    if message.role != "assistant" or message.content[:1].isspace():
+        return message
+    spelled = PromptTokenizer(vocabulary).spell(message.token_ids or [])
+    if spelled and spelled == message.content:
+        return message
+    return led(message, " ")
+
+
+def _first_accepted(
+    rendering: _Rendering, messages: list[Sourced], notes: list[PromptNote]
+) -> tuple[Layout, list[Sourced]]:
+    """Render the messages; where the template refuses them, or leaves some out without a word, in
+    the nearest form that it accepts. The first error is raised if it accepts none.
+    """
+    first_error: TemplateFailed | None = None
+    accepted: tuple[Layout, list[Sourced]] | None = None
+    for form, form_notes in _forms(messages):
+        try:
+            layout = rendering.lay_out(form)
+        except TemplateFailed as error:
+            if error.kind not in ("raised", "failed"):
+                raise
+            first_error = first_error or error
+            continue
+        if _keeps_all(layout, form):
+            notes += [*form_notes, *rendering.notes]
+            return layout, form
+        accepted = accepted or (layout, form)
+    if accepted is not None:  # no form has all that was said, but something was written
+        notes += rendering.notes
+        return accepted
+    assert first_error is not None
+    raise first_error
+
+
+def _forms(messages: list[Sourced]) -> Iterator[tuple[list[Sourced], list[PromptNote]]]:
+    """The messages as they are, then with one change, with two, and so on; each form once."""
+    tried: list[list[Sourced]] = []
+    wanted = sorted(product((False, True), repeat=len(_CHANGES)), key=sum)
+    for is_made in wanted:
+        form, form_notes = messages, list[PromptNote]()
+        for (change, note), is_wanted in zip(_CHANGES, is_made, strict=True):
+            changed = change(form) if is_wanted else form
+            form_notes += [note] if changed != form else []
+            form = changed
+        if form not in tried:
+            tried.append(form)
+            yield form, form_notes
+
+
+def _keeps_all(layout: Layout, form: list[Sourced]) -> bool:
+    """Whether a system prompt, if the form has one, and tool messages came out (or nobody can
+    tell). Templates leave out what they do not know."""
+    if not layout.is_known:
+        return True
+    written = {span.index for span in layout.spans}
+    system = {i for i, message in enumerate(form) if message.role == "system" and message.content}
+    tools = {i for i, message in enumerate(form) if message.role == "tool" and message.content}
+    return (not system or bool(system & written)) and tools <= written
+
+
+def _tools_as_user(messages: list[Sourced]) -> list[Sourced]:
+    """What tools have said, as the user's."""
+    return [given_as(m, "user") if m.role == "tool" else m for m in messages]
+
+
+def _user_first(messages: list[Sourced]) -> list[Sourced]:
+    """An empty message of the user before a reply that begins the conversation."""
+    first = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+    if first < len(messages) and messages[first].role != "assistant":
+        return messages
+    return [*messages[:first], empty("user"), *messages[first:]]
+
+
+def _fold_system(messages: list[Sourced]) -> list[Sourced]:
+    """Put the system prompt before the first user message."""
+    system = [m for m in messages if m.role == "system" and m.content]
+    rest = [m for m in messages if m.role != "system"]
+    first = next((i for i, m in enumerate(rest) if m.role == "user"), None)
+    if not system or first is None:
+        return messages
+    opening = joined([*system, rest[first]], into=rest[first])
+    return [*rest[:first], opening, *rest[first + 1 :]]
+
+
+def _merge_neighbours(messages: list[Sourced]) -> list[Sourced]:
+    """Join neighbouring messages of one role."""
+    merged: list[Sourced] = []
+    for message in messages:
+        if merged and merged[-1].role == message.role and message.role != "tool":
+            merged[-1] = joined([merged[-1], message], into=merged[-1])
+        else:
+            merged.append(message)
+    return merged
+
+
+_CHANGES: Final = (
+    (_tools_as_user, _TOOLS_AS_USER),
+    (_user_first, _USER_FIRST),
+    (_fold_system, _SYSTEM_FOLDED),
+    (_merge_neighbours, _TURNS_MERGED),
+)
+"""What may be done to messages that a template does not take as they are, in this order."""
+
+
+class _Rendering:
+    """Renders messages with control text replaced, and finds where each of them went. What begins
+    a reply is added where the template does not write it; `notes` say so."""
+
+    def __init__(self, vocabulary: TemplateWords, template: str | None, render: Render) -> None:
+        self._vocabulary = vocabulary
+        self._template = template or ""
+        self._render = render
+        self._opening = missing_opening(self._template, vocabulary, render)
+
+    @property
+    def notes(self) -> list[PromptNote]:
+        if not self._opening:
+            return []
+        sentence = (
+            f"This chat template doesn't begin the reply, so “{self._opening.strip()}” was added "
+            "before it."
+        )
+        return [PromptNote(_REPLY_OPENED, sentence)]
+
+    def lay_out(self, messages: list[Sourced]) -> Layout:
+        """Render twice (with the contents, with markers). Raises TemplateFailed."""
+        texts = [text for m in messages for text in (m.content, m.reasoning) if text]
+        open_mark, close_mark = _unused_characters([self._template, *texts])
+        controls = present_controls(texts, self._vocabulary)
+        pattern = re.compile("|".join(map(re.escape, controls))) if controls else None
+
+        def hide(text: str) -> str:
+            if pattern is None:
+                return text
+            return pattern.sub(
+                lambda found: f"{open_mark}c{controls.index(found[0])}{close_mark}", text
+            )
+
+        hidden = [_as_dict(m, hide(m.content), m.reasoning and hide(m.reasoning)) for m in messages]
+        marked = [
+            _as_dict(
+                m,
+                m.content and f"{open_mark}m{index}{close_mark}",
+                m.reasoning and f"{open_mark}r{index}{close_mark}",
+            )
+            for index, m in enumerate(messages)
+        ]
+        rendered = self._run(hidden) + self._opening
+        try:
+            scaffold = self._run(marked) + self._opening
+        except TemplateFailed:
+            scaffold = ""  # it looks into the contents; where they went stays unknown
+        contents = {f"m{index}": str(one["content"]) for index, one in enumerate(hidden)}
+        contents |= {f"r{i}": str(one.get("reasoning_content", "")) for i, one in enumerate(hidden)}
+        layout = lay_over(rendered, scaffold, contents, open_mark, close_mark)
+        return restore(layout, controls, open_mark, close_mark)
+
+    def _run(self, messages: list[dict[str, Any]]) -> str:
+        others: dict[str, str] = getattr(self._vocabulary, "other_tokens", {})
+        return self._render(
+            self._template,
+            messages,
+            bos_token=self._vocabulary.bos_text,
+            eos_token=self._vocabulary.eos_text,
+            add_generation_prompt=True,
+            **({"extra": others} if others else {}),
+        )
+
+
+def _as_dict(message: ChatMessage, content: str, reasoning: str | None) -> dict[str, Any]:
+    """The message as templates know it."""
+    fields: dict[str, Any] = {"role": message.role, "content": content}
+    if reasoning:
+        fields["reasoning_content"] = reasoning
+    return fields
+
+
+def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
+    """Two private-use characters that no text holds."""
+    used = set().union(*texts)
+    unused = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in used)
+    return next(unused), next(unused)
+
+
+# --- tokens -----------------------------------------------------------------------------------
+
+
+def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]) -> None:
+    """Tokenise the rendered text: whole, but for control text and replies with their own IDs."""
+    text, position = layout.text, 0
+    replies = list(_replies_as_ids(tokenizer, layout, messages))
+    cuts = [(start, end, None) for start, end in layout.ordinary] + replies
+    origins = _origins(layout, messages)
+    for start, end, reply in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
+        if start < position:
+            continue  # control text inside a reply that enters as its own IDs
+        tokenizer.add_mixed(text[position:start], position, origins)
+        if reply is not None:
+            tokenizer.add_ids(*reply)
+        else:
+            origin, message_id = _origin_at(origins, start)
+            tokenizer.add(text[start:end], origin, message_id, ordinary=True)
+        position = end
+    tokenizer.add_mixed(text[position:], position, origins)
+
+
+def _replies_as_ids(
+    tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]
+) -> Iterator[tuple[int, int, tuple[list[int], str, str | None]]]:
+    """(start, end, what to add) for each reply whose rendered bytes are what its IDs spell. Those
+    of a character that it was cut off in stay out."""
+    free_from = 0
+    returning: set[int] = set()
+    for span in layout.spans:
+        reply = messages[span.index]
+        if span.kind != "m":
+            continue
+        if reply.role == "assistant" and reply.token_ids:
+            spelled = tokenizer.spell(reply.token_ids)
+            start = span.end - len(spelled) if spelled else -1
+            if spelled and start >= free_from and layout.text[start : span.end] == spelled:
+                ids = tokenizer.without_tail(reply.token_ids)
+                if ids is not None:
+                    returning.add(span.index)
+                    yield start, span.end, (ids, "assistant", reply.message_id)
+        free_from = span.end
+    tokenizer.retokenized += [
+        message.message_id or ""
+        for index, message in enumerate(messages)
+        if message.token_ids and index not in returning
+    ]
+    tokenizer.returned += [messages[index].message_id or "" for index in sorted(returning)]
+
+
+def _origins(layout: Layout, messages: list[Sourced]) -> list[Origin]:
+    origins: list[Origin] = []
+    for span in layout.spans:
+        message, text = messages[span.index], layout.text[span.start : span.end]
+        if span.kind == "m":
+            origins += rendered_sources(message, text, span.start)
+        else:
+            origins.append((span.start, span.end, message.role, message.message_id))
+    return origins
+
+
+def _origin_at(origins: list[Origin], position: int) -> tuple[str, str | None]:
+    for start, end, origin, message_id in origins:
+        if start <= position < end:
+            return origin, message_id
+    return "scaffold", None
+
+
+def _add_continued(
+    tokenizer: PromptTokenizer,
+    reply: ChatMessage,
+    rendered: str,
+    template: str | None,
+    prompt: ChatPrompt,
+) -> tuple[str, bytes]:
+    """Append the reply that is to be continued; return its text, and the bytes of a character that
+    it has begun.
+
+    A reply that has only reasoning goes on inside it: the opening tag stands before it, unless
+    the template has just written one.
+    """
+    spelled = tokenizer.spell(reply.token_ids) if reply.token_ids else None
+    if reply.token_ids and spelled is not None and spelled.endswith(reply.content):
+        tokenizer.add_ids(reply.token_ids, "assistant", reply.message_id)
+        tokenizer.returned.append(reply.message_id or "")
+        return spelled, tokenizer.tail(reply.token_ids)
+    if reply.token_ids:
+        tokenizer.retokenized.append(reply.message_id or "")
+    text = reply.content
+    before = ""
+    if reply.reasoning:
+        tags = tags_in_prompt(template or "", prompt.reasoning_tags)
+        known = used_tags(prompt.reasoning_tags, rendered, template or "")
+        before = "" if opened_reasoning(rendered, known) else f"{tags.start}\n"
+        _add_tag(tokenizer, before)
+        text = reply.reasoning
+        if reply.content:
+            _add_ordinary(tokenizer, text, reply.message_id)
+            between = f"\n{tags.closing}\n\n"
+            _add_tag(tokenizer, between)
+            before, text = before + text + between, reply.content
+    _add_ordinary(tokenizer, text, reply.message_id)
+    return before + text, b""
+
+
+def _add_tag(tokenizer: PromptTokenizer, text: str) -> None:
+    tokenizer.add(text, "scaffold", None)
+
+
+def _add_ordinary(tokenizer: PromptTokenizer, text: str, message_id: str | None) -> None:
+    tokenizer.add_inside(text, "assistant", message_id)

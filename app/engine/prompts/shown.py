@@ -1,0 +1,53 @@
+"""A prompt as it was tokenised, packed for the window: IDs, bytes, and where each came from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Literal
+
+from app.engine.prompts.prompt import BuiltPrompt
+from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.messages import Array, PromptShown, ShownPart
+
+_CODES = {"i4": "i", "i8": "q", "u1": "B"}
+
+
+def shown(
+    built: BuiltPrompt,
+    n_ctx: int,
+    piece: Callable[[int], bytes],
+    attribute: Callable[[int], int],
+    is_control: Callable[[int], bool],
+) -> PromptShown:
+    """`piece`, `attribute` (llama.cpp's) and `is_control` of a token ID of the vocabulary.
+
+    A million tokens are about 25 MB, so any prompt that fits a window fits a frame.
+    """
+    pieces = [piece(token_id) for token_id in built.ids]
+    return PromptShown(
+        token_ids=_array("i4", built.ids),
+        offsets=_array("i8", [0, *accumulate(map(len, pieces))]),
+        blob=b"".join(pieces),
+        attributes=_array("i4", [attribute(token_id) for token_id in built.ids]),
+        controls=_array("u1", [int(is_control(token_id)) for token_id in built.ids]),
+        parts=[_part(part, is_known=built.is_known) for part in built.parts],
+        rendered=built.rendered,
+        n_ctx=n_ctx,
+        notes=[note.sentence for note in built.notes],
+        cut=built.cut,
+        n_whole=built.n_whole,
+        returned=built.returned,
+        retokenized=built.retokenized,
+    )
+
+
+def _part(part: PromptPart, *, is_known: bool) -> ShownPart:
+    """Where the messages' places are unknown, what stands outside of them may be theirs."""
+    origin = "unknown" if part.origin == "scaffold" and not is_known else part.origin
+    return ShownPart(part.start, part.end, origin, part.message_id)
+
+
+def _array(dtype: Literal["i4", "i8", "u1"], values: Sequence[int]) -> Array:
+    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{_CODES[dtype]}", *values))

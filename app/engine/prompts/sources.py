@@ -1,0 +1,128 @@
+"""Whose each stretch of a message is: typed, attached, or joined from another message.
+
+A message of a person may hold attached texts, and where a template knows no system prompt, or
+wants turns to alternate, messages are joined before they are rendered. What is shown of a prompt
+tells them apart, so each content carries its *sources*, and they move along with it:
+
+    system "Be brief."   user "Hi"     →   user "Be brief.\\n\\nHi"
+    sources                                (0, 9, system)  (11, 13, user)
+
+What belongs to no source (the blank line here) is scaffold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.engine.prompts.tokens import Origin
+from app.engine.protocol.messages import clean_text
+from app.engine.protocol.prompt_messages import ChatMessage, Role
+
+ATTACHMENT = "attachment"
+BETWEEN = "\n\n"
+
+
+class Sourced(ChatMessage, frozen=True, tag=True):
+    """A message on its way into the template. `sources`: characters of `content`, in order."""
+
+    sources: tuple[Origin, ...] = ()
+
+
+def sourced(message: ChatMessage) -> Sourced:
+    """A message with texts that can be encoded, and the sources that it has by itself."""
+    content = clean_text(message.content)
+    spans = message.attachments
+    if len(content) != len(message.content):  # pairs of surrogates became characters
+        spans = [
+            (len(clean_text(message.content[:start])), len(clean_text(message.content[:end])))
+            for start, end in spans
+        ]
+    return Sourced(
+        message.role,
+        content,
+        None if message.reasoning is None else clean_text(message.reasoning),
+        message.token_ids,
+        message.message_id,
+        sources=tuple(_own_sources(message, len(content), spans)),
+    )
+
+
+def _own_sources(
+    message: ChatMessage, length: int, spans: Sequence[tuple[int, int]]
+) -> list[Origin]:
+    """The attached spans, and between them the message's own; nothing overlaps."""
+    sources: list[Origin] = []
+    at = 0
+    for start, end in sorted(spans):
+        start, end = max(start, at), min(end, length)
+        if start >= end:
+            continue
+        if at < start:
+            sources.append((at, start, message.role, message.message_id))
+        sources.append((start, end, ATTACHMENT, message.message_id))
+        at = end
+    if at < length:
+        sources.append((at, length, message.role, message.message_id))
+    return sources
+
+
+def empty(role: Role) -> Sourced:
+    """A message that says nothing and is nobody's."""
+    return Sourced(role, "")
+
+
+def given_as(message: Sourced, role: Role) -> Sourced:
+    """The message in another role; where it comes from stays known."""
+    return Sourced(
+        role,
+        message.content,
+        message.reasoning,
+        message.token_ids,
+        message.message_id,
+        sources=message.sources,
+    )
+
+
+def led(message: Sourced, lead: str) -> Sourced:
+    """The message with a few characters before it, which count as its own."""
+    moved = _moved(message.sources, len(lead))
+    own: Origin = (0, len(lead), message.role, message.message_id)
+    return _with(message, lead + message.content, (own, *moved), message.token_ids)
+
+
+def joined(messages: Sequence[Sourced], into: Sourced) -> Sourced:
+    """One message with all the contents, which is of the role of `into` and has its id."""
+    content, sources = "", list[Origin]()
+    for message in messages:
+        content += BETWEEN if content and message.content else ""
+        sources += _moved(message.sources, len(content))
+        content += message.content
+    return _with(into, content, tuple(sources), None)
+
+
+def _with(
+    message: Sourced, content: str, sources: tuple[Origin, ...], ids: list[int] | None
+) -> Sourced:
+    role: Role = message.role
+    return Sourced(role, content, message.reasoning, ids, message.message_id, sources=sources)
+
+
+def _moved(sources: Sequence[Origin], by: int) -> list[Origin]:
+    return [(start + by, end + by, origin, owner) for start, end, origin, owner in sources]
+
+
+def rendered_sources(message: Sourced, text: str, start: int) -> list[Origin]:
+    """The sources of a content that stands as `text` at character `start` of a rendered prompt.
+
+    Templates trim, and some leave out what comes before the answer; where one writes something
+    else than what it was given, all of it is the message's.
+    """
+    content = message.content
+    at = len(content) - len(text) if content.endswith(text) else content.find(text)
+    if at < 0:
+        return [(start, start + len(text), message.role, message.message_id)]
+    return [
+        (start + max(low - at, 0), start + min(high - at, len(text)), origin, owner)
+        for low, high, origin, owner in message.sources
+        if low - at < len(text) and high > at
+    ]

@@ -1,0 +1,170 @@
+"""Loading as the two processes speak of it: how to load, and what then stands in memory.
+
+`load_plan.py` and its neighbours judge the values before native code sees them; in `Loaded` all is
+measured or read from the file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from app.engine.protocol.cache_messages import CacheShape
+from app.engine.protocol.frames import (
+    FEW,
+    MANY,
+    Amount,
+    Count,
+    Message,
+    Name,
+    Scale,
+    Seconds,
+    Sentence,
+    TokenId,
+    Word,
+)
+
+
+class Lora(Message, frozen=True, tag=True):
+    """A LoRA adapter (a GGUF file of its own) and how strongly it is applied."""
+
+    path: Name
+    scale: Scale = 1.0
+
+
+class RopeScaling(Message, frozen=True, tag=True):
+    """Position encoding beyond the trained window. 0 means: as the file says.
+
+    kind: none, linear, yarn, longrope. `freq_scale` 0.5 doubles the window (linear);
+    `yarn_orig_ctx` is the window that the weights were trained with.
+    """
+
+    kind: Literal["file", "none", "linear", "yarn", "longrope"] = "file"
+    freq_base: float = 0.0
+    freq_scale: float = 0.0
+    yarn_orig_ctx: int = 0
+    yarn_ext_factor: float | None = None
+    yarn_attn_factor: float | None = None
+    yarn_beta_fast: float | None = None
+    yarn_beta_slow: float | None = None
+
+
+class LoadOptions(Message, frozen=True, tag=True):
+    """How to load. None always means: the engine decides and says what it decided.
+
+    `devices`: names from Hello, in order (None: all that can compute; an empty list: CPU only).
+    `tensor_split`: shares of the layers by device. `main_device`: for split "none" and "row".
+    `cpu_moe_layers`: experts of the first n layers stay in host memory (-1: of all).
+    `n_slots`: replies at once. `parked_bytes`: cap of the host memory for parked KV state (None:
+    an eighth of what is free, at most 2 GiB; 0: none is parked).
+    `governor`: steer the number of threads while decoding.
+    """
+
+    n_ctx: int | None = None
+    n_threads: int | None = None
+    n_gpu_layers: int | None = None
+    n_ubatch: int | None = None
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    use_mmap: bool = True
+    use_mlock: bool = False
+    devices: list[str] | None = None
+    tensor_split: list[float] | None = None
+    split_mode: Literal["layer", "row", "none"] = "layer"
+    main_device: int = 0
+    cpu_moe_layers: int = 0
+    rope: RopeScaling = msgspec.field(default_factory=RopeScaling)
+    loras: list[Lora] = msgspec.field(default_factory=list)
+    n_slots: int | None = None
+    parked_bytes: int | None = None
+    governor: bool = True
+
+
+class LoadWeights(Message, frozen=True, tag=True):
+    """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
+    need not be UTF-8, and what is not, no text on the wire can hold."""
+
+    id: Amount
+    path: str
+    options: LoadOptions = msgspec.field(default_factory=LoadOptions)
+    path_bytes: bytes = b""
+
+
+class UnloadWeights(Message, frozen=True, tag=True):
+    id: Amount
+
+
+class Device(Message, frozen=True, tag=True):
+    """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
+
+    name: Name
+    description: Name
+    kind: Word
+    free_bytes: Amount
+    total_bytes: Amount
+
+
+class ReadDevices(Message, frozen=True, tag=True):
+    """What is free on each device now. Answered beside a running reply."""
+
+    id: Amount
+
+
+class DevicesRead(Message, frozen=True, tag=True):
+    devices: Annotated[list[Device], FEW]
+
+
+class MemoryPart(Message, frozen=True, tag=True):
+    """One measured allocation, from llama.cpp's log, or an estimated one.
+
+    `what`: weights, kv, compute, output, adapter.
+    """
+
+    device: Name
+    what: Word
+    size_bytes: Amount
+
+
+class Loaded(Message, frozen=True, tag=True):
+    """The weights as they now stand in memory: measured, not estimated.
+
+    `size_bytes`: of the file, or of all files of a set. `templates` names the file's chat
+    templates, its main one first as "default". `fast_hash` is `app.gguf.fingerprint`'s; empty if
+    the file could not be read again. `cache`: what each cell of the KV cache is made of.
+    """
+
+    path: Name
+    name: Name
+    architecture: Name
+    description: Name
+    size_bytes: Amount
+    n_params: Amount
+    n_layer: Count
+    n_embd: Count
+    n_head: Count
+    n_head_kv: Count
+    n_vocab: Count
+    n_ctx: Count
+    n_ctx_train: Count
+    n_ubatch: Count
+    n_threads: Count
+    n_gpu_layers: Count
+    flash_attention: bool
+    type_k: Word
+    type_v: Word
+    has_template: bool
+    add_bos: bool
+    eog_ids: Annotated[list[TokenId], MANY]
+    memory: Annotated[list[MemoryPart], FEW]
+    kv_bytes_per_token: Amount
+    load_s: Seconds
+    notes: Annotated[list[Sentence], FEW]
+    fast_hash: Word = ""
+    estimate: Annotated[list[MemoryPart], FEW] = msgspec.field(default_factory=list)
+    loras: Annotated[list[Lora], FEW] = msgspec.field(default_factory=list)
+    n_slots: Count = 1
+    devices: Annotated[list[Name], FEW] = msgspec.field(default_factory=list)
+    templates: Annotated[list[Name], MANY] = msgspec.field(default_factory=list)
+    cache: CacheShape | None = None

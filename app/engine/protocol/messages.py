@@ -1,0 +1,583 @@
+"""What the window's process and the engine's process say to each other.
+
+Every struct here travels as one length-prefixed msgpack frame (`wire.py`); those of loading,
+sampling and prompts are in `loading_messages.py`, `stages.py` and `prompt_messages.py`. Nothing
+in these files imports llama_cpp, Qt or numpy: both sides, `ask`, and the tests use them.
+
+What must hold:
+
+* Each request carries an id, chosen by the client, never used twice in one child.
+  It ends in exactly one of `Finished`, `Stopped` or `Failed`; after that no event with
+  this id follows. The client drops events of ids that it does not wait for.
+* Errors never travel as tokens. `Failed.sentence` is for the user and says what to do
+  next; `Failed.evidence` is for us (the last log lines, a native message).
+* Each field of an event has a bound (`frames.py`), and a struct whose fields must fit each
+  other a `check()`; the receiver applies both to every frame before anybody sees it.
+* Arrays travel as `Array`: the dtype that their field names, and bytes whose length fits.
+* Text fields hold no lone surrogates (msgpack is UTF-8); `clean_text()` sees to it.
+* The window treats every frame as untrusted: unknown tags, missing fields, wrong types
+  and oversized frames end the child, not the window.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from app.engine.protocol.cache_messages import (
+    CacheAct as CacheAct,
+    CacheCommand as CacheCommand,
+    CacheLayers as CacheLayers,
+    CacheMap as CacheMap,
+    CacheShape as CacheShape,
+    CacheSlot as CacheSlot,
+    CellPart as CellPart,
+    CellRun as CellRun,
+    ChangeCache as ChangeCache,
+    LastTurn as LastTurn,
+    MeasureStep as MeasureStep,
+    ParkedCopy as ParkedCopy,
+    ReadCache as ReadCache,
+    StepMeasured as StepMeasured,
+)
+from app.engine.protocol.frames import (
+    DTYPES as DTYPES,
+    FEW,
+    MANY,
+    MAX_ARRAY_RANK as MAX_ARRAY_RANK,
+    MAX_FRAME_BYTES as MAX_FRAME_BYTES,
+    Amount,
+    Array as Array,
+    Bits,
+    Blob,
+    Count,
+    Evidence,
+    Float32s,
+    FrameTooLarge as FrameTooLarge,
+    Int32s,
+    Int64s,
+    Message as Message,
+    Milliseconds,
+    Name,
+    Nats,
+    Piece,
+    ProtocolError as ProtocolError,
+    Rate,
+    Seconds,
+    Sentence,
+    Share,
+    Text,
+    TokenId,
+    UInt8s,
+    Word,
+    check_equal,
+    check_pieces,
+    clean_text as clean_text,
+    is_nats,
+)
+from app.engine.protocol.grammar_messages import (
+    CheckGrammar as CheckGrammar,
+    GrammarChecked as GrammarChecked,
+)
+from app.engine.protocol.loading_messages import (
+    Device as Device,
+    DevicesRead as DevicesRead,
+    Loaded as Loaded,
+    LoadOptions as LoadOptions,
+    LoadWeights as LoadWeights,
+    Lora as Lora,
+    MemoryPart as MemoryPart,
+    ReadDevices as ReadDevices,
+    RopeScaling as RopeScaling,
+    UnloadWeights as UnloadWeights,
+)
+from app.engine.protocol.prompt_messages import (
+    ChatMessage as ChatMessage,
+    ChatPrompt as ChatPrompt,
+    ContextPolicy as ContextPolicy,
+    CutMessage as CutMessage,
+    IdsPrompt as IdsPrompt,
+    Prompt as Prompt,
+    PromptShown as PromptShown,
+    ReadPrompt as ReadPrompt,
+    Role as Role,
+    ShownPart as ShownPart,
+    TextPrompt as TextPrompt,
+)
+from app.engine.protocol.replay_messages import (
+    AskedDraw as AskedDraw,
+    DrawsReplayed as DrawsReplayed,
+    ReplayDraws as ReplayDraws,
+    ReplayedDraw as ReplayedDraw,
+)
+from app.engine.protocol.stages import (
+    AdaptiveP as AdaptiveP,
+    Dist as Dist,
+    Dry as Dry,
+    DynamicTemperature as DynamicTemperature,
+    FilterStage as FilterStage,
+    Greedy as Greedy,
+    LogitBias as LogitBias,
+    MinP as MinP,
+    Mirostat as Mirostat,
+    MirostatV2 as MirostatV2,
+    Penalties as Penalties,
+    Sampling as Sampling,
+    SelectStage as SelectStage,
+    Stage as Stage,
+    Temperature as Temperature,
+    TokenBias as TokenBias,
+    TopK as TopK,
+    TopNSigma as TopNSigma,
+    TopP as TopP,
+    Typical as Typical,
+    Xtc as Xtc,
+)
+from app.engine.protocol.timeline_messages import (
+    MAX_SPANS as MAX_SPANS,
+    Span as Span,
+    SpanKind as SpanKind,
+)
+
+PROTOCOL_VERSION: Final = 1
+
+# --- commands: window -> engine ---------------------------------------------------------------
+
+
+class Generate(Message, frozen=True, tag=True):
+    """Generate one reply.
+
+    `conversation`: whose KV cells this is (prefix reuse looks there first).
+    `alternatives`: how many top candidates each token's trace carries (0 ... 64).
+    `record_stages`: whether each stage's effect is recorded.
+    `hold`: start in step mode: every drawn token is announced by `Held` and waits for
+    `Choose` or `Resume`. `deadline_s`: a hard cap on wall time (0: none).
+    `stop_ids`: tokens that end the reply, besides the file's own end tokens.
+    `context_policy`: what happens where the prompt is too long: stop says so, drop_oldest leaves
+    out the oldest turns (see `Summary.cut`). `repeatable`: the same numbers to the last bit as
+    another repeatable run: slot alone, no reuse, fixed chunks and threads. `score_prompt`: also
+    evaluate how probable each prompt token was (PromptScores; no reuse then). `forced_ids`: the
+    reply's first tokens, chosen instead of drawn; they are measured like any other. `reply_id`:
+    the message that the reply becomes, named where the cache is shown. `stop_in_reasoning`: texts
+    in `stop` end the reply inside its reasoning as well, and not in its answer alone.
+    """
+
+    id: Amount
+    prompt: Prompt
+    sampling: Sampling = msgspec.field(default_factory=Sampling)
+    max_tokens: int = 0
+    stop: list[str] = msgspec.field(default_factory=list)
+    conversation: str = ""
+    alternatives: int = 8
+    record_stages: bool = False
+    hold: bool = False
+    reuse_prefix: bool = True
+    deadline_s: float = 0.0
+    context_policy: ContextPolicy = "stop"
+    repeatable: bool = False
+    score_prompt: bool = False
+    stop_ids: list[int] = msgspec.field(default_factory=list)
+    forced_ids: list[int] = msgspec.field(default_factory=list)
+    reply_id: str = ""
+    stop_in_reasoning: bool = False
+
+
+class Stop(Message, frozen=True, tag=True):
+    """Stop the request `target` (a Generate, a LoadWeights, or a question about the cache). Has no
+    ending of its own."""
+
+    target: int
+
+
+class Hold(Message, frozen=True, tag=True):
+    """From the next token on, request `target` waits for a choice at each token."""
+
+    target: int
+
+
+class Choose(Message, frozen=True, tag=True):
+    """While held: `token_id` becomes the next token (the drawn one or another). One that is none
+    is refused in words, so it has no bound here: a command out of bounds ends the engine."""
+
+    target: int
+    token_id: int
+
+
+class Resume(Message, frozen=True, tag=True):
+    """End holding: take the drawn token and run on."""
+
+    target: int
+
+
+class Tokenize(Message, frozen=True, tag=True):
+    """Text to IDs. `special`: control-token text becomes control tokens. `inside`: as people's
+    text that stands behind another one, so that the IDs spell it and nothing before it. -> Tokens
+    """
+
+    id: Amount
+    text: str
+    special: bool = False
+    add_bos: bool = False
+    inside: bool = False
+
+
+class CountPrompt(Message, frozen=True, tag=True):
+    """How many tokens this prompt has; answered beside a running reply. -> PromptCount"""
+
+    id: Amount
+    prompt: Prompt
+    context_policy: ContextPolicy = "stop"
+
+
+class ReadVocabulary(Message, frozen=True, tag=True):
+    """All pieces of the loaded vocabulary. -> Vocabulary"""
+
+    id: Amount
+
+
+class SetThreads(Message, frozen=True, tag=True):
+    """Change the number of threads of the loaded weights between two steps. -> Done"""
+
+    id: Amount
+    n_threads: int
+
+
+class Shutdown(Message, frozen=True, tag=True):
+    """End the child in an orderly way. It also ends when its stdin closes."""
+
+
+Command = (
+    LoadWeights
+    | UnloadWeights
+    | Generate
+    | Stop
+    | Hold
+    | Choose
+    | Resume
+    | Tokenize
+    | CountPrompt
+    | ReadPrompt
+    | ReadVocabulary
+    | CheckGrammar
+    | ReadDevices
+    | SetThreads
+    | ReadCache
+    | ChangeCache
+    | MeasureStep
+    | ReplayDraws
+    | Shutdown
+)
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+class Summary(Message, frozen=True, tag=True):
+    """How a reply ended.
+
+    stop_reason: end_token, turn_end (the template's marker, in ordinary tokens), max_tokens,
+    stop_string, context_full, stopped, deadline. stop_detail: the token, marker, text or number.
+    `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
+    end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
+    does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens
+    came from: slot, fork, parked, or empty. `timeline`: what the time went into, from the
+    command's arrival to the end; empty where nobody recorded it.
+    """
+
+    text: Text
+    reasoning: Text
+    token_ids: Annotated[list[TokenId], MANY]
+    stop_reason: Word
+    stop_detail: Text
+    seed: Amount
+    prompt_tokens: Count
+    reused: Count
+    evaluated: Count
+    generated: Count
+    first_token_s: Seconds
+    prefill_s: Seconds
+    decode_s: Seconds
+    total_s: Seconds
+    tokens_per_s: Rate
+    prefill_tokens_per_s: Rate
+    n_threads: Count
+    context_used: Count
+    context_size: Count
+    rendered_prompt: Text
+    notes: Annotated[list[Sentence], FEW]
+    cut: Annotated[list[CutMessage], MANY] = msgspec.field(default_factory=list)
+    reuse_source: Word = ""
+    prompt_ids: Annotated[list[TokenId], MANY] | None = None
+    timeline: Annotated[list[Span], msgspec.Meta(max_length=MAX_SPANS)] = msgspec.field(
+        default_factory=list
+    )
+
+
+class Tokens(Message, frozen=True, tag=True):
+    """token_ids, and the bytes of each piece."""
+
+    token_ids: Annotated[list[TokenId], MANY]
+    pieces: Annotated[list[Piece], MANY]
+
+    def check(self) -> None:
+        check_equal("token IDs and pieces", len(self.token_ids), len(self.pieces))
+
+
+class PromptCount(Message, frozen=True, tag=True):
+    """`n_tokens` of the prompt as the policy lets it be; more than `n_ctx` would be refused. Where
+    `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `last_cut` is
+    the last of those messages that has an id."""
+
+    n_tokens: Count
+    n_ctx: Count
+    n_cut: Count = 0
+    n_whole: Count = 0
+    last_cut: Name = ""
+
+
+class Vocabulary(Message, frozen=True, tag=True):
+    """Piece i is blob[offsets[i]:offsets[i + 1]]; attributes[i] is llama.cpp's token attribute."""
+
+    offsets: Int64s
+    blob: Blob
+    attributes: Int32s
+
+    def check(self) -> None:
+        check_pieces(self.offsets, self.blob)
+        check_equal("pieces and attributes", self.offsets.size - 1, self.attributes.size)
+
+
+class Done(Message, frozen=True, tag=True):
+    """An ending without a payload."""
+
+
+Result = (
+    Loaded
+    | Summary
+    | Tokens
+    | PromptCount
+    | PromptShown
+    | Vocabulary
+    | GrammarChecked
+    | CacheMap
+    | StepMeasured
+    | DrawsReplayed
+    | DevicesRead
+    | Done
+)
+
+
+# --- events: engine -> window --------------------------------------------------------------------
+
+
+class Hello(Message, frozen=True, tag=True):
+    """The child's first frame. `can_offload`: whether this build deals layers to graphics devices;
+    `repacked`: tensor types that its processor keeps in another order beside a mapped file."""
+
+    protocol: Count
+    engine: Word
+    version: Word
+    pid: Amount
+    devices: Annotated[list[Device], FEW]
+    physical_cores: Count
+    notes: Annotated[list[Sentence], FEW]
+    can_offload: bool = True
+    repacked: Annotated[list[Word], FEW] = msgspec.field(default_factory=list)
+
+
+class Progress(Message, frozen=True, tag=True):
+    """phase: load (done/total are bytes or percent), prefill, measure or replay (tokens). Sent
+    often enough to serve as a sign of life; `id` is the request it belongs to."""
+
+    id: Amount
+    phase: Word
+    done: Amount
+    total: Amount
+
+
+class Alive(Message, frozen=True, tag=True):
+    """Sent while requests are open and there has been nothing else to say: the engine computes
+    (one step may take minutes), or a held reply waits for a person and others for it."""
+
+
+class Queued(Message, frozen=True, tag=True):
+    """The request waits for a slot; `position` 1 is next."""
+
+    id: Amount
+    position: Count
+
+
+class Log(Message, frozen=True, tag=True):
+    """A line of llama.cpp's own log. level: debug, info, warning, error."""
+
+    level: Word
+    text: Text
+
+
+SURVIVED: Final = 255
+"""In `TokenTrace.removed_by`: it was there at the draw."""
+
+
+class StageEffect(Message, frozen=True, tag=True):
+    """What one stage did at one token: how many candidates were left after it, and the chosen
+    token's probability among them (0 if the stage removed it). `uniform`: the number in [0, 1)
+    that decided whether a stage of chance acts (XTC does where it is not above its probability);
+    None where none was drawn."""
+
+    stage: Word
+    left: Count
+    probability: Share
+    uniform: Share | None = None
+
+
+class TokenTrace(Message, frozen=True, tag=True):
+    """What was recorded about one generated token.
+
+    `logprob` (nat), `rank` (1 is the most probable) and `entropy` (bits) are before samplers,
+    at temperature 1, over the whole vocabulary. `alternative_ids` (i4) and
+    `alternative_logprobs` (f4) are the top candidates, best first, on the same footing.
+    `removed_by` (u1, one per alternative; empty where stages are not recorded): index into
+    `stages` of the one that removed it, or SURVIVED. `uniform`: the number in
+    [0, 1) that the selecting stage drew, on the cumulative distribution in native order; None for
+    greedy. `drafted`: proposed by a draft and accepted. `chosen`: by hand, in place of what was
+    drawn; it has no `uniform` then. `ms`: from the previous token (or the end of prefill) to this
+    one.
+    """
+
+    index: Count
+    token_id: TokenId
+    piece: Piece
+    logprob: Nats
+    rank: Count
+    entropy: Bits
+    alternative_ids: Int32s
+    alternative_logprobs: Float32s
+    stages: Annotated[list[StageEffect], FEW]
+    ms: Milliseconds
+    removed_by: UInt8s | None = None
+    uniform: Share | None = None
+    drafted: bool = False
+    chosen: bool = False
+
+    def check(self) -> None:
+        nats = self.alternative_logprobs.numbers()
+        check_equal("alternatives", self.alternative_ids.size, len(nats))
+        if not is_nats(self.logprob) or not all(map(is_nats, nats)):
+            raise ProtocolError("a log-probability is none")
+        if 0 < self.ms < 1e-9:
+            raise ProtocolError("a token took less time than any clock can tell")
+        removed = b"" if self.removed_by is None else self.removed_by.data
+        if removed:
+            check_equal("alternatives and stages", len(nats), len(removed))
+        if any(len(self.stages) <= stage < SURVIVED for stage in removed):
+            raise ProtocolError("an alternative was removed by a stage that is not there")
+
+
+class TokenArrived(Message, frozen=True, tag=True):
+    """One more token. `text`: what may now be shown (whole characters, stop strings held
+    back), so it may be empty or belong to several tokens. `part`: content or reasoning.
+    The joined texts of all events of a request equal Summary.text and Summary.reasoning."""
+
+    id: Amount
+    token: TokenTrace
+    text: Text
+    part: Literal["content", "reasoning"]
+    context_used: Count
+
+
+class TextFlushed(Message, frozen=True, tag=True):
+    """Text that was held back and turned out to be ordinary (no token of its own)."""
+
+    id: Amount
+    text: Text
+    part: Literal["content", "reasoning"]
+
+
+class Held(Message, frozen=True, tag=True):
+    """Step mode: the drawn token and the table, before it is appended."""
+
+    id: Amount
+    token: TokenTrace
+
+
+class PromptScores(Message, frozen=True, tag=True):
+    """How probable each prompt token was, before samplers: `logprobs` (f4, nat) and `ranks` (i4)
+    of tokens 1 ... n - 1 (the first has nothing before it). In chunks: `start` is the index of the
+    first one here."""
+
+    id: Amount
+    start: Count
+    token_ids: Annotated[list[TokenId], MANY]
+    logprobs: Float32s
+    ranks: Int32s
+
+    def check(self) -> None:
+        check_equal("scores", len(self.token_ids), self.logprobs.size, self.ranks.size)
+
+
+class TextTakenBack(Message, frozen=True, tag=True):
+    """The last `n_tokens` tokens of the reply are taken back (a banned string began in the first
+    of them). Their text was held back, so nothing that was shown changes."""
+
+    id: Amount
+    n_tokens: Count
+
+
+class ThreadsChanged(Message, frozen=True, tag=True):
+    """The governor has settled on another number of threads while `id` was written."""
+
+    id: Amount
+    n_threads: Count
+    reason: Sentence
+
+
+class Note(Message, frozen=True, tag=True):
+    """Something the user should know about this request. kind: a short stable word."""
+
+    id: Amount
+    kind: Word
+    sentence: Sentence
+
+
+class Finished(Message, frozen=True, tag=True):
+    id: Amount
+    result: Result
+
+
+class Stopped(Message, frozen=True, tag=True):
+    """Stopped by the user. A stopped reply has its Summary; a stopped load has Done."""
+
+    id: Amount
+    result: Result
+
+
+class Failed(Message, frozen=True, tag=True):
+    """kind: not_a_gguf, incomplete_file, missing_file, not_readable, out_of_memory,
+    unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
+    native_error, busy, not_loaded, internal. `partial` is the Summary so far, if any."""
+
+    id: Amount
+    kind: Word
+    sentence: Sentence
+    evidence: Evidence = ""
+    partial: Summary | None = None
+
+
+Event = (
+    Hello
+    | Alive
+    | Progress
+    | Queued
+    | Log
+    | TokenArrived
+    | TextFlushed
+    | Held
+    | PromptScores
+    | TextTakenBack
+    | ThreadsChanged
+    | Note
+    | Finished
+    | Stopped
+    | Failed
+)

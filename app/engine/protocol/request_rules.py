@@ -1,0 +1,58 @@
+"""What a request may say, judged without llama.cpp, a vocabulary or a context.
+
+Whoever builds a request can ask before anything is sent, and the supervisor asks before it sends:
+a number of any size that a person, a file or the database has is then a sentence, not a fault on
+a thread. What needs the loaded weights (a token's ID, a grammar, the prompt's length) is judged
+by the engine's `admission.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.engine.protocol.bounds import BadSetting, Bounds, check_list, check_number
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.stage_rules import check_stages
+
+MAX_STOPS: Final = 64
+MAX_STOP_CHARACTERS: Final = 4096
+MAX_TOKENS: Final = 10_000_000
+MAX_ALTERNATIVES: Final = 64
+MAX_DEADLINE_S: Final = 1_000_000
+"""Eleven days; a timer takes no more than 292 years."""
+
+_LARGEST_ID: Final = 2**31 - 1
+
+_NUMBERS: Final = (
+    (
+        "max_tokens",
+        "The largest number of tokens",
+        Bounds(0, MAX_TOKENS, f"0 (no limit) to {MAX_TOKENS:,}", whole=True),
+    ),
+    (
+        "alternatives",
+        "Alternatives",
+        Bounds(0, MAX_ALTERNATIVES, f"between 0 and {MAX_ALTERNATIVES}", whole=True),
+    ),
+    ("deadline_s", "The deadline", Bounds(0, MAX_DEADLINE_S, f"0 (none) to {MAX_DEADLINE_S:,} s")),
+)
+
+
+def check_request(generate: Generate, n_vocab: int | None = None) -> None:
+    """Raise BadSetting for the first value that cannot be used. Without the size of the vocabulary
+    a token's ID may be any that a vocabulary could have; grammars are not looked at."""
+    check_stages(generate.sampling, n_vocab)
+    for field, label, bounds in _NUMBERS:
+        check_number(getattr(generate, field), label, field, bounds)
+    if len(generate.stop) > MAX_STOPS:
+        raise BadSetting("stop", f"There may be at most {MAX_STOPS} stop strings.")
+    for stop in generate.stop:
+        if not 0 < len(stop) <= MAX_STOP_CHARACTERS:
+            raise BadSetting(
+                "stop", f"A stop string must have 1 to {MAX_STOP_CHARACTERS:,} characters."
+            )
+    check_list(generate.stop_ids, "The list of stop tokens", "stop_ids", most=MAX_STOPS)
+    most = _LARGEST_ID if n_vocab is None else n_vocab - 1
+    bounds = Bounds(0, most, f"a token's ID, 0 to {most:,}", whole=True)
+    for token_id in generate.stop_ids:
+        check_number(token_id, "A stop token", "stop_ids", bounds)

@@ -1,0 +1,76 @@
+"""What the engine and the template process say to each other (frames as in `wire.py`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from app.engine.protocol.frames import Count, Message, ProtocolError, Sentence, Text, Word
+
+AT_FAULT: Final = "Choose another chat format or another model."
+
+
+class TemplateFailed(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+    """A chat template did not give a prompt.
+
+    kind: bad_template (it cannot be read), raised (it refused the messages itself),
+    failed (it went wrong on these messages), timeout, memory, too_large.
+    `line` is the template's line, or 0 where none can be named.
+    """
+
+    def __init__(self, kind: str, sentence: str, line: int = 0) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+        self.sentence = sentence
+        self.line = line
+
+
+class RenderTemplate(Message, frozen=True, tag=True):
+    """`extra`: more variables for the template. `deadline_s`: the process ends itself then."""
+
+    source: str
+    messages: list[dict[str, Any]]
+    bos_token: str
+    eos_token: str
+    add_generation_prompt: bool
+    extra: dict[str, Any]
+    deadline_s: float
+
+
+class TemplatesReady(Message, frozen=True, tag=True):
+    """The process has imported what it needs; deadlines count from here."""
+
+
+class Rendered(Message, frozen=True, tag=True):
+    text: Text
+
+
+class NotRendered(Message, frozen=True, tag=True):
+    """See TemplateFailed."""
+
+    kind: Word
+    sentence: Sentence
+    line: Count
+
+
+TemplateReply = TemplatesReady | Rendered | NotRendered
+
+_requests = msgspec.msgpack.Decoder(RenderTemplate)
+_replies: msgspec.msgpack.Decoder[TemplateReply] = msgspec.msgpack.Decoder(TemplateReply)
+
+
+def decode_request(payload: bytes) -> RenderTemplate:
+    """Raises ProtocolError for anything that does not fit."""
+    try:
+        return _requests.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ProtocolError(str(error)) from error
+
+
+def decode_reply(payload: bytes) -> TemplateReply:
+    """Raises ProtocolError for anything that does not fit."""
+    try:
+        return _replies.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ProtocolError(str(error)) from error

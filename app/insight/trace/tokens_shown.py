@@ -1,0 +1,154 @@
+"""How tokens are shown: bytes made visible, tokens of one character joined, and their tints.
+
+A token is bytes, and may be the middle of a character. So tokens are shown in groups: the fewest
+that spell whole characters. Bytes that are no UTF-8 at all stand alone, as hexadecimal numbers.
+
+    "Tür"    T · C3 · BC 72        one group per line:   "T"   "ür" (two tokens)
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from app.engine.protocol.messages import TokenTrace
+from app.engine.text.text import CharacterStream
+
+Tint = Literal["probability", "rank", "entropy", "surprise", "time"]
+
+TINTS: Final[dict[Tint, str]] = {
+    "probability": "Probability before samplers",
+    "rank": "Rank before samplers",
+    "entropy": "Entropy before samplers",
+    "surprise": "Surprise at the draw",
+    "time": "Time",
+}
+"""What can be tinted, and its caption."""
+
+_VISIBLE: Final = {" ": "·", "\u00a0": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
+SIGNS: Final = frozenset((*_VISIBLE.values(), "⟨", "⟩"))
+"""With what pieces are made visible."""
+_INVISIBLE: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
+_MOST_BITS: Final = 10.0
+_MOST_RANK: Final = 1024
+_SLOWEST: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Tokens [first, end) of a reply, and the text that they spell together, visible."""
+
+    first: int
+    end: int
+    text: str
+    breaks_line: bool = False
+
+
+def groups(pieces: Sequence[bytes]) -> list[Shown]:
+    """The tokens of a reply in groups of whole characters.
+
+    >>> [(one.first, one.end, one.text) for one in groups([b"T", b"\\xc3", b"\\xbcr", b" x"])]
+    [(0, 1, 'T'), (1, 3, 'ür'), (3, 4, '·x')]
+
+    One that never becomes whole, as behind a branch, ends where another one begins.
+
+    >>> [(one.first, one.end, one.text) for one in groups([b"\\xc3", b"!"])]
+    [(0, 1, '⟨C3⟩'), (1, 2, '!')]
+    """
+    return list(_groups(pieces))
+
+
+def begins_anew(piece: bytes) -> bool:
+    """Whether what it begins with cannot go on with a character (UTF-8: 10xxxxxx does)."""
+    return bool(piece) and piece[0] & 0xC0 != 0x80
+
+
+def _groups(pieces: Sequence[bytes]) -> Iterator[Shown]:
+    first, held, stream = 0, b"", CharacterStream()
+    for at, piece in enumerate(pieces):
+        if held and begins_anew(piece):
+            yield Shown(first, at, visible(held), b"\n" in held)
+            first, held, stream = at, b"", CharacterStream()
+        held += piece
+        stream.feed(piece)
+        is_unfinished = bool(stream.state[0])
+        if is_unfinished and at + 1 < len(pieces):
+            continue
+        yield Shown(first, at + 1, visible(held), b"\n" in held)
+        first, held = at + 1, b""
+
+
+def visible(data: bytes) -> str:
+    """Bytes as text in which nothing is invisible: spaces, line ends, controls, broken bytes.
+
+    >>> visible(b" a\\n"), visible(b"\\xff"), visible("\\u200b".encode())
+    ('·a↵', '⟨FF⟩', '⟨U+200B⟩')
+    """
+    return "".join(map(_visible_character, data.decode("utf-8", "surrogateescape")))
+
+
+def _visible_character(character: str) -> str:
+    if character in _VISIBLE:
+        return _VISIBLE[character]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"⟨{code - 0xDC00:02X}⟩"
+    if unicodedata.category(character) in _INVISIBLE:
+        return f"⟨U+{code:04X}⟩"
+    return character
+
+
+def hexadecimal(piece: bytes) -> str:
+    """
+    >>> hexadecimal(b" a")
+    '20 61'
+    """
+    return piece.hex(" ").upper()
+
+
+def surprise_at_draw(token: TokenTrace) -> float | None:
+    """−log2 of the probability that the token had where it was drawn, in bits; None where the
+    stages were not recorded."""
+    if not token.stages or token.stages[-1].probability <= 0:
+        return None
+    return max(0.0, -math.log2(token.stages[-1].probability))  # in this order no −0
+
+
+class Figures(Protocol):
+    """What a token's trace says in numbers, whether it is made whole or only its row is read."""
+
+    @property
+    def logprob(self) -> float: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def entropy(self) -> float: ...
+    @property
+    def ms(self) -> float: ...
+
+
+def strength(token: Figures, tint: Tint, usual_ms: float = 0.0) -> float | None:
+    """How strongly a token is tinted, from 0 (sure, quick) to 1; None where it is not recorded.
+    Surprise is known of a whole trace only.
+
+    probability: 1 − p. rank: log2, full at 1,024. entropy and surprise: full at 10 bits. time:
+    against the usual one, full at three times that.
+    """
+    value: float | None
+    if tint == "probability":
+        value = 1 - math.exp(min(token.logprob, 0.0))
+    elif tint == "rank":
+        value = math.log2(max(token.rank, 1)) / math.log2(_MOST_RANK)
+    elif tint == "entropy":
+        value = token.entropy / _MOST_BITS
+    elif tint == "surprise":
+        bits = surprise_at_draw(token) if isinstance(token, TokenTrace) else None
+        value = None if bits is None else bits / _MOST_BITS
+    else:
+        value = token.ms / (_SLOWEST * usual_ms) if usual_ms > 0 else None
+    if value is None or math.isnan(value):
+        return None
+    return min(max(value, 0.0), 1.0)

@@ -1,0 +1,59 @@
+"""The download queue: questions and changes, in a transaction of the caller's.
+
+As in `models.conversations.writing`, adding what is there already under the same id changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from models.mapping import columns_for, download_from
+from models.records import Download
+from models.store.errors import NotFoundError
+from models.tables import DownloadRow
+
+
+def list_downloads(connection: Connection) -> tuple[Download, ...]:
+    """In the queue's order: by position, then by age."""
+    rows = connection.execute(
+        select(*DownloadRow.__table__.columns).order_by(DownloadRow.position, DownloadRow.row_id)
+    )
+    return tuple(download_from(row) for row in rows)
+
+
+def create_download(connection: Connection, download: Download) -> Download:
+    there = select(DownloadRow.id).where(DownloadRow.id == download.id)
+    if connection.scalar(there) is None:
+        values = {f.name: getattr(download, f.name) for f in fields(download)}
+        connection.execute(insert(DownloadRow).values(**columns_for(values)))
+    return _download(connection, download.id)
+
+
+def update_download(
+    connection: Connection, download_id: str, changes: Mapping[str, Any]
+) -> Download:
+    values = columns_for(changes)
+    if values:
+        connection.execute(
+            update(DownloadRow).where(DownloadRow.id == download_id).values(**values)
+        )
+    return _download(connection, download_id)
+
+
+def delete_download(connection: Connection, download_id: str) -> None:
+    """Take it off the list; its files are not touched."""
+    connection.execute(delete(DownloadRow).where(DownloadRow.id == download_id))
+
+
+def _download(connection: Connection, download_id: str) -> Download:
+    row = connection.execute(
+        select(*DownloadRow.__table__.columns).where(DownloadRow.id == download_id)
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError("This download is not in the database.")
+    return download_from(row)

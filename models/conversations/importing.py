@@ -1,0 +1,358 @@
+"""Whole conversations into the database, in pieces, so that a message is saved in between.
+
+What must hold:
+
+* Each piece is a transaction of at most `PIECE_MESSAGES` messages or `PIECE_CHARS` characters.
+* Until everything is there nothing of it is seen: the chats are staged, which is to say in the
+  trash since `STAGED_US`, a time at which nobody deleted anything. One short transaction at the
+  end shows them all, with the folders and presets that they need.
+* Done twice, as a transaction may be (`models.conversations.writing`), a piece adds nothing twice.
+* What fails or is cancelled leaves nothing. What a kill or a close leaves staged is dropped at
+  the next start (`drop_some`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from sqlalchemy import Connection, delete, insert, select, text, update
+
+from models.conversations import extras
+from models.conversations.exchange import NAMESPACE, placed
+from models.conversations.writing import INTERRUPTED_SENTENCE
+from models.mapping import columns_for
+from models.records import (
+    Attachment,
+    Conversation,
+    Folder,
+    Imported,
+    Message,
+    MessageState,
+    Preset,
+    Whereabouts,
+    WholeConversation,
+)
+from models.store.errors import ClosedError, NotFoundError
+from models.store.salvage import LOST_STATE
+from models.tables import STAGED_US, AttachmentRow, ConversationRow, MessageRow, TokenTraceRow
+
+PIECE_MESSAGES: Final = 500
+PIECE_CHARS: Final = 4_000_000
+
+_AT_ONCE: Final = 500
+"""Ids in one question: SQLite takes a bounded number of values."""
+_PLACE: Final = frozenset(
+    {"conversation_id", "parent_id", "sibling_index", "sibling_count", "attachments"}
+)
+
+T = TypeVar("T")
+
+
+class Transactions(Protocol):
+    """Does work in a transaction of its own, and gives its result."""
+
+    def __call__(self, work: Callable[[Connection], T], /) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some messages of a staged conversation, with what belongs to them."""
+
+    conversation_id: str
+    messages: tuple[Message, ...]
+    traces: Mapping[str, bytes]
+    attachments: tuple[Attachment, ...]
+
+
+def add_all(
+    read: Transactions,
+    write: Transactions,
+    chats: Iterable[WholeConversation],
+    folders: Sequence[Folder] = (),
+    presets: Sequence[Preset] = (),
+    told: Callable[[int], None] = lambda _count: None,
+) -> Imported:
+    """Add what is not there. `told` gets the number of messages that are done, and may raise:
+    then, as after any failure, nothing is added."""
+    staged: dict[str, Conversation] = {}
+    try:
+        found = _stage_all(read, write, chats, staged, told)
+        write(lambda c: _show(c, staged.values(), folders, presets))
+    except ClosedError:
+        raise  # whoever closes does not wait for it: the next start does it
+    except BaseException:
+        while write(lambda c: drop_some(c, tuple(staged))):
+            pass
+        raise
+    return found
+
+
+def _stage_all(
+    read: Transactions,
+    write: Transactions,
+    chats: Iterable[WholeConversation],
+    staged: dict[str, Conversation],
+    told: Callable[[int], None],
+) -> Imported:
+    done = renamed = there = 0
+    for chat in chats:
+        known = frozenset(staged)
+        place, new = read(partial(placed, chat=chat, staged=known))
+        if place is Whereabouts.THERE:
+            there += 1
+            done += len(chat.messages)
+            told(done)
+            continue
+        renamed += place is Whereabouts.OTHER
+        staged[new.conversation.id] = new.conversation
+        write(partial(_begin, conversation=new.conversation))
+        for piece in _pieces(new):
+            write(partial(_add, piece=piece))
+            done += len(piece.messages)
+            told(done)
+    return Imported(tuple(staged), renamed, there)
+
+
+def _pieces(chat: WholeConversation) -> Iterator[_Piece]:
+    """In the order of the messages; the first one also has what belongs to the draft."""
+    some: list[Message] = []
+    attachments = list(chat.draft_attachments)
+    size = sum(len(each.text) for each in attachments)
+
+    def piece() -> _Piece:
+        traces = {m.id: chat.traces[m.id] for m in some if m.id in chat.traces}
+        return _Piece(chat.conversation.id, tuple(some), traces, tuple(attachments))
+
+    for message in chat.messages:
+        some.append(message)
+        attachments += message.attachments
+        size += len(message.content) + len(message.reasoning) + len(message.rendered_prompt or "")
+        size += len(chat.traces.get(message.id, b"")) + sum(map(_length, message.attachments))
+        if len(some) == PIECE_MESSAGES or size >= PIECE_CHARS:
+            yield piece()
+            some, attachments, size = [], [], 0
+    if some or attachments:
+        yield piece()
+
+
+def _length(attachment: Attachment) -> int:
+    return len(attachment.text)
+
+
+# --- what is staged -----------------------------------------------------------------------------
+
+
+def staged_ids(connection: Connection) -> tuple[str, ...]:
+    """What an import that came to no end has left."""
+    found = select(ConversationRow.id).where(ConversationRow.trashed_us == STAGED_US)
+    return tuple(connection.scalars(found))
+
+
+def drop_some(connection: Connection, ids: Sequence[str]) -> int:
+    """Delete some of these staged conversations' messages, the newest first, and those that have
+    none left; how many rows went. 0: all are gone."""
+    for conversation_id in ids:
+        row_id = _staged_row_id(connection, conversation_id)
+        if row_id is None:
+            continue
+        newest = (
+            select(MessageRow.row_id)
+            .where(MessageRow.conversation_row_id == row_id)
+            .order_by(MessageRow.row_id.desc())
+            .limit(PIECE_MESSAGES)
+        )
+        rows = connection.scalars(newest).all()
+        connection.execute(delete(MessageRow).where(MessageRow.row_id.in_(rows)))
+        if len(rows) < PIECE_MESSAGES:
+            connection.execute(delete(ConversationRow).where(ConversationRow.row_id == row_id))
+        return len(rows) + 1
+    return 0
+
+
+def _staged_row_id(connection: Connection, conversation_id: str) -> int | None:
+    return connection.scalar(
+        select(ConversationRow.row_id).where(
+            ConversationRow.id == conversation_id, ConversationRow.trashed_us == STAGED_US
+        )
+    )
+
+
+def _begin(connection: Connection, conversation: Conversation) -> None:
+    if _staged_row_id(connection, conversation.id) is not None:
+        return
+    hidden = {"trashed_us": STAGED_US, "folder_id": None, "preset_id": None}
+    values = columns_for(_fields_of(conversation)) | hidden
+    connection.execute(insert(ConversationRow).values(**values))
+
+
+def _show(
+    connection: Connection,
+    conversations: Iterable[Conversation],
+    folders: Sequence[Folder],
+    presets: Sequence[Preset],
+) -> None:
+    """All that was staged is there now; folders and presets only as far as it needs them."""
+    belongings = _Belongings(connection, folders, presets)
+    for conversation in conversations:
+        connection.execute(
+            update(ConversationRow)
+            .where(ConversationRow.id == conversation.id)
+            .values(trashed_us=None, **belongings.settled(conversation))
+        )
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def _add(connection: Connection, piece: _Piece) -> None:
+    conversation_row_id = _staged_row_id(connection, piece.conversation_id)
+    if conversation_row_id is None:
+        raise NotFoundError("A chat that was being imported is gone: import the file once more.")
+    if _is_there(connection, piece):
+        return
+    rows = _row_ids(connection, piece.messages)
+    if piece.messages:
+        connection.execute(
+            insert(MessageRow),
+            [_message_values(message, rows, conversation_row_id) for message in piece.messages],
+        )
+    if piece.traces:
+        connection.execute(
+            insert(TokenTraceRow),
+            [{"message_row_id": rows[key], "blob": blob} for key, blob in piece.traces.items()],
+        )
+    if piece.attachments:
+        connection.execute(
+            insert(AttachmentRow),
+            [_attachment_values(each, rows, conversation_row_id) for each in piece.attachments],
+        )
+
+
+def _is_there(connection: Connection, piece: _Piece) -> bool:
+    table: Any = MessageRow if piece.messages else AttachmentRow
+    first = piece.messages[0].id if piece.messages else piece.attachments[0].id
+    return connection.scalar(select(table.row_id).where(table.id == first)) is not None
+
+
+def _row_ids(connection: Connection, messages: Sequence[Message]) -> dict[str, int]:
+    """Keys that no message ever had, growing in the order of the messages; and those of parents
+    that came with an earlier piece."""
+    used = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'message'")) or 0
+    rows = {message.id: used + number for number, message in enumerate(messages, 1)}
+    above = list({m.parent_id for m in messages if m.parent_id is not None} - rows.keys())
+    for start in range(0, len(above), _AT_ONCE):
+        found = select(MessageRow.id, MessageRow.row_id).where(
+            MessageRow.id.in_(above[start : start + _AT_ONCE])
+        )
+        rows |= {row.id: row.row_id for row in connection.execute(found)}
+    return rows
+
+
+def _message_values(
+    message: Message, rows: Mapping[str, int], conversation_row_id: int
+) -> dict[str, Any]:
+    values = columns_for({n: v for n, v in _fields_of(message).items() if n not in _PLACE})
+    if message.state is MessageState.UNREADABLE:
+        values["state"] = LOST_STATE
+    elif message.state is MessageState.STREAMING:
+        values |= {"state": MessageState.INTERRUPTED.value, "error": INTERRUPTED_SENTENCE}
+    return values | {
+        "row_id": rows[message.id],
+        "conversation_row_id": conversation_row_id,
+        "parent_row_id": None if message.parent_id is None else rows[message.parent_id],
+    }
+
+
+def _attachment_values(
+    attachment: Attachment, rows: Mapping[str, int], conversation_row_id: int
+) -> dict[str, Any]:
+    values = _fields_of(attachment)
+    del values["conversation_id"], values["message_id"]
+    owner = attachment.message_id
+    return columns_for(values) | {
+        "conversation_row_id": conversation_row_id,
+        "message_row_id": None if owner is None else rows[owner],
+    }
+
+
+def _fields_of(record: Conversation | Message | Attachment) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+class _Belongings:
+    """Folders and presets of a file, added when a chat first needs them. Asked once for each."""
+
+    def __init__(
+        self, connection: Connection, folders: Sequence[Folder], presets: Sequence[Preset]
+    ) -> None:
+        self._connection = connection
+        self._folders = {folder.id: folder for folder in folders}
+        self._presets = {preset.id: preset for preset in presets}
+        self._settled: dict[tuple[str, str | None], str | None] = {}
+
+    def settled(self, conversation: Conversation) -> dict[str, str | None]:
+        """A folder and a preset that are there."""
+        return {
+            "folder_id": self._once("folder", conversation.folder_id, self._folder),
+            "preset_id": self._once("preset", conversation.preset_id, self._preset),
+        }
+
+    def _once(
+        self, kind: str, wanted: str | None, settle: Callable[[str | None], str | None]
+    ) -> str | None:
+        if (kind, wanted) not in self._settled:
+            self._settled[kind, wanted] = settle(wanted) if wanted is not None else None
+        return self._settled[kind, wanted]
+
+    def _folder(self, folder_id: str | None) -> str | None:
+        """One that is there already is taken as it is, whatever its name is now."""
+        there = {folder.id for folder in extras.list_folders(self._connection)}
+        missing: list[Folder] = []
+        around = folder_id
+        while around is not None and around not in there:
+            folder = self._folders.get(around)
+            if folder is None or folder in missing:
+                break
+            missing.append(folder)
+            around = folder.parent_id
+        for folder in reversed(missing):
+            is_rooted = folder.parent_id in there
+            there.add(folder.id)
+            extras.create_folder(
+                self._connection,
+                folder if is_rooted else replace(folder, parent_id=None),
+            )
+        return folder_id if folder_id in there else None
+
+    def _preset(self, preset_id: str | None) -> str | None:
+        there = extras.list_presets(self._connection)
+        wanted = self._presets.get(preset_id or "")
+        if wanted is None:
+            return preset_id if any(preset.id == preset_id for preset in there) else None
+        for preset in there:
+            if preset.value == wanted.value and (
+                preset.id == wanted.id or _base_name(preset.name) == wanted.name
+            ):
+                return preset.id
+        if any(preset.id == wanted.id for preset in there):
+            wanted = replace(wanted, id=str(uuid.uuid5(NAMESPACE, repr(wanted))))
+        name = _free_name(wanted.name, {preset.name for preset in there})
+        return extras.create_preset(self._connection, replace(wanted, name=name)).id
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name} ({number})"
+    return free
+
+
+def _base_name(name: str) -> str:
+    """The name without the number that `_free_name` gave it."""
+    base, _, number = name.rpartition(" (")
+    return base if base and number.removesuffix(")").isdigit() else name

@@ -1,0 +1,228 @@
+"""Changes to the database. Each function runs in one transaction on the writer thread.
+
+A commit can fail after it was done (an I/O error while the file is synced); the writer then
+does the change again. So adding something that is there already, under the same id, is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from models.conversations import attaching, reading, trash
+from models.mapping import (
+    clean,
+    columns_for,
+    conversation_from,
+    object_value,
+    path_value,
+    to_us,
+)
+from models.records import Conversation, Message, MessageState, Weights
+from models.store.errors import NotFoundError, RefusedError
+from models.tables import (
+    IS_STREAMING,
+    ConversationRow,
+    MessageRow,
+    SettingRow,
+    TokenTraceRow,
+    WeightsRow,
+)
+
+INTERRUPTED_SENTENCE = (
+    "Cutaway ended while this reply was being written. What had arrived is kept; "
+    "try again for a whole one."
+)
+
+_PLACE_IN_TREE = frozenset(
+    {"conversation_id", "parent_id", "sibling_index", "sibling_count", "attachments"}
+)
+
+# --- conversations ----------------------------------------------------------------------------
+
+
+def create_conversation(connection: Connection, conversation: Conversation) -> Conversation:
+    values = columns_for(_fields_of(conversation))
+    connection.execute(upsert(ConversationRow).values(values).on_conflict_do_nothing())
+    return conversation_from(reading.conversation_row(connection, conversation.id))
+
+
+def update_conversation(
+    connection: Connection, conversation_id: str, changes: Mapping[str, Any]
+) -> Conversation:
+    if changes:
+        connection.execute(
+            update(ConversationRow)
+            .where(ConversationRow.id == conversation_id)
+            .values(columns_for(changes))
+        )
+    return conversation_from(reading.conversation_row(connection, conversation_id))
+
+
+def trash_conversation(connection: Connection, conversation_id: str) -> Conversation:
+    trash.throw_away(connection, [conversation_id])
+    return conversation_from(reading.conversation_row(connection, conversation_id))
+
+
+def restore_conversation(connection: Connection, conversation_id: str) -> Conversation:
+    return update_conversation(connection, conversation_id, {"trashed_at": None})
+
+
+# --- messages ---------------------------------------------------------------------------------
+
+
+def append_message(
+    connection: Connection, message: Message, *, keep_in_view: bool = False
+) -> Message:
+    """keep_in_view: what it is to hang on may have been deleted meanwhile; then it ends the path
+    that is shown. Without it, what hangs on a deleted message is deleted with that one."""
+    conversation = reading.conversation_row(connection, message.conversation_id)
+    if keep_in_view and _is_gone(connection, message):
+        message = replace(message, parent_id=reading.living_leaf(connection, conversation))
+    parent_row_id = _parent_row_id(connection, message, conversation.row_id)
+    values = columns_for(
+        {name: v for name, v in _fields_of(message).items() if name not in _PLACE_IN_TREE}
+    )
+    values |= {"conversation_row_id": conversation.row_id, "parent_row_id": parent_row_id}
+    if parent_row_id is not None:  # an answer that comes after its question was deleted
+        values["trashed_us"] = connection.scalar(
+            select(MessageRow.trashed_us).where(MessageRow.row_id == parent_row_id)
+        )
+    connection.execute(
+        upsert(MessageRow).values(values).on_conflict_do_nothing(index_elements=["id"])
+    )
+    attaching.claim(connection, conversation.row_id, message, message.attachments)
+    connection.execute(
+        update(ConversationRow)
+        .where(ConversationRow.row_id == conversation.row_id)
+        .values(
+            active_leaf_id=message.id,
+            updated_us=max(conversation.updated_us or 0, values["created_us"]),
+        )
+    )
+    return reading.load_message(connection, message.id)
+
+
+def update_message(connection: Connection, message_id: str, changes: Mapping[str, Any]) -> Message:
+    if changes:
+        connection.execute(
+            update(MessageRow).where(MessageRow.id == message_id).values(columns_for(changes))
+        )
+    return reading.load_message(connection, message_id)
+
+
+def save_streaming_text(
+    connection: Connection,
+    message_id: str,
+    content: str,
+    reasoning: str,
+    token_ids: tuple[int, ...] | None,
+) -> None:
+    changes: dict[str, Any] = {"content": content, "reasoning": reasoning}
+    if token_ids is not None:
+        changes["token_ids"] = token_ids
+    connection.execute(
+        update(MessageRow)
+        .where(MessageRow.id == message_id, MessageRow.state == MessageState.STREAMING.value)
+        .values(columns_for(changes))
+    )
+
+
+def set_active_leaf(connection: Connection, conversation_id: str, leaf_id: str | None) -> None:
+    conversation = reading.conversation_row(connection, conversation_id)
+    if leaf_id is not None:
+        leaf = reading.message_row(connection, leaf_id)
+        if leaf.conversation_row_id != conversation.row_id:
+            raise RefusedError("This message is not in that conversation.")
+    update_conversation(connection, conversation_id, {"active_leaf_id": leaf_id})
+
+
+def interrupt_streaming(connection: Connection) -> int:
+    """What a former run left growing is interrupted; how many messages that were."""
+    found = connection.execute(
+        update(MessageRow)
+        .where(IS_STREAMING)
+        .values(state=MessageState.INTERRUPTED.value, error=INTERRUPTED_SENTENCE)
+    )
+    return found.rowcount
+
+
+def _is_gone(connection: Connection, message: Message) -> bool:
+    """Whether the message has no place yet, and what it is to hang on is deleted."""
+    if message.parent_id is None or reading.is_there(connection, message.parent_id):
+        return False
+    return connection.scalar(select(MessageRow.row_id).where(MessageRow.id == message.id)) is None
+
+
+def _parent_row_id(
+    connection: Connection, message: Message, conversation_row_id: int
+) -> int | None:
+    if message.parent_id is None:
+        return None
+    try:
+        parent = reading.message_row(connection, message.parent_id)
+    except NotFoundError:
+        raise NotFoundError("The message to continue from is not in the database.") from None
+    if parent.conversation_row_id != conversation_row_id:
+        raise RefusedError("The message to continue from is in another conversation.")
+    return int(parent.row_id)
+
+
+def _fields_of(record: Conversation | Message) -> dict[str, Any]:
+    """Shallow, unlike `dataclasses.asdict`: values stay what they are."""
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+# --- settings, weights, traces ------------------------------------------------------------------
+
+
+def set_setting(connection: Connection, name: str, text: str) -> None:
+    statement = upsert(SettingRow).values(name=name, value=text)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["name"], set_={"value": text})
+    )
+
+
+def upsert_weights(connection: Connection, weights: Weights) -> Weights:
+    known = next((w for w in reading.list_weights(connection) if w.path == weights.path), None)
+    if known is not None and known.size_bytes == weights.size_bytes:
+        weights = Weights(
+            path=weights.path,
+            name=weights.name,
+            size_bytes=weights.size_bytes,
+            last_used_at=weights.last_used_at or known.last_used_at,
+            fast_hash=weights.fast_hash or known.fast_hash,
+            sha256=weights.sha256 or known.sha256,
+        )
+    if known is not None and not weights.settings:
+        weights = replace(weights, settings=known.settings)
+    used = weights.last_used_at
+    values = {
+        "name": clean(weights.name),
+        "size_bytes": weights.size_bytes,
+        "last_used_us": None if used is None else to_us(used),
+        "fast_hash": weights.fast_hash,
+        "sha256": weights.sha256,
+        "settings": object_value(weights.settings),
+    }
+    statement = upsert(WeightsRow).values(path=path_value(weights.path), **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
+    return weights
+
+
+def set_weights_settings(connection: Connection, path: str, settings: Mapping[str, Any]) -> None:
+    connection.execute(
+        update(WeightsRow)
+        .where(WeightsRow.path == path_value(path))
+        .values(settings=object_value(settings))
+    )
+
+
+def save_trace(connection: Connection, message_id: str, blob: bytes) -> None:
+    row_id = reading.message_row(connection, message_id).row_id
+    connection.execute(delete(TokenTraceRow).where(TokenTraceRow.message_row_id == row_id))
+    connection.execute(insert(TokenTraceRow).values(message_row_id=row_id, blob=blob))

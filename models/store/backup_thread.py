@@ -1,0 +1,128 @@
+"""The thread that makes backups: once a day by itself, and when one is asked for. It deletes them
+all, too.
+
+It only reads the database, with a connection of its own, so it holds up nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from models.store.errors import ClosedError, ReadOnlyError, StoreError
+from models.store.threads import WriterThread
+
+if TYPE_CHECKING:
+    from models.store.opening import Database
+
+T = TypeVar("T")
+Callback = Callable[["Future[T]"], None]
+
+_CHECK_EVERY_S = 3600.0
+
+
+class BackupThread(threading.Thread):
+    """Makes a backup when one is asked for, and once a day by itself."""
+
+    def __init__(self, writer: WriterThread, *, first_after_s: float | None) -> None:
+        super().__init__(name="database-backup", daemon=True)
+        self._writer = writer
+        self._first_after_s = first_after_s
+        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._changed = threading.Condition()
+        self._is_closing = False
+
+    def submit(self, callback: Callback[Path] | None = None) -> Future[Path]:
+        """Make a backup; where it lies."""
+        return self._submit(self._back_up, callback)
+
+    def delete_all(self, callback: Callback[int] | None = None) -> Future[int]:
+        """Delete all backups and whatever repairs have left; how many files that were."""
+        return self._submit(self._delete_all, callback)
+
+    def _submit(self, work: Callable[[], T], callback: Callback[T] | None) -> Future[T]:
+        future: Future[T] = Future()
+        if callback is not None:
+            future.add_done_callback(callback)
+        with self._changed:
+            is_open = not self._is_closing
+            if is_open:
+                self._asked.append((work, future))
+                self._changed.notify_all()
+        if not is_open:
+            future.set_exception(ClosedError("The store is closed."))
+        return future
+
+    def close(self, timeout: float) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self.join(timeout)
+
+    def run(self) -> None:
+        wait_s = self._first_after_s
+        while not self._is_closing:
+            with self._changed:
+                self._changed.wait_for(lambda: self._asked or self._is_closing, wait_s)
+                asked = self._asked.popleft() if self._asked else None
+            if asked is not None:
+                self._answer(*asked)
+            elif not self._is_closing:
+                self._back_up_if_due()
+                wait_s = _CHECK_EVERY_S
+        for _, future in self._asked:
+            future.set_exception(ClosedError("The store was closed before the backup."))
+
+    def _answer(self, work: Callable[[], Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work())
+        except StoreError as error:
+            future.set_exception(error)
+
+    def _back_up_if_due(self) -> None:
+        from models.store.backup import is_due
+
+        database = self._writer.database
+        if database is None or database.connect_writer is None:
+            return
+        if is_due(database.backups, datetime.now(UTC)):
+            self._answer(self._back_up, Future())
+
+    def _back_up(self) -> Path:
+        from models.store import backup
+        from models.store.trouble import words_of
+
+        database = self._writable("The data folder cannot be written to, so no backup was made.")
+        try:
+            path = backup.back_up(
+                database.path, database.backups, keep_going=lambda: not self._is_closing
+            )
+            backup.thin(database.backups)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreError(f"The backup could not be made: {words_of(error)}") from error
+        return path
+
+    def _delete_all(self) -> int:
+        from models.store import backup
+
+        database = self._writable("The data folder cannot be written to: nothing was deleted.")
+        try:
+            return backup.delete_all(database.backups) + database.place.delete_kept()
+        except OSError as error:
+            raise StoreError(f"Some of the backups could not be deleted: {error}") from error
+
+    def _writable(self, sentence: str) -> Database:
+        self._writer.opened.result()
+        database = self._writer.database
+        if database is None or database.connect_writer is None:
+            raise ReadOnlyError(sentence)
+        return database

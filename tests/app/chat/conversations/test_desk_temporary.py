@@ -1,0 +1,191 @@
+"""A temporary chat: it works like any other, and nothing of it is ever in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.chat import events
+from app.engine.protocol.messages import CacheMap
+from models.records import Role
+
+SECRET = "zanzibar-velvet-teapot"
+ANSWER = "marmalade-octopus-lantern"
+SCRIPT: dict[str, Any] = {
+    "load": {"ms": 10},
+    "replies": [
+        {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
+        {"match": "ordinary", "text": "Fine."},
+        {"text": f"I say {ANSWER} to that."},
+    ],
+}
+
+
+def on_disk(folder: Path, *words: str) -> list[str]:
+    """Which files of a folder hold one of these words, in any of the usual encodings."""
+    needles = [word.encode(code) for word in words for code in ("utf-8", "utf-16-le")]
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
+    ]
+
+
+def test_the_search_for_words_on_disk_finds_an_ordinary_chat(make_room, data_dir):
+    room = make_room(SCRIPT).start_ready()
+    room.ask(SECRET)
+    room.until(lambda: on_disk(data_dir, SECRET))
+    room.until(lambda: on_disk(data_dir, ANSWER))
+
+
+def test_it_works_like_any_other_and_leaves_no_trace(make_room, data_dir, caplog):
+    room = make_room(SCRIPT).start_ready()
+    room.ask("an ordinary chat")
+    room.desk.open_temporary()
+    assert room.desk.is_temporary
+    room.desk.save_draft(f"{SECRET} draft")
+    room.desk.attach_text(f"{SECRET} attached " * 60)
+    room.until(lambda: room.desk.attachments, "the attachment")
+    reply = room.ask(SECRET)
+    assert reply.content == f"I say {ANSWER} to that."
+    assert room.desk.messages[0].attachments
+    room.desk.retry(reply.id)
+    room.until(lambda: room.ended_reply() and room.ended_reply().sibling_count == 2)
+    room.desk.show_version(room.ended_reply().id, -1)
+    room.until(lambda: room.desk.messages[-1].sibling_index == 0)
+    room.desk.edit_message(reply.id, f"{SECRET} edited")
+    room.until(lambda: room.desk.messages[-1].content == f"{SECRET} edited")
+    room.desk.read_trace(reply.id)
+    room.until(lambda: [e for e in room.of(events.TraceRead) if e.tokens], "its trace")
+
+    assert on_disk(data_dir, SECRET, ANSWER) == [], "while it is open"
+    assert [c.title for c in room.desk.conversations] == ["an ordinary chat"]
+    store = room.desk._around.store
+    assert store.search(SECRET).result(20).hits == ()
+    room.close()
+    assert on_disk(data_dir, SECRET, ANSWER) == [], "after an orderly end"
+    assert SECRET not in caplog.text
+    assert ANSWER not in caplog.text
+
+
+def test_one_can_come_back_to_it_until_it_is_ended(make_room):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    room.ask(SECRET)
+    temporary = room.desk.conversation.id
+    room.desk.save_draft("half a thought")
+    room.desk.new_conversation()
+    assert not room.desk.is_temporary
+    assert room.desk.has_temporary
+    room.desk.open_temporary()
+    room.until(lambda: room.desk.conversation.id == temporary)
+    assert [m.role for m in room.desk.messages] == [Role.USER, Role.ASSISTANT]
+    assert room.desk.conversation.draft == "half a thought"
+
+    room.desk.end_temporary()
+    assert not room.desk.has_temporary
+    assert not room.desk.is_temporary
+    assert room.desk.messages == ()
+    room.desk.open_temporary()
+    assert room.desk.conversation.id != temporary
+    assert room.desk.messages == ()
+
+
+def test_ending_it_drops_the_reply_that_grows(make_room, data_dir):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    room.desk.send(f"slow {SECRET}")
+    room.until(room.growing)
+    before = len(room.of(events.Noticed))
+    room.desk.end_temporary()
+    assert not room.desk.is_generating
+    room.ask("an ordinary question")
+    assert len(room.of(events.Noticed)) == before
+    assert on_disk(data_dir, SECRET) == []
+
+
+@pytest.mark.parametrize("question", [SECRET, f"slow {SECRET}"])
+def test_its_tokens_leave_the_cache_with_it(make_room, question: str):
+    """Also those of a reply that is still written when it is ended."""
+    room = make_room(SCRIPT).start_ready()
+    room.ask("an ordinary chat")
+    ordinary = room.desk.conversation.id
+    room.desk.open_temporary()
+    room.desk.send(question)
+    room.until(room.growing if question != SECRET else room.ended_reply)
+
+    def held() -> set[str]:
+        told: list[CacheMap] = []
+        room.desk.read_cache(told.append, told.append)
+        room.until(lambda: told, "the map")
+        return {each.conversation for each in (*told[0].slots, *told[0].parked)}
+
+    temporary = room.desk.conversation.id
+    assert temporary in held()
+    room.desk.end_temporary()
+    room.until(lambda: temporary not in held(), "its cells go")
+    assert ordinary in held()
+
+
+def test_an_empty_one_is_not_worth_a_warning(make_room):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    assert not room.desk.has_temporary
+
+
+def test_it_is_not_opened_again_at_the_next_start(make_room):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    room.ask(SECRET)
+    room.close()
+    again = make_room(SCRIPT).start_ready()
+    assert again.desk.messages == ()
+    assert again.desk.conversations == ()
+    assert not again.desk.has_temporary
+
+
+def test_what_is_queued_there_stays_there(make_room, data_dir):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    room.desk.send("slow")
+    room.until(room.growing)
+    room.desk.queue_message(f"{SECRET} queued")
+    room.desk.stop()
+    room.until(lambda: not room.desk.is_generating)
+    room.desk.send_queued()
+    room.until(lambda: len(room.desk.messages) == 4 and room.ended_reply())
+    assert on_disk(data_dir, SECRET, ANSWER) == []
+
+
+def test_a_store_error_carries_no_text_into_the_log(make_room, caplog):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    room.ask("hello")
+    store = room.desk._around.store
+    broken = room.desk.messages[0].id
+    failed = store.update_message(broken, content=SECRET, seed="no number \ud800")
+    room.desk._around.saved(failed)
+    room.until(lambda: failed.done())
+    room.pump()
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("is_read_only", [True])
+def test_a_window_that_only_reads_has_none(make_room, is_read_only):
+    make_room(SCRIPT).start_ready()
+    room = make_room(SCRIPT, read_only=is_read_only).start_ready()
+    room.desk.open_temporary()
+    assert not room.desk.is_temporary
+
+
+def test_it_is_not_branched_into_a_chat_that_is_kept(make_room, data_dir):
+    room = make_room(SCRIPT).start_ready()
+    room.desk.open_temporary()
+    reply = room.ask(SECRET)
+    room.desk.branch_off(reply.id)
+    assert "cannot become a chat of its own" in room.of(events.Noticed)[-1].sentence
+    assert room.desk.conversations == ()
+    assert room.desk.is_temporary
+    assert on_disk(data_dir, SECRET) == []

@@ -1,0 +1,125 @@
+"""Unfinished texts of editors: kept through crashes, in their chat, and no longer than needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.chat.conversations.edits import MAX_KEPT, SETTING, Edit
+
+QUICK: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Quick."}]}
+
+
+def stored(room: Any) -> Any:
+    return room.store.get_setting(SETTING).result(20)
+
+
+def test_a_crash_leaves_what_was_typed(make_room):
+    """The first room is never closed before the second one reads: as after `kill -9`."""
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    room.desk.keep_edit("edit", reply.id, Edit("Quick, and more", "because"))
+    room.until(lambda: stored(room))
+
+    again = make_room(QUICK, read_only=True).start()
+    again.until(lambda: again.desk.messages)
+    assert again.desk.kept_edit("edit", reply.id) == Edit("Quick, and more", "because")
+    assert again.desk.kept_edit("begin", reply.id) is None
+
+
+def test_what_was_removed_is_kept_with_the_text(make_room):
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    edit = Edit("Hello", removed=("a1", "a2"))
+    room.desk.keep_edit("edit", reply.id, edit)
+    room.desk.shutdown()
+    again = make_room(QUICK, read_only=True).start()
+    again.until(lambda: again.desk.messages)
+    assert again.desk.kept_edit("edit", reply.id) == edit
+
+
+def test_closing_saves_the_last_key(make_room):
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    room.desk.keep_edit("insert", reply.id, Edit("half"))
+    room.desk.shutdown()
+    again = make_room(QUICK, read_only=True).start()
+    again.until(lambda: again.desk.messages)
+    assert again.desk.kept_edit("insert", reply.id) == Edit("half")
+
+
+def test_what_was_decided_is_not_kept(make_room):
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    room.desk.keep_edit("edit", reply.id, Edit("more"))
+    room.until(lambda: stored(room))
+    room.desk.keep_edit("edit", reply.id, None)
+    assert room.desk.kept_edit("edit", reply.id) is None
+    room.until(lambda: stored(room) == [])
+
+
+def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    room.desk.keep_edit("edit", reply.id, Edit("more"))
+    room.desk.keep_edit("begin", reply.id, Edit("Well"))
+    chat = room.desk.conversation.id
+    room.until(lambda: stored(room))
+    room.desk.new_conversation()
+    room.desk.drop_edit("edit", reply.id)
+    room.until(lambda: stored(room) == [[chat, "begin", reply.id, "Well", ""]])
+
+
+def test_each_chat_has_its_own(make_room):
+    room = make_room(QUICK).start_ready()
+    room.ask("Hello")
+    room.desk.keep_edit("edit", "m", Edit("one"))
+    room.desk.new_conversation()
+    assert room.desk.kept_edit("edit", "m") is None
+
+
+def test_that_of_a_temporary_chat_is_never_written(make_room):
+    room = make_room(QUICK).start_ready()
+    room.ask("Hello")
+    kept_id = room.desk.conversation.id
+    room.desk.keep_edit("edit", "m", Edit("kept"))
+    room.desk.open_temporary()
+    reply = room.ask("Secret")
+    room.desk.keep_edit("edit", reply.id, Edit("secret"))
+    room.until(lambda: stored(room))
+    assert stored(room) == [[kept_id, "edit", "m", "kept", ""]]
+    assert room.desk.kept_edit("edit", reply.id) == Edit("secret")
+    room.desk.end_temporary()
+    room.desk.keep_edit("edit", "other", Edit("more"))
+    room.until(lambda: len(stored(room)) == 2)
+    assert "secret" not in str(stored(room))
+
+
+def test_those_of_a_chat_that_is_gone_for_good_go_at_the_next_start(make_room):
+    room = make_room(QUICK).start_ready()
+    room.ask("Hello")
+    here = [room.desk.conversation.id, "edit", "m", "here", ""]
+    room.store.set_setting(SETTING, [["gone", "edit", "m", "old", ""], here]).result(20)
+    room.desk.shutdown()
+    again = make_room(QUICK).start_ready()
+    again.until(lambda: stored(again) == [here])
+
+
+def test_anything_else_in_the_setting_counts_as_nothing(make_room):
+    room = make_room(QUICK).start_ready()
+    room.ask("Hello")
+    chat = room.desk.conversation.id
+    for rubbish in ({"a": 1}, "x", [[chat, "edit", "m", 5, ""], ["short"], None]):
+        room.store.set_setting(SETTING, rubbish).result(20)
+        again = make_room(QUICK, read_only=True).start()
+        again.until(lambda again=again: again.desk.messages)
+        assert again.desk.kept_edit("edit", "m") is None
+        again.desk.shutdown()
+
+
+def test_the_oldest_give_way(make_room):
+    room = make_room(QUICK).start_ready()
+    room.ask("Hello")
+    for number in range(MAX_KEPT + 1):
+        room.desk.keep_edit("edit", f"m{number}", Edit("text"))
+    assert room.desk.kept_edit("edit", "m0") is None
+    assert room.desk.kept_edit("edit", "m1") == Edit("text")

@@ -1,0 +1,143 @@
+"""What is written while the desk starts: at whatever step, it is kept once, in order, in view.
+
+The steps are the answers of other threads that the desk waits for: here they run one at a time.
+"""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+import pytest
+
+from app.chat.conversations import shelf
+from models.records import Role
+
+STEPS = range(16)
+"""At the last ones everything stands: 14 answers come until the former chat is shown."""
+
+
+@pytest.fixture(autouse=True)
+def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drafts are saved almost at once, as if the start took long."""
+    monkeypatch.setattr(shelf, "DRAFT_DELAY_S", 0.0)
+
+
+def former_chat(make_room: Any, draft: str = "") -> str:
+    room = make_room().start_ready()
+    room.ask("before")
+    room.desk.save_draft(draft)
+    room.close()
+    return str(room.desk.conversation.id)
+
+
+def start_until(room: Any, step: int) -> None:
+    """Start and run that many answers; with none, do not even start."""
+    if step:
+        room.desk.start()
+    for _ in range(step - 1):
+        try:
+            room._posted.get(timeout=0.5)()
+        except queue.Empty:
+            return
+
+
+def finish(room: Any, step: int) -> None:
+    if not step:
+        room.desk.start()
+    room.until(lambda: not room.desk._shelf.awaits_last, "the former chat, or that none comes")
+    room.until(lambda: room.desk.engine_state.state == "ready", "ready")
+    room.until(lambda: not room.desk.is_generating and not room.desk.queued, "the last reply")
+
+
+def enter(room: Any, text: str) -> None:
+    """As the window does."""
+    room.desk.save_draft(text)
+    room.desk.save_draft("")
+    assert (room.desk.queue_message if room.desk.is_generating else room.desk.send)(text)
+
+
+def asked(room: Any) -> list[str]:
+    return [m.content for m in room.desk.messages if m.role is Role.USER]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_sent_at_any_step_of_a_first_start(make_room: Any, step: int) -> None:
+    room = make_room()
+    start_until(room, step)
+    enter(room, "one")
+    enter(room, "two")
+    room.desk.save_draft("three")
+    finish(room, step)
+    assert asked(room) == ["one", "two"]
+    room.until(lambda: room.desk.conversation.draft == "three")
+    assert len(room.desk.conversations) == 1
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_sent_at_any_step_where_there_was_a_chat(make_room: Any, step: int) -> None:
+    """In a chat of its own, or in the former one if that was on screen: in view in any case."""
+    former_id = former_chat(make_room)
+    room = make_room()
+    start_until(room, step)
+    was_shown = room.desk.conversation.id == former_id
+    enter(room, "one")
+    finish(room, step)
+    assert asked(room) == (["before", "one"] if was_shown else ["one"])
+    assert len(room.desk.conversations) == (1 if was_shown else 2)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_typed_at_any_step_joins_the_draft_of_the_chat_that_was_there(
+    make_room: Any, step: int
+) -> None:
+    former_id = former_chat(make_room, draft="left over")
+    room = make_room()
+    start_until(room, step)
+    was_shown = room.desk.conversation.id == former_id
+    room.desk.save_draft("left over\nmore" if was_shown else "more")
+    finish(room, step)
+    room.until(lambda: room.desk.conversation.draft == "left over\nmore")
+    assert room.desk.conversation.id == former_id
+    assert len(room.desk.conversations) == 1
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_typed_at_any_step_leaves_the_document_that_was_there_alone(
+    make_room: Any, step: int
+) -> None:
+    former = make_room().start_ready()
+    former.desk.new_text()
+    former.desk.save_text("Once upon a time", 16)
+    former.close()
+    room = make_room()
+    start_until(room, step)
+    if room.desk.text_mode.is_open:
+        assert room.desk.text_mode.text == "Once upon a time"
+        return
+    room.desk.save_draft("a question")
+    finish(room, step)
+    room.until(lambda: room.desk.conversation.draft == "a question")
+    assert not room.desk.text_mode.is_open
+    (document,) = [c for c in room.desk.conversations if c.kind == "text"]
+    assert document.draft == "Once upon a time"
+
+
+def test_what_is_typed_before_the_start_is_saved_without_another_key(make_room: Any) -> None:
+    room = make_room()
+    room.desk.save_draft("typed early")
+    room._posted.get(timeout=5.0)()
+    room.start()
+    room.until(
+        lambda: [c.draft for c in room.store.list_conversations().result()] == ["typed early"]
+    )
+
+
+def test_a_chat_that_was_asked_for_meanwhile_stays(make_room: Any) -> None:
+    former_chat(make_room)
+    room = make_room()
+    room.desk.start()
+    room.desk.new_conversation()
+    new_id = room.desk.conversation.id
+    finish(room, 1)
+    assert room.desk.conversation.id == new_id

@@ -1,0 +1,85 @@
+"""Load options that are kept with weights: taken, refused in words, and read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from app.chat.settings.settings import SettingRefused, Settings
+from app.chat.weights.load_settings import changed_load, load_options, load_value, names, usual_load
+from app.engine.protocol.messages import LoadOptions, Lora, RopeScaling
+
+SET: dict[str, Any] = {
+    "n_ubatch": 256, "use_mmap": False, "use_mlock": True, "devices": ["GPU0"],
+    "tensor_split": [1, 2.5], "split_mode": "row", "main_device": 1, "cpu_moe_layers": -1,
+    "loras": [{"path": "/a.gguf", "scale": 0.5}], "n_slots": 2, "parked_bytes": 0,
+    "governor": False, "rope.kind": "yarn", "rope.freq_base": 1e6, "rope.freq_scale": 0.5,
+    "rope.yarn_orig_ctx": 4096, "rope.yarn_ext_factor": 1.0, "rope.yarn_attn_factor": 1.0,
+    "rope.yarn_beta_fast": 32.0, "rope.yarn_beta_slow": 1.0,
+}  # fmt: skip
+
+
+def test_every_option_of_a_load_can_be_set() -> None:
+    """All of `LoadOptions`, by the app's settings or here."""
+    assert set(names()) == SET.keys()
+    stored: dict[str, Any] = {}
+    for name, value in SET.items():
+        stored = changed_load(stored, name, value)
+    settings = Settings(n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0")
+    assert load_options(settings, stored) == LoadOptions(
+        n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0",
+        n_ubatch=256, use_mmap=False, use_mlock=True, devices=["GPU0"], tensor_split=[1.0, 2.5],
+        split_mode="row", main_device=1, cpu_moe_layers=-1, n_slots=2, parked_bytes=0,
+        governor=False, loras=[Lora("/a.gguf", 0.5)],
+        rope=RopeScaling("yarn", 1e6, 0.5, 4096, 1.0, 1.0, 32.0, 1.0),
+    )  # fmt: skip
+    for name in names():
+        stored = changed_load(stored, name, usual_load(name))
+    assert stored == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("n_ubatch", 0, "between 1 and 16,384"),
+        ("n_ubatch", "many", "whole number"),
+        ("rope.kind", "odd", "yarn"),
+        ("rope.freq_scale", 1e9, "between 0 and 1000"),
+        ("split_mode", "heap", "layer"),
+        ("tensor_split", [0, 0], "above 0"),
+        ("loras", ["x"], "a file and a scale"),
+        ("loras", [{"path": "/a", "scale": 1e9}], "scale of a LoRA"),
+        ("nonsense", 1, "nonsense"),
+        ("n_ctx", 1, "n_ctx"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_words(name: str, value: object, words: str) -> None:
+    with pytest.raises(SettingRefused, match=words):
+        changed_load({}, name, value)
+
+
+@given(
+    st.one_of(
+        st.none(),
+        st.text(),
+        st.dictionaries(
+            st.sampled_from([*LoadOptions.__struct_fields__, "x"]),
+            st.one_of(
+                st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text())
+            ),
+        ),
+    )
+)
+def test_whatever_is_stored_weights_are_loaded_somehow(stored: object) -> None:
+    options = load_options(Settings(), stored)
+    assert isinstance(options, LoadOptions)
+    assert options.n_ctx is None  # the app's settings are elsewhere
+    for name in names():
+        load_value(stored, name)
+
+
+def test_one_bad_value_leaves_the_others_standing() -> None:
+    options = load_options(Settings(), {"n_ubatch": "x", "use_mlock": True, "rope": 3})
+    assert (options.n_ubatch, options.use_mlock, options.rope) == (None, True, RopeScaling())

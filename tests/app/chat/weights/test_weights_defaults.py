@@ -1,0 +1,226 @@
+"""What is set for single weights, loaded or not; what waits for a load; what is taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gguf_writer import bpe_vocabulary, tiny_llama
+
+from app.chat import events
+from app.chat.weights.draft_partners import NONE_SMALLER, Partners
+from app.engine.protocol.messages import LoadOptions
+from app.gguf.local.entries import FoundWeights
+from models.records import Weights
+
+OTHER = "/weights/other-Q4_K_M.gguf"
+
+
+def path_of(room: Any) -> str:
+    return str(room.desk.weights_path)
+
+
+def asked_options(room: Any) -> LoadOptions:
+    """What the engine was asked for last."""
+    attempt = room.desk._loader._attempt
+    assert attempt is not None
+    options: LoadOptions = attempt.options
+    return options
+
+
+def test_weights_that_were_never_used_have_defaults_too_and_they_outlive_the_window(
+    make_room: Any,
+) -> None:
+    room = make_room().start_ready()
+    desk = room.desk
+    assert desk.weights_values(OTHER) == {}
+    for name, value in (
+        ("n_ctx", 2048),
+        ("temperature", 0.9),
+        ("load.n_ubatch", 128),
+        ("load.rope.kind", "linear"),
+        ("notes", "Good at verse."),
+        ("system_prompt", ""),
+    ):
+        assert desk.set_for_weights(OTHER, name, value) == ""
+    room.close()
+
+    again = make_room().start_ready()
+    again.until(lambda: again.desk.weights_values(OTHER))
+    own = again.desk.weights_values(OTHER)
+    assert own["n_ctx"], own["load.n_ubatch"] == (2048, 128)
+    assert own["load.rope.kind"] == "linear"
+    assert own["system_prompt"] == ""
+    assert own["notes"] == again.desk.weights_value(OTHER, "notes") == "Good at verse."
+    found = again.desk.weights_resolved(OTHER)
+    assert (found.settings.temperature, found.level_of("temperature")) == (0.9, "weights")
+    assert found.level_of("top_k") == "app"
+    (known,) = (each for each in again.desk.known_weights() if each.path == OTHER)
+    assert known.name == "other-Q4_K_M"
+    # What is loaded is not touched by it.
+    assert again.desk.resolved_settings().settings.temperature != 0.9
+
+
+def test_next_load_asks_for_all_of_it(make_room: Any, tmp_path: Path) -> None:
+    room = make_room().start_ready()
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"loop": True, "load": {"ms": 5}, "replies": [{"text": "Hi."}]}))
+    for name, value in (("n_ctx", 1024), ("load.use_mlock", True), ("type_k", "q8_0")):
+        assert room.desk.set_for_weights(str(other), name, value) == ""
+    room.desk.load_weights(str(other))
+    asked = asked_options(room)
+    assert (asked.n_ctx, asked.use_mlock, asked.type_k) == (1024, True, "q8_0")
+
+
+def test_what_waits_for_a_load_is_named_until_they_are_loaded_again(make_room: Any) -> None:
+    room = make_room().start_ready()
+    desk, path = room.desk, path_of(room)
+    assert desk.awaiting_load(path) == ()
+    desk.set_for_weights(path, "load.n_ubatch", 64)
+    desk.set_for_weights(path, "n_ctx", 512)
+    desk.set_for_weights(path, "temperature", 1.0)
+    assert desk.awaiting_load(path) == ("n_ctx", "n_ubatch")
+    assert desk.awaiting_load(OTHER) == ()
+    assert desk.resolved_settings().settings.temperature == 1.0  # a reply has it at once
+    desk.load_weights(path)
+    room.until(lambda: not desk.awaiting_load(path), "the load")
+    room.until(lambda: desk.engine_state.state == "ready")
+    assert desk.awaiting_load(path) == ()
+    desk.set_for_weights(path, "n_threads", 3)  # counts at once
+    assert desk.awaiting_load(path) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("n_ctx", -1, "context window"),
+        ("load.n_ubatch", 0, "Prefill batch"),
+        ("load.no_such", 1, "no_such"),
+        ("theme", "dark", "no setting of weights"),
+        ("notes", "x" * 30_000, "limited"),
+        ("notes", 3, "limited"),
+        ("chat_format", "odd", "chat format"),
+    ],
+)
+def test_a_refusal_is_a_sentence_and_changes_nothing(
+    make_room: Any, name: str, value: object, words: str
+) -> None:
+    room = make_room().start_ready()
+    assert words in room.desk.set_for_weights(OTHER, name, value)
+    assert room.desk.weights_values(OTHER) == {}
+
+
+def test_what_does_not_go_together_is_refused_where_it_is_set(make_room: Any) -> None:
+    desk = make_room().start_ready().desk
+    assert desk.set_for_weights(OTHER, "type_v", "q8_0") == ""
+    assert "needs flash attention" in desk.set_for_weights(OTHER, "flash_attention", "off")
+    assert "flash_attention" not in desk.weights_values(OTHER)
+    assert desk.set_for_weights(OTHER, "load.n_slots", 8) == ""
+    assert "no room for 8 replies" in desk.set_for_weights(OTHER, "load.n_ubatch", 4)
+
+
+def test_reset_lets_the_app_speak_and_can_be_undone(make_room: Any) -> None:
+    room = make_room().start_ready()
+    desk = room.desk
+    for name, value in (("top_k", 5), ("load.n_ubatch", 64), ("draft", "/d.gguf"), ("notes", "N")):
+        desk.set_for_weights(OTHER, name, value)
+    desk.reset_for_weights(OTHER, ["top_k", "load.n_ubatch"])
+    assert desk.weights_values(OTHER) == {"draft": "/d.gguf", "notes": "N"}
+    desk.set_for_weights(OTHER, "top_k", 7)
+    desk.reset_weights(OTHER)
+    assert desk.weights_values(OTHER) == {"notes": "N"}
+    notice = room.of(events.Noticed)[-1]
+    assert "other-Q4_K_M" in notice.sentence
+    desk.undo(notice.undo)
+    assert desk.weights_values(OTHER) == {"draft": "/d.gguf", "notes": "N", "top_k": 7}
+
+
+def test_where_nothing_can_be_kept_it_is_said(make_room: Any) -> None:
+    make_room().start_ready()
+    second = make_room(read_only=True).start()
+    assert second.desk.set_for_weights(OTHER, "top_k", 5) == "Another window writes."
+    assert second.desk.weights_values(OTHER) == {}
+
+
+def test_rubbish_that_is_stored_is_as_if_it_were_not_there(make_room: Any) -> None:
+    room = make_room().start_ready()
+    room.store.upsert_weights(
+        Weights(OTHER, "Other", 1, settings={"load": 7, "draft": [1], "notes": {}, "n_ctx": "x"})
+    ).result(5)
+    room.close()
+    again = make_room().start_ready()
+    again.until(lambda: any(w.path == OTHER for w in again.desk.known_weights()))
+    assert again.desk.weights_value(OTHER, "load.n_ubatch") is None
+    assert again.desk.weights_value(OTHER, "draft") == ""
+    assert again.desk._loader.options_of(OTHER) == again.desk.settings.load_options()
+
+
+def test_the_same_content_elsewhere_has_the_same_defaults_until_it_has_its_own(
+    make_room: Any, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.gguf", tmp_path / "second.gguf"
+    first.touch()
+    room = make_room().start_ready()
+    desk = room.desk
+    same = FoundWeights(first, (first,), (), 1, "Folder", "First", also_at=(second,))
+    desk._local.found = lambda: (same,)
+    desk.set_for_weights(str(first), "top_k", 5)
+    assert desk.weights_values(str(second)) == {"top_k": 5}
+    assert desk._loader.options_of(str(second)) == desk._loader.options_of(str(first))
+    desk.set_for_weights(str(second), "seed", 3)
+    assert desk.weights_values(str(second)) == {"top_k": 5, "seed": 3}
+    assert desk.weights_values(str(first)) == {"top_k": 5}
+    desk.reset_weights(str(second))
+    assert desk.weights_values(str(second)) == {}
+
+
+# --- draft partners -------------------------------------------------------------------------------
+
+
+def partners(room: Any, path: Path) -> Partners:
+    got: list[Partners] = []
+    room.desk.find_draft_partners(str(path), got.append)
+    found: Partners = room.until(lambda: got, "the partners")[0]
+    return found
+
+
+def test_smaller_weights_with_the_same_vocabulary_are_found_by_themselves(
+    make_room: Any, tmp_path: Path
+) -> None:
+    words, others = bpe_vocabulary(["hello"]), bpe_vocabulary(["world"])
+    large = tmp_path / "large.gguf"
+    tiny_llama(large, vocabulary=words, kind="f32")
+    tiny_llama(tmp_path / "small.gguf", vocabulary=words, kind="f16")
+    tiny_llama(tmp_path / "strange.gguf", vocabulary=others, kind="f16")
+    end = {"tokenizer.ggml.eos_token_id": 1}
+    tiny_llama(tmp_path / "ends.gguf", vocabulary=words, kind="f16", metadata=end)
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    (tmp_path / "link.gguf").symlink_to(large)
+    room = make_room().start_ready()
+    for name in ("large", "small", "strange", "ends", "broken", "link"):
+        room.desk.set_for_weights(str(tmp_path / f"{name}.gguf"), "notes", "known")
+    found = partners(room, large)
+    assert [each.name for each in found.fitting] == ["small"]
+    why = {each.candidate.name: each.difference for each in found.others}
+    assert why["strange"] in ("other tokens", f"{len(others):,} tokens, not {len(words):,}")
+    assert why["ends"] == "another end token"
+    assert "incomplete" in why["broken"]
+    assert "large" not in why
+    assert "link" not in why
+    none = partners(room, tmp_path / "broken.gguf")
+    assert none.fitting == none.others == ()
+    assert "incomplete" in none.sentence
+    assert partners(room, tmp_path / "small.gguf").others  # the broken one is smaller
+
+
+def test_where_nothing_is_smaller_that_is_said(make_room: Any, tmp_path: Path) -> None:
+    tiny_llama(tmp_path / "only.gguf")
+    room = make_room().start_ready()
+    assert partners(room, tmp_path / "only.gguf").sentence == NONE_SMALLER
+
+
+def test_a_file_that_is_gone_has_no_partners_but_a_sentence(make_room: Any, tmp_path: Path) -> None:
+    room = make_room().start_ready()
+    assert "There is no file" in partners(room, tmp_path / "gone.gguf").sentence

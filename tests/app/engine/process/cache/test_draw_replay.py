@@ -1,0 +1,264 @@
+"""Draws again by the engine, against llama.cpp's own chain with the same seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from native_chains import native_chain
+from native_session import NativeSession
+
+from app.engine.process.cache.draw_replay import (
+    GRAMMAR,
+    HAS_MEMORY,
+    NO_DECISION,
+    NO_NUMBER,
+    NONSENSE,
+)
+from app.engine.process.native.native import NativeLog, llama
+from app.engine.process.native.weights import Weights
+from app.engine.process.scripted.draws import scripted_draws
+from app.engine.protocol.messages import (
+    AskedDraw,
+    Dist,
+    DrawsReplayed,
+    Dry,
+    Failed,
+    FilterStage,
+    Finished,
+    Greedy,
+    MinP,
+    MirostatV2,
+    Penalties,
+    ReplayDraws,
+    Sampling,
+    Stopped,
+    Temperature,
+    TokenTrace,
+    TopK,
+    TopNSigma,
+    TopP,
+    Xtc,
+)
+from app.engine.protocol.pieces import unpack
+from app.insight.sampling.filters import Known
+from app.insight.sampling.what_if import Settings, Unsure, redrawn
+
+pytestmark = pytest.mark.weights
+
+PROMPT = "Once upon a time, in a small village by the sea, there lived"
+N_TOKENS = 30
+
+
+class Told:
+    """A reply, and what the engine says when its draws are asked for again."""
+
+    def __init__(self, session: NativeSession, weights: Weights, sampling: Sampling) -> None:
+        self.session, self.weights, self.sampling = session, weights, sampling
+        self.prompt = weights.vocabulary.tokenize(PROMPT, add_bos=weights.vocabulary.add_bos)
+        request = session.add(
+            self.prompt, sampling, max_tokens=N_TOKENS, alternatives=64, record_stages=True
+        )
+        session.run()
+        self.tokens: list[TokenTrace] = [each.token for each in session.tokens(request)]
+        self.ids = [*self.prompt, *(token.token_id for token in self.tokens)]
+
+    def asked(self) -> list[AskedDraw]:
+        return [
+            AskedDraw(
+                len(self.prompt) + token.index,
+                token.uniform,
+                [effect.uniform for effect in token.stages if effect.stage == "xtc"],
+            )
+            for token in self.tokens
+        ]
+
+    def command(self, sampling: Sampling, **changes: Any) -> ReplayDraws:
+        made = ReplayDraws(900, self.ids, len(self.prompt), sampling, self.asked())
+        return msgspec.structs.replace(made, **changes)
+
+    def answer(self, command: ReplayDraws, **named: Any) -> Finished | Stopped | Failed:
+        return self.session.scheduler.cache.answer(command, **named)
+
+    def drawn(self, sampling: Sampling) -> list[int]:
+        ending = self.answer(self.command(sampling))
+        assert isinstance(ending, Finished), ending
+        assert isinstance(ending.result, DrawsReplayed)
+        return [draw.token_id for draw in ending.result.draws]
+
+    def native(self, sampling: Sampling) -> list[int]:
+        """llama.cpp's own chain with the reply's seed, in a context of its own, up to the first
+        token that is another one."""
+        params = llama.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = 256, 64, 64
+        params.n_threads = params.n_threads_batch = 1
+        context = llama.llama_init_from_model(self.weights.model, params)
+        sampling = msgspec.structs.replace(sampling, seed=self.sampling.seed)
+        chain = native_chain(sampling, self.weights, self.prompt)
+        drawn: list[int] = []
+        ids = list(self.prompt)
+        for token in self.tokens:
+            array = (llama.llama_token * len(ids))(*ids)
+            assert llama.llama_decode(context, llama.llama_batch_get_one(array, len(ids))) == 0
+            # It accepts what it draws.
+            drawn.append(llama.llama_sampler_sample(chain, context, -1))
+            if drawn[-1] != token.token_id:
+                break
+            ids = [token.token_id]
+        llama.llama_sampler_free(chain)
+        llama.llama_free(context)
+        return drawn
+
+
+OWN = Sampling([TopK(40), TopP(0.95), MinP(0.05), Temperature(0.8)], Dist(), seed=5)
+
+OTHERS: list[list[FilterStage]] = [
+    [Temperature(1.1)],
+    [Penalties(64, 1.3, 0.2, 0.1), TopK(40)],
+    [Dry(2.0, 1.75, 1), TopK(40), Temperature(1.2)],
+    [TopNSigma(1.0), Temperature(1.5)],
+    [TopP(0.999), Temperature(1.3)],
+    [TopK(200), Xtc(1.0, 0.1)],
+]
+
+
+@pytest.mark.parametrize("filters", OTHERS, ids=lambda f: "-".join(type(s).__name__ for s in f))
+def test_other_settings_draw_what_llama_cpp_draws_with_the_same_seed(
+    filters: list[FilterStage], session: NativeSession, starter: Weights
+) -> None:
+    """Filters that the recorded 64 cannot answer for."""
+    told = Told(session, starter, OWN)
+    other = Sampling(filters, Dist())
+    native = told.native(other)
+    assert told.drawn(other)[: len(native)] == native
+
+
+def test_the_same_settings_draw_the_same_tokens(session: NativeSession, starter: Weights) -> None:
+    chains: list[list[FilterStage]] = [OWN.filters, [TopK(40), Xtc(0.5, 0.1), Temperature(1.2)]]
+    for filters in chains:
+        told = Told(session, starter, Sampling(filters, Dist(), seed=3))
+        assert told.drawn(told.sampling) == [token.token_id for token in told.tokens]
+
+
+def test_tokens_between_are_read_as_they_were_written(
+    native_log: NativeLog, gemma: Weights
+) -> None:
+    """Asked about one token alone: those before it, read at once, would give it other scores, and
+    with them another share. The recorded one is that of llama.cpp's float32."""
+    told = Told(NativeSession(gemma, native_log), gemma, OWN)
+    shares = []
+    for token in told.tokens[5::6]:
+        asked = told.asked()[token.index]
+        ending = told.answer(told.command(OWN, asked=[asked]))
+        assert isinstance(ending, Finished)
+        assert isinstance(ending.result, DrawsReplayed)
+        (draw,) = ending.result.draws
+        shares.append((draw.token_id, draw.probability))
+    recorded = [(each.token_id, each.stages[-1].probability) for each in told.tokens[5::6]]
+    assert [token_id for token_id, _ in shares] == [token_id for token_id, _ in recorded]
+    assert [p for _, p in shares] == pytest.approx([p for _, p in recorded], abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_record_and_engine_agree(seed: int, session: NativeSession, starter: Weights) -> None:
+    """Where the recorded 64 say what would be drawn, the engine draws it from all candidates."""
+    told = Told(session, starter, msgspec.structs.replace(OWN, seed=seed))
+    other = Sampling([TopP(0.9), Temperature(1.3), TopK(40)], Dist())
+    settings = Settings(other.filters, other.select, starter.vocabulary.n_vocab)
+    drawn, n_sure = told.drawn(other), 0
+    for token, by_engine in zip(told.tokens, drawn, strict=True):
+        found = redrawn(token, settings, Known(uniforms=[]))
+        if isinstance(found, Unsure):
+            assert not found.may_be or by_engine in found.may_be
+        else:
+            assert by_engine == found
+            n_sure += 1
+    assert n_sure > N_TOKENS // 2
+
+
+def test_greedy_is_the_best_of_all(session: NativeSession, starter: Weights) -> None:
+    told = Told(session, starter, OWN)
+    found = told.drawn(Sampling([], Greedy()))
+    assert found == [unpack(token.alternative_ids)[0] for token in told.tokens]
+
+
+def test_nothing_in_the_cache_is_touched(session: NativeSession, starter: Weights) -> None:
+    told = Told(session, starter, OWN)
+    before = session.scheduler.cache.read()
+    told.drawn(Sampling([Temperature(1.2)], Dist()))
+    assert session.scheduler.cache.read() == before
+
+
+def reasons(ending: Finished | Stopped | Failed) -> set[str]:
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, DrawsReplayed)
+    assert {draw.token_id for draw in ending.result.draws if draw.reason} <= {-1}
+    return {draw.reason for draw in ending.result.draws if draw.reason}
+
+
+def test_what_cannot_be_told_has_its_reason(session: NativeSession, starter: Weights) -> None:
+    told = Told(session, starter, OWN)
+    assert reasons(told.answer(told.command(Sampling([], MirostatV2())))) == {HAS_MEMORY}
+    assert reasons(told.answer(told.command(Sampling([Xtc(0.5, 0.1)], Dist())))) == {NO_DECISION}
+    bare = [msgspec.structs.replace(each, uniform=None) for each in told.asked()]
+    assert reasons(told.answer(told.command(OWN, asked=bare))) == {NO_NUMBER}
+    digits = Sampling([TopK(40)], Dist(), grammar="root ::= [0-9]+")
+    first = told.asked()[:1]
+    assert reasons(told.answer(told.command(digits, asked=first))) == {GRAMMAR}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"asked": []},
+        {"asked": [AskedDraw(0, 0.5)]},
+        {"asked": [AskedDraw(99_999, 0.5)]},
+        {"asked": [AskedDraw(20, 0.5), AskedDraw(18, 0.5)]},
+        {"asked": [AskedDraw(14 + at % 2, 0.5) for at in range(80)]},
+        {"token_ids": [-1] * 40},
+        {"token_ids": [9_999_999] * 40},
+        {"n_prompt": 0},
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused(
+    changes: dict[str, Any], session: NativeSession, starter: Weights
+) -> None:
+    told = Told(session, starter, OWN)
+    ending = told.answer(told.command(OWN, **changes))
+    assert isinstance(ending, Failed)
+    assert (ending.kind, ending.sentence) == ("bad_setting", NONSENSE)
+
+
+def test_settings_that_native_code_must_not_see_are_refused(
+    session: NativeSession, starter: Weights
+) -> None:
+    told = Told(session, starter, OWN)
+    ending = told.answer(told.command(Sampling([TopP(7.0)], Dist())))
+    assert isinstance(ending, Failed)
+    assert ending.kind == "bad_setting"
+    assert "between 0 and 1" in ending.sentence
+
+
+def test_a_reply_that_the_grammar_forbids_does_not_end_the_process(
+    session: NativeSession, starter: Weights
+) -> None:
+    told = Told(session, starter, OWN)
+    digits = Sampling([TopK(40)], Dist(), grammar="root ::= [0-9]+")
+    ending = told.answer(told.command(digits, asked=told.asked()[3:]))
+    assert isinstance(ending, Failed)
+
+
+def test_it_ends_when_it_is_stopped_or_in_the_way(session: NativeSession, starter: Weights) -> None:
+    told = Told(session, starter, OWN)
+    command = told.command(OWN)
+    assert isinstance(told.answer(command, is_stopped=lambda: True), Stopped)
+    ending = told.answer(command, is_in_the_way=lambda: True)
+    assert isinstance(ending, Failed)
+    assert ending.kind == "busy"
+
+
+def test_a_script_leaves_every_token_as_it_was() -> None:
+    command = ReplayDraws(1, [5, 6, 7], 1, Sampling(), [AskedDraw(1), AskedDraw(2), AskedDraw(3)])
+    assert [draw.token_id for draw in scripted_draws(command).draws] == [6, 7, -1]

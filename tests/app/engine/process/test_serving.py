@@ -1,0 +1,229 @@
+"""The engine's threads: what is stopped before it begins, and what a fault on one of them does."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gguf_writer import bpe_vocabulary, tiny_llama
+from scripted_talk import PATIENCE_S, HandClock, LateClock, ScriptedTalk, ask
+
+from app.engine.client.engine import EngineState
+from app.engine.process.serving import Serving
+from app.engine.protocol import wire
+from app.engine.protocol.messages import (
+    CountPrompt,
+    Done,
+    Failed,
+    Finished,
+    Greedy,
+    Held,
+    Hello,
+    IdsPrompt,
+    LoadOptions,
+    Resume,
+    Sampling,
+    Stop,
+    Stopped,
+    Summary,
+    Tokenize,
+)
+
+pytestmark = pytest.mark.weights
+
+ROOT = Path(__file__).resolve().parents[4]
+GREEDY = Sampling(filters=[], select=Greedy())
+SMALL = LoadOptions(n_ctx=256, n_ubatch=64, n_slots=1, n_threads=1)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
+    talk = ScriptedTalk(tmp_path)
+    yield talk
+    talk.close()
+
+
+def engine_with(patch: str) -> list[str]:
+    """The argv of an engine's process in which something goes otherwise."""
+    return [sys.executable, "-c", f"{_BEGIN}{patch}\nraise SystemExit(main())"]
+
+
+_BEGIN = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from app.engine.process.child import main
+from app.engine import serving
+from app.engine.process.scheduling.scheduler import Scheduler
+
+def fail(*_, **__):
+    raise KeyError("what nobody foresaw")
+
+"""
+
+
+# --- before a request has begun ---------------------------------------------------------------
+
+
+class _Quiet:
+    """A serving without its threads: as one whose context is in the middle of a long step."""
+
+    def __init__(self) -> None:
+        self._frames = io.BytesIO()
+        self.serving = Serving(io.BytesIO(), self._frames)
+
+    def said(self) -> list[Any]:
+        self.serving._outbox.close()
+        reader = wire.FrameReader(io.BytesIO(self._frames.getvalue()))
+        return [wire.decode_event(payload) for payload in iter(reader.read, None)]
+
+
+def test_a_reply_that_has_not_begun_is_stopped_while_others_compute() -> None:
+    quiet = _Quiet()
+    quiet.serving._take(ask())
+    quiet.serving._take(Stop(0))
+    (stopped,) = quiet.said()
+    assert isinstance(stopped, Stopped)
+    assert isinstance(stopped.result, Summary)
+    assert stopped.result.stop_reason == "stopped"
+
+
+@pytest.mark.parametrize(
+    "question", [CountPrompt(0, IdsPrompt([1, 2])), Tokenize(0, "Hi")], ids=["count", "tokenize"]
+)
+def test_a_question_is_stopped_at_once(question: Any) -> None:
+    quiet = _Quiet()
+    quiet.serving._take(question)
+    quiet.serving._take(Stop(0))
+    quiet.serving._take(Stop(0))
+    assert quiet.said() == [Stopped(0, Done())]
+    assert not quiet.serving._open
+
+
+# --- faults -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "Scheduler.has_work = property(fail)",
+        "serving.Serving._build = fail",
+        "serving._subject = lambda command: fail() if 'Generate' in str(type(command)) else 0",
+    ],
+    ids=["context", "text", "commands"],
+)
+def test_a_fault_that_ends_a_thread_ends_what_is_open(
+    talk: ScriptedTalk, tmp_path: Path, patch: str
+) -> None:
+    engine = talk.over(engine_with(patch))
+    engine.load(_tiny(tmp_path), SMALL)
+    failed = engine.wait_for(engine.generate(ask()), PATIENCE_S)
+    assert isinstance(failed, Failed)
+    assert "what nobody foresaw" in failed.evidence
+    talk.wait_for_state(EngineState.CRASHED)
+
+
+def test_a_fault_with_one_command_is_its_own(talk: ScriptedTalk, tmp_path: Path) -> None:
+    patch = "serving._taken_out = fail\nserving.Serving._prepare = fail"
+    engine = talk.over(engine_with(patch))
+    engine.wait_for(engine.load(_tiny(tmp_path), SMALL), PATIENCE_S)
+    for request in (engine.generate(ask()), engine.generate(ask())):
+        failed = engine.wait_for(request, PATIENCE_S)
+        assert isinstance(failed, Failed)
+        assert failed.kind == "internal"
+    answer = engine.wait_for(engine.request(Tokenize(0, "a")), PATIENCE_S)
+    assert isinstance(answer, Finished)
+    assert len(talk.of(Hello)) == 1
+
+
+def test_a_long_run_of_letters_ends_no_engine(talk: ScriptedTalk, tmp_path: Path) -> None:
+    """llama.cpp matches this file's rule for words by std::regex, which recurses per letter."""
+    path = tmp_path / "deep.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary(pre="deepseek-llm"))
+    engine = talk.over([sys.executable, "-c", f"{_BEGIN}raise SystemExit(main())"])
+    engine.wait_for(engine.load(path, SMALL), PATIENCE_S)
+    answer = engine.wait_for(engine.request(Tokenize(0, "a" * 200_000)), PATIENCE_S)
+    assert isinstance(answer, Finished)
+    refused = engine.wait_for(engine.generate(ask("b" * 200_000)), PATIENCE_S)
+    assert isinstance(refused, Failed)
+    assert refused.kind == "prompt_too_long"
+    assert len(talk.of(Hello)) == 1
+
+
+def test_what_the_outbox_cannot_send_ends_the_process(talk: ScriptedTalk) -> None:
+    patch = "from app.engine.process.trace.outbox import Outbox\nOutbox._event = fail"
+    engine = talk.over(engine_with(patch))
+    failed = engine.wait_for(engine.load("nothing.gguf"), PATIENCE_S)
+    assert isinstance(failed, Failed)
+    assert "what nobody foresaw" in failed.evidence
+
+
+# --- signs of life ----------------------------------------------------------------------------
+
+
+def _tiny(folder: Path) -> Path:
+    path = folder / "tiny.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary())
+    return path
+
+
+_QUICK_PULSE = "from app.engine import pulse; pulse.PULSE_S = 0.2\n"
+
+_LONG_STEP = """
+import os, time
+decode = serving.native.llama.llama_decode
+
+def slowly(context, batch):
+    while batch.n_tokens >= 32 and not os.path.exists({go!r}):
+        {wait}
+    return decode(context, batch)
+
+serving.native.llama.llama_decode = slowly
+"""
+
+
+def test_a_long_step_is_no_silence(talk: ScriptedTalk, tmp_path: Path) -> None:
+    """A prompt in one large batch on a slow processor."""
+    clock, go = HandClock(talk), tmp_path / "go"
+    step = _LONG_STEP.format(go=str(go), wait="sum(range(1000))")
+    engine = talk.over(engine_with(_QUICK_PULSE + step), clock=clock, progress_timeout_s=2.0)
+    engine.wait_for(engine.load(_tiny(tmp_path), SMALL), PATIENCE_S)
+    request = engine.generate(ask("x" * 60, sampling=GREEDY, max_tokens=2))
+    talk.wait_for_state(EngineState.BUSY)
+    clock.watch(engine)
+    clock.pass_by(5)
+    go.touch()
+    assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
+    assert len(talk.of(Hello)) == 1
+
+
+def test_a_step_that_is_stuck_is_silence(talk: ScriptedTalk, tmp_path: Path) -> None:
+    clock = LateClock()
+    step = _LONG_STEP.format(go="/nowhere", wait="time.sleep(600)")
+    options: dict[str, Any] = {"progress_timeout_s": 1.5, "terminate_grace_s": 0.2}
+    engine = talk.over(engine_with(_QUICK_PULSE + step), clock=clock, **options)
+    engine.wait_for(engine.load(_tiny(tmp_path), SMALL), PATIENCE_S)
+    request = engine.generate(ask("x" * 60, sampling=GREEDY, max_tokens=2))
+    talk.wait_for_state(EngineState.BUSY)
+    clock.start()
+    failed = engine.wait_for(request, PATIENCE_S)
+    assert isinstance(failed, Failed)
+    assert "no sign of life" in failed.sentence
+
+
+def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk, tmp_path: Path) -> None:
+    clock = HandClock(talk)
+    engine = talk.over(engine_with(_QUICK_PULSE), clock=clock, progress_timeout_s=2.0)
+    engine.wait_for(engine.load(_tiny(tmp_path), SMALL), PATIENCE_S)
+    held = engine.generate(ask(sampling=GREEDY, max_tokens=2, hold=True))
+    behind = engine.generate(ask(sampling=GREEDY, max_tokens=2))
+    talk.wait_until(lambda: len(talk.of(Held)) == 1)
+    clock.watch(engine)
+    clock.pass_by(5)
+    engine.request(Resume(held))
+    for request in (held, behind):
+        assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
+    assert len(talk.of(Hello)) == 1

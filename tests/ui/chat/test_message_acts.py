@@ -1,0 +1,567 @@
+"""From what a message offers to what the desk is asked for, through the window's widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QDialog, QWidget
+from recording_desk import NOON, FakeBridge, FakeDesk, conversation, message
+
+from app.chat.conversations.edits import Edit
+from app.chat.events import (
+    AnswersBegan,
+    ConversationOpened,
+    MessageChanged,
+    PathChanged,
+    TextArrived,
+    VersionsRead,
+)
+from models.records import Attachment, Message, MessageState, Role
+from ui.chat.compare import Comparison
+from ui.chat.compare_ask import AskSeveral
+from ui.look.theme import Theme
+from ui.shell.window import MainWindow
+from ui.transcript.edit import MessageEditor
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+TALK = (
+    message(1, Role.USER, "One?"),
+    message(2, Role.ASSISTANT, "First answer."),
+    message(3, Role.USER, "Two?"),
+    message(4, Role.ASSISTANT, "Second answer."),
+)
+
+
+@pytest.fixture
+def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
+    desk.conversation = conversation(1, "A chat")
+    desk.conversations = (desk.conversation,)
+    desk.messages = TALK
+    return open_window()
+
+
+def editor(window: MainWindow) -> MessageEditor:
+    found = window.message_acts.editing.editor
+    assert found is not None
+    return found
+
+
+def answers(*texts: str, state: MessageState = MessageState.COMPLETE) -> tuple[Message, ...]:
+    return tuple(
+        replace(
+            TALK[3],
+            id=f"v{place}",
+            content=text,
+            state=state,
+            sibling_index=place,
+            sibling_count=len(texts),
+        )
+        for place, text in enumerate(texts)
+    )
+
+
+def comparison(window: MainWindow) -> Comparison | None:
+    shown = window.chat.body.currentWidget()
+    return shown if isinstance(shown, Comparison) else None
+
+
+# --- editors ------------------------------------------------------------------------------------
+
+
+def test_e_on_a_message_opens_its_editor_and_control_enter_sends_it_anew(
+    window: MainWindow, desk: FakeDesk
+):
+    transcript = window.chat.transcript
+    transcript.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(transcript, Qt.Key.Key_Home)
+    QTest.keyClick(transcript, Qt.Key.Key_E)
+    assert editor(window).text == "One?"
+    QTest.keyClicks(editor(window).edit, " Please.")
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
+    assert desk.called("edit_and_send") == [("m1", "One? Please.", {"attachments": ()})]
+
+
+def test_save_only_asks_nothing_of_the_weights(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("edit", "m1")
+    editor(window).edit.setPlainText("Uno?")
+    editor(window).buttons[1].click()
+    window.message_acts.do("edit", "m2")
+    editor(window).edit.setPlainText("Erste Antwort.")
+    editor(window).keep.setChecked(False)
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
+    named = {"reasoning": None, "attachments": ()}
+    assert desk.called("edit_message") == [
+        ("m1", "Uno?", {"keep_following": True, **named}),
+        ("m2", "Erste Antwort.", {"keep_following": False, **named}),
+    ]
+    assert desk.called("edit_and_send") == []
+
+
+def test_a_reply_is_saved_and_continued(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("edit", "m4")
+    editor(window).edit.setPlainText("Second")
+    editor(window).buttons[1].click()
+    assert desk.called("begin_reply") == [("m4", "Second", None)]
+
+
+def test_the_reasoning_of_a_reply_is_edited_in_a_field_of_its_own(
+    open_window: Callable[..., MainWindow], desk: FakeDesk
+):
+    desk.conversation = conversation(1, "A chat")
+    desk.messages = (TALK[0], replace(TALK[1], reasoning="First, think."))
+    saved: list[Any] = []
+    desk.edit_message = lambda *args, **names: saved.append((args, names["reasoning"]))
+    window = open_window()
+    window.message_acts.do("edit", "m1")
+    assert editor(window).thoughts is None, "a question has none"
+    window.message_acts.do("edit", "m2")
+    field = editor(window).thoughts
+    assert field.toPlainText() == "First, think."
+    field.setPlainText("Think twice.")
+    assert desk.called("keep_edit")[-1] == ("edit", "m2", Edit("First answer.", "Think twice."))
+    QTest.keyClick(field, Qt.Key.Key_Return, CONTROL)
+    window.message_acts.do("edit", "m2")
+    editor(window).thoughts.setPlainText("And then?")
+    editor(window).buttons[1].click()
+    assert saved == [(("m2", "First answer."), "Think twice.")]
+    assert desk.called("begin_reply") == [("m2", "First answer.", "And then?")]
+
+
+def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("edit", "m2")
+    QTest.keyClicks(editor(window).edit, " x")
+    assert desk.called("keep_edit")[-1] == ("edit", "m2", Edit("First answer. x"))
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Escape)
+    desk.kept_edit = lambda task, message_id: Edit(f"{task} of {message_id}")
+    window.message_acts.do("edit", "m4")
+    assert editor(window).text == "edit of m4"
+
+
+@pytest.mark.parametrize(
+    ("act", "message_id", "button"),
+    [
+        ("edit", "m1", 0),
+        ("edit", "m1", 1),
+        ("edit", "m2", 0),
+        ("edit", "m2", 1),
+        ("begin", "m3", 0),
+        ("insert_below", "m2", 0),
+        ("insert_above", "m1", 0),
+    ],
+)
+def test_an_editor_whose_text_is_refused_stays_with_it(
+    window: MainWindow, desk: FakeDesk, act: str, message_id: str, button: int
+):
+    """As while a reply grows."""
+    desk.takes_texts = False
+    window.message_acts.do(act, message_id)
+    opened = editor(window)
+    opened.edit.setPlainText("Mine.")
+    opened.buttons[button].click()
+    assert editor(window) is opened
+    assert (opened.text, opened.isVisible()) == ("Mine.", True)
+    assert desk.called("drop_edit") == []
+
+    desk.takes_texts = True
+    opened.buttons[button].click()
+    assert window.message_acts.editing.editor is None
+    assert desk.called("drop_edit") == [], "it is not on disk yet"
+    desk.saved[0]()
+    (dropped,) = desk.called("drop_edit")
+    assert dropped == desk.called("keep_edit")[-1][:2]
+
+
+NOTES = Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON)
+HUGE = Attachment("a2", "c1", "huge.txt", "x" * 900, 900, NOON, tokens=300)
+
+
+@pytest.fixture
+def attached(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
+    """Two texts go along with the first message."""
+    desk.conversation = conversation(1, "A chat")
+    desk.messages = (replace(TALK[0], attachments=(NOTES, HUGE)), *TALK[1:])
+    return open_window()
+
+
+def test_what_is_attached_to_an_edited_message_can_be_removed(attached: MainWindow, desk: FakeDesk):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    chips = shown.chips.chips()
+    assert [chip.attachment for chip in chips] == [NOTES, HUGE]
+    assert all(chip.isVisible() for chip in chips)
+    chips[1].removed.emit(HUGE.id)
+    assert [chip.attachment for chip in shown.chips.chips()] == [NOTES]
+    assert shown.is_changed
+    shown.buttons[1].click()
+    named = {"keep_following": True, "reasoning": None, "attachments": (NOTES,)}
+    assert desk.called("edit_message") == [("m1", "One?", named)]
+
+
+def test_what_is_attached_can_become_a_part_of_the_text(attached: MainWindow, desk: FakeDesk):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    shown.focus()
+    shown.chips.chips()[0].wanted_as_text.emit(NOTES.id)
+    shown.buttons[0].click()
+    sent = ("m1", "One?some notes", {"attachments": (HUGE,)})
+    assert desk.called("edit_and_send") == [sent]
+
+
+def test_a_message_may_be_nothing_but_its_attachments(attached: MainWindow, desk: FakeDesk):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    shown.edit.clear()
+    assert all(button.isEnabled() for button in shown.buttons)
+    shown.chips.chips()[0].removed.emit(NOTES.id)
+    shown.chips.chips()[0].removed.emit(HUGE.id)
+    assert not any(button.isEnabled() for button in shown.buttons)
+
+
+def test_what_was_removed_stays_so_when_the_editor_is_left_and_can_be_put_back(
+    attached: MainWindow, desk: FakeDesk
+):
+    attached.message_acts.do("edit", "m1")
+    assert not editor(attached).put_back.isVisible()
+    editor(attached).chips.chips()[1].removed.emit(HUGE.id)
+    kept = desk.called("keep_edit")[-1]
+    assert kept == ("edit", "m1", Edit("One?", removed=(HUGE.id,)))
+    QTest.keyClick(editor(attached).edit, Qt.Key.Key_Escape)
+
+    desk.kept_edit = lambda task, message_id: kept[2]
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    assert [chip.attachment for chip in shown.chips.chips()] == [NOTES]
+    assert (shown.put_back.isVisible(), shown.put_back.text()) == (True, "Restore attachment")
+    shown.chips.chips()[0].removed.emit(NOTES.id)
+    assert shown.put_back.text() == "Restore 2 attachments"
+    shown.edit.setFocus()
+    QTest.keyClick(shown.edit, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    assert QApplication.focusWidget() is shown.put_back
+    QTest.keyClick(shown.put_back, Qt.Key.Key_Space)
+    assert [chip.attachment for chip in shown.chips.chips()] == [NOTES, HUGE]
+    assert not shown.put_back.isVisible()
+    assert desk.called("keep_edit")[-1] == ("edit", "m1", None)
+
+
+def test_an_attachment_that_is_all_that_is_left_of_a_message_is_kept(
+    attached: MainWindow, desk: FakeDesk
+):
+    attached.message_acts.do("edit", "m1")
+    editor(attached).edit.clear()
+    assert desk.called("keep_edit")[-1] == ("edit", "m1", Edit(""))
+
+
+def test_an_attachment_is_read_from_the_editor_and_reached_by_tab(
+    attached: MainWindow, desk: FakeDesk
+):
+    attached.message_acts.do("edit", "m1")
+    shown = editor(attached)
+    opened: list[str] = []
+    attached.chat.transcript.attachment_opened.connect(opened.append)
+    chip = shown.chips.chips()[0]
+    QTest.keyClick(chip, Qt.Key.Key_Return)
+    assert opened == [NOTES.id]
+    for reader in attached.findChildren(QWidget, "attachment_reader"):
+        reader.close()
+    shown.edit.setFocus()
+    QTest.keyClick(shown.edit, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    assert QApplication.focusWidget() is shown.chips.chips()[1]
+
+
+def test_a_text_that_was_not_changed_is_not_saved_again(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("edit", "m2")
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
+    assert desk.called("edit_message") == []
+
+
+def test_the_beginning_of_a_reply_is_written_below_the_question(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("begin", "m3")
+    assert editor(window).task.is_below
+    QTest.keyClicks(editor(window).edit, "Well,")
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
+    assert desk.called("begin_reply") == [("m3", "Well,", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "after", "role"),
+    [
+        ("insert_below", "m1", "m1", Role.ASSISTANT),
+        ("insert_below", "m2", "m2", Role.USER),
+        ("insert_above", "m3", "m2", Role.USER),
+        ("insert_above", "m1", None, Role.USER),
+    ],
+)
+def test_a_message_is_inserted_with_the_role_that_lies_near(
+    window: MainWindow, desk: FakeDesk, name: str, at: str, after: str | None, role: Role
+):
+    window.message_acts.do(name, at)
+    QTest.keyClicks(editor(window).edit, "New")
+    QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
+    assert desk.called("insert_message") == [(after, role, "New")]
+
+
+def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
+    many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(1, 12))
+    desk.messages = many
+    bridge.path_changed.emit(PathChanged("c1", many))
+    transcript = window.chat.transcript
+    transcript.show_message("m3")
+    window.message_acts.do("edit", "m3")
+    editor(window).buttons[0].click()
+    assert not transcript.is_at_end
+    bridge.path_changed.emit(PathChanged("c1", many[:9]))
+    assert transcript.is_at_end
+
+
+# --- plain acts and their keys ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("continue", ("continue_reply", ("m4",))),
+        ("swap_role", ("swap_role", ("m4",))),
+        ("branch_off", ("branch_off", ("m4",))),
+        ("trash", ("trash_message", ("m4",))),
+        ("compare", ("read_versions", ("m4",))),
+        ("enlarge", ("make_room", ("m4", "enlarge"))),
+        ("trim", ("make_room", ("m4", "trim"))),
+        ("retry", ("retry", ("m4",))),
+    ],
+)
+def test_what_a_message_offers_is_asked_of_the_desk(
+    window: MainWindow, desk: FakeDesk, name: str, asked: tuple[str, tuple[str, ...]]
+):
+    window.message_acts.do(name, "m4")
+    assert desk.called(asked[0]) == [asked[1]]
+
+
+def test_a_message_that_is_gone_is_not_acted_on(window: MainWindow, desk: FakeDesk):
+    desk.calls.clear()
+    window.message_acts.do("trash", "nobody")
+    assert desk.calls == []
+
+
+@pytest.mark.parametrize(
+    ("key", "modifier", "asked"),
+    [
+        (Qt.Key.Key_R, CONTROL, ("retry", ("m4",))),
+        (Qt.Key.Key_G, CONTROL, ("continue_reply", ("m4",))),
+        (Qt.Key.Key_B, CONTROL | Qt.KeyboardModifier.ShiftModifier, ("branch_off", ("m4",))),
+    ],
+)
+def test_keys_of_the_window_act_on_the_last_message_that_fits(
+    window: MainWindow, desk: FakeDesk, key: Any, modifier: Any, asked: tuple[str, Any]
+):
+    window.chat.composer.focus()
+    QTest.keyClick(window, key, modifier)
+    assert desk.called(asked[0]) == [asked[1]]
+
+
+def test_the_editing_key_takes_the_last_message_of_the_user(window: MainWindow):
+    window.chat.composer.focus()
+    QTest.keyClick(window, Qt.Key.Key_E, CONTROL)
+    assert editor(window).text == "Two?"
+
+
+def test_while_a_reply_grows_the_keys_do_nothing(window: MainWindow, desk: FakeDesk):
+    desk.is_generating = True
+    for key in (Qt.Key.Key_R, Qt.Key.Key_G, Qt.Key.Key_E, Qt.Key.Key_D):
+        QTest.keyClick(window, key, CONTROL)
+    assert window.message_acts.editing.editor is None
+    assert not desk.called("retry")
+    assert not desk.called("continue_reply")
+
+
+def test_what_changes_one_message_is_never_done_to_another(window: MainWindow, desk: FakeDesk):
+    registry = window.action_registry
+    registry.run("delete_message")
+    assert desk.called("trash_message") == []
+    transcript = window.chat.transcript
+    transcript.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(transcript, Qt.Key.Key_Home)
+    window.chat.composer.focus()
+    registry.run("delete_message")
+    assert desk.called("trash_message") == [("m1",)]
+
+
+def test_every_act_is_in_the_registry_with_a_key(window: MainWindow):
+    found = [a for a in window.action_registry if a.group == "Message"]
+    assert {"edit_message", "retry_reply", "continue_reply", "branch_map"} <= {
+        a.name for a in found
+    }
+    assert all(a.shortcut for a in found)
+
+
+# --- several answers ----------------------------------------------------------------------------
+
+
+def test_asking_for_several_answers(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("answers", "m4")
+    dialog = window.findChild(QDialog, "several_answers_dialog")
+    assert isinstance(dialog, AskSeveral)
+    dialog.count.setCurrentIndex(1)
+    dialog.seeds[0].setText("7")
+    dialog.temperatures[1].setText("1,5")
+    dialog.temperatures[2].setText("hot")
+    dialog.ask.click()
+    assert desk.called("ask_several") == [
+        ("m4", [{"seed": 7}, {"seed": None, "temperature": 1.5}, {"seed": None}])
+    ]
+
+
+def test_only_as_many_rows_as_answers_are_shown(qtbot: Any, theme: Theme, desk: FakeDesk):
+    dialog = AskSeveral(theme, desk.settings)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert [seed.isVisible() for seed in dialog.seeds] == [True, True, False, False]
+    dialog.count.setCurrentIndex(2)
+    assert all(seed.isVisible() for seed in dialog.seeds)
+    assert len(dialog.answers()) == 4
+    dialog.seeds[0].setText("99999999999")
+    assert dialog.answers()[0]["seed"] <= 2**32 - 2
+
+
+def test_answers_that_grow_stand_side_by_side(window: MainWindow, bridge: FakeBridge, qtbot: Any):
+    growing = answers("", "", state=MessageState.STREAMING)
+    bridge.answers_began.emit(AnswersBegan("c1", "m3", growing))
+    shown = comparison(window)
+    assert shown is not None
+    assert shown.question.text() == "Two?"
+    bridge.text_arrived.emit(TextArrived("c1", "v0", "Left", "content"))
+    bridge.text_arrived.emit(TextArrived("c1", "v1", "Right", "content"))
+    views = [column.view for column in shown.columns]
+    qtbot.waitUntil(lambda: not any(view.is_update_due for view in views))
+    for view, text in zip(views, ("Left", "Right"), strict=True):
+        view.select_all()
+        assert view.selected_text() == text
+    assert all(column.stop.isVisible() for column in shown.columns)
+    bridge.message_changed.emit(MessageChanged(answers("Left", "Right")[0]))
+    assert [column.stop.isVisible() for column in shown.columns] == [False, True]
+
+
+def test_the_answers_share_the_formulas_of_the_chat(
+    window: MainWindow, bridge: FakeBridge, qtbot: Any
+):
+    formulas = window.chat.transcript.formulas
+    assert formulas.find("n^2", is_display=False) is None
+    child = formulas._process
+    bridge.answers_began.emit(AnswersBegan("c1", "m3", answers("$n^2$", "$n^3$")))
+    assert [column.view.formulas for column in comparison(window).columns] == [formulas] * 2
+    assert not window.chat.transcript.isVisible()
+    qtbot.wait(0)
+    assert formulas._process is child, "the chat that gives way does not end it"
+    window.message_acts.leave_comparison()
+    qtbot.wait(0)
+    assert formulas._process is child
+
+
+def test_one_answer_is_stopped_alone(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
+    growing = answers("", "", state=MessageState.STREAMING)
+    bridge.answers_began.emit(AnswersBegan("c1", "m3", growing))
+    comparison(window).columns[1].stop.click()
+    assert desk.called("stop_reply") == [("v1",)]
+
+
+def test_picking_by_button_or_number_goes_to_that_version(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+):
+    for pick in (
+        lambda: comparison(window).columns[1].pick.click(),
+        lambda: QTest.keyClick(comparison(window).columns[0].pick, Qt.Key.Key_2),
+    ):
+        bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+        pick()
+        assert comparison(window) is None
+    assert desk.called("go_to_message") == [("v1",), ("v1",)]
+    assert window.chat.body.currentWidget() is window.chat.transcript
+
+
+def test_escape_leads_back_to_the_chat(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
+    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    QTest.keyClick(comparison(window).columns[0].pick, Qt.Key.Key_Escape)
+    assert comparison(window) is None
+    assert desk.called("go_to_message") == []
+
+
+def test_another_chat_ends_the_comparison(window: MainWindow, bridge: FakeBridge):
+    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    bridge.conversation_opened.emit(ConversationOpened(conversation(2, "Other"), ()))
+    assert comparison(window) is None
+
+
+def test_versions_of_another_chat_are_not_shown(window: MainWindow, bridge: FakeBridge):
+    bridge.versions_read.emit(VersionsRead("c9", answers("Left", "Right")))
+    bridge.answers_began.emit(AnswersBegan("c9", "m3", answers("", "")))
+    assert comparison(window) is None
+
+
+def test_nothing_changes_the_path_in_a_column(window: MainWindow, bridge: FakeBridge):
+    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    view = comparison(window).columns[0].view
+    assert [a.name for a in view.rows.item(0).actions(0, 500)] == ["copy_message"]
+    assert [offer.name for offer in view.offers_of(0)] == ["copy_message"]
+
+
+@pytest.mark.parametrize("zoom", [100, 200])
+def test_four_answers_fit_a_small_window_by_scrolling(
+    window: MainWindow, bridge: FakeBridge, theme: Theme, zoom: int
+):
+    window.resize(900, 600)
+    theme.set_zoom(zoom)
+    bridge.versions_read.emit(VersionsRead("c1", answers("a", "b", "c", "d")))
+    shown = comparison(window)
+    assert all(column.view.rows.width >= theme.px(160) for column in shown.columns)
+    assert all(column.pick.height() > 0 for column in shown.columns)
+
+
+def test_two_answers_are_seen_together_at_twice_the_size(
+    window: MainWindow, bridge: FakeBridge, theme: Theme
+):
+    window.resize(1440, 900)
+    theme.set_zoom(200)
+    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    shown = comparison(window)
+    last = shown.columns[-1]
+    assert last.mapTo(shown, last.rect().bottomRight()).x() < shown.width()
+
+
+def test_an_answer_that_was_seen_whole_is_zoomed_from_its_beginning(
+    window: MainWindow, bridge: FakeBridge, theme: Theme, qtbot: Any
+):
+    bridge.versions_read.emit(VersionsRead("c1", answers("line\n\n" * 6, "Right")))
+    bar = comparison(window).columns[0].view.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() == 0)
+    theme.set_zoom(200)
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    assert bar.value() == 0
+
+
+# --- going somewhere ----------------------------------------------------------------------------
+
+
+def test_a_message_of_another_path_is_shown_once_it_is_there(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+):
+    window.message_acts.go_to("m9")
+    assert desk.called("go_to_message") == [("m9",)]
+    many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(5, 12))
+    desk.messages = many
+    bridge.path_changed.emit(PathChanged("c1", many))
+    transcript = window.chat.transcript
+    index = transcript.rows.index_of("m9")
+    assert abs(transcript.item_origin(index).y()) < 40
+
+
+def test_the_map_opens_beside_the_chat(window: MainWindow, desk: FakeDesk):
+    window.message_acts.do("map", "m4")
+    shown = window.findChild(QDialog, "branch_map")
+    assert shown.isVisible()
+    assert not shown.isModal()
+    assert desk.called("read_tree") == [()]
+    shown.close()

@@ -1,0 +1,676 @@
+"""The hub's page: its states, each with a way on; keys, names, and what it asks of the desk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QWidget
+from recording_desk import FakeDesk
+
+from app.chat.events import HubState, HubTrouble
+from app.engine.planning.fit import Fit, Verdict
+from app.engine.planning.load_plan import Machine
+from app.engine.planning.placement import DeviceMemory
+from app.hub.downloads.progress import Progress
+from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
+from models.records import DownloadState
+from ui.library.hub.card_view import CardView
+from ui.library.hub.files import COLUMNS, FILE, FIT
+from ui.library.hub.page import SEARCH_AFTER_MS, SEARCHING_AFTER_MS, HubPage
+from ui.library.hub.state import StatePanel
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+TINY = HubRepo("ana/tiny-GGUF", "ana", 1234, 56, NOW, NOW, "mit", ("en",), n_parameters=135_000_000)
+GATED = HubRepo("ben/gated-GGUF", "ben", 7, 1, is_gated=True)
+COMMIT = "0" * 40
+SMALL = HubFile(TINY.id, COMMIT, ("tiny-Q4_K_M.gguf",), (98_000_000,), ("",), "Q4_K_M", 4.89)
+PARTS = HubFile(
+    TINY.id, COMMIT, ("b/x-00001-of-00003.gguf", "b/x-00002-of-00003.gguf"), (5, 6), ("", ""),
+    "F16", 16.0, missing=("b/x-00003-of-00003.gguf",),
+)  # fmt: skip
+EYES = HubFile(TINY.id, COMMIT, ("mmproj-F16.gguf",), (9,), ("",), "F16", 16.0, is_projector=True)
+ADDRESS = "https://hub.example.org/ana/tiny-GGUF"
+ONLINE = HubState("https://hub.example.org", "hub.example.org")
+
+
+def fit(words: str, verdict: Verdict = Verdict.FITS, *, is_rough: bool = False) -> Fit:
+    return Fit(verdict, words, f"Because it {words}.", (), 1, 2, is_rough=is_rough)
+
+
+def made_header() -> Any:
+    """As much of a header as the page shows."""
+    return SimpleNamespace(
+        name="Tiny", architecture="llama", n_layer=2, n_ctx_train=None, chat_template=None
+    )
+
+
+class HubDesk(FakeDesk):
+    """Answers are given by hand: `answer(name, value)` or `fail(name, trouble)`."""
+
+    def __init__(self, bridge: Any, data_dir: Any) -> None:
+        super().__init__(bridge, data_dir)
+        self.hub_state = ONLINE
+        self.followers: list[Any] = []
+        self.download_followers: list[Any] = []
+
+    def follow_hub(self, follower: Any) -> Any:
+        self.followers.append(follower)
+        return lambda: self.followers.remove(follower)
+
+    def follow_downloads(self, follower: Any) -> Any:
+        self.download_followers.append(follower)
+        return lambda: self.download_followers.remove(follower)
+
+    def machine(self) -> Machine:
+        return Machine((DeviceMemory("CPU", "", "cpu", 8_000_000_000, 16_000_000_000),))
+
+    def rough_fit(self, size_bytes: int) -> Fit:
+        return fit("probably fits", is_rough=True)
+
+    def turn(self, **fields: Any) -> None:
+        self.hub_state = replace(self.hub_state, **fields)
+        for follower in list(self.followers):
+            follower(self.hub_state)
+
+    def answer(self, name: str, *values: Any) -> None:
+        self.called(name)[-1][-2](*values)
+
+    def fail(self, name: str, kind: str, sentence: str, wait_s: float | None = None) -> None:
+        self.called(name)[-1][-1](HubTrouble(kind, sentence, wait_s))
+
+
+@pytest.fixture
+def desk(bridge, tmp_path):
+    return HubDesk(bridge, tmp_path)
+
+
+@pytest.fixture
+def page(qtbot, desk, theme):
+    made = HubPage(desk, theme)
+    qtbot.addWidget(made)
+    made.resize(900, 560)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def search(
+    qtbot: Any, page: HubPage, desk: HubDesk, text: str, *repos: HubRepo, **more: Any
+) -> None:
+    page.search.clear()
+    qtbot.keyClicks(page.search, text)
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    desk.answer("search_hub", SearchPage(repos, **more))
+
+
+def choose(qtbot: Any, page: HubPage, desk: HubDesk, *files: HubFile, repo: HubRepo = TINY) -> None:
+    search(qtbot, page, desk, "gguf", repo)
+    page.results.choose(0)
+    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
+    desk.answer("look_into_repo", RepoPage(repo, files))
+
+
+def state(panel: StatePanel) -> tuple[str, str, str]:
+    button = panel.button.text() if panel.button.isVisible() else ""
+    return panel.title.text(), panel.words.text(), button
+
+
+# --- states -------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_before_somebody_does(page, desk, qtbot):
+    title, words, button = state(page.panel)
+    assert (title, button) == ("Find weights", "Show the most downloaded")
+    assert "hub.example.org" in words
+    qtbot.wait(SEARCH_AFTER_MS + 50)
+    assert desk.called("search_hub") == []
+    qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
+    assert desk.called("search_hub")[0][0] == SearchWish()
+    qtbot.waitUntil(lambda: state(page.panel) == ("Searching…", "", "Stop"))
+    page.panel.button.click()
+    assert desk.called("stop_hub")[-1] != ()
+    assert state(page.panel) == ("Stopped", "", "Search")
+    page.panel.button.click()
+    assert len(desk.called("search_hub")) == 2
+
+
+def test_what_was_found_stays_in_view_while_the_next_search_is_quick(page, desk, qtbot):
+    search(qtbot, page, desk, "gguf", TINY)
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    assert page.results.isVisible()
+    desk.answer("search_hub", SearchPage((GATED,)))
+    qtbot.wait(SEARCHING_AFTER_MS + 50)
+    assert page.results.isVisible()
+    assert page.results.results.repos == [GATED]
+    page.results.choose(0)
+    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
+    assert state(page.detail.panel) == ("", f"Looking into {GATED.id}…", "Stop")
+    page.detail.panel.button.click()
+    assert desk.called("stop_hub")[-1] == ("look", "card", "headers")
+    assert state(page.detail.panel)[1].startswith("Choose a repository")
+
+
+def test_typing_searches_a_moment_later_and_once(page, desk, qtbot):
+    qtbot.keyClicks(page.search, "tiny")
+    assert desk.called("search_hub") == []
+    qtbot.waitUntil(lambda: bool(desk.called("search_hub")))
+    qtbot.wait(SEARCH_AFTER_MS)
+    (asked,) = desk.called("search_hub")
+    assert asked[0].text == "tiny"
+    desk.answer("search_hub", SearchPage((TINY, GATED)))
+    assert page.results.isVisible()
+    assert page.results.results.rowCount() == 2
+    page.search.clear()
+    assert state(page.panel)[0] == "Find weights"
+    assert ("search",) in desk.called("stop_hub")
+
+
+def test_nothing_found_says_what_to_try(page, desk, qtbot):
+    search(qtbot, page, desk, "zzz")
+    assert state(page.panel) == ("Nothing found", "Try fewer or other words.", "")
+    page.filters.licence.setCurrentIndex(1)
+    desk.answer("search_hub", SearchPage())
+    assert state(page.panel)[2] == "Leave nothing out"
+    qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
+    assert desk.called("search_hub")[-1][0] == SearchWish("zzz")
+
+
+def test_what_may_be_private_is_looked_for_by_its_name(page, desk, qtbot):
+    search(qtbot, page, desk, "cleo/private")
+    assert desk.called("look_into_repo")[-1][:2] == ("cleo/private", "")
+    desk.fail("look_into_repo", "private_or_missing", "There is none, or it is private.")
+    title, _, button = state(page.detail.panel)
+    assert (title, button) == ("Not found", "Try again")
+    assert page.detail.panel.second.text() == "Enter a token…"
+    qtbot.mouseClick(page.detail.panel.second, Qt.MouseButton.LeftButton)
+    assert page._dialog is not None
+    assert page._dialog.isVisible()
+    page._dialog.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "second"),
+    [
+        ("network", "The hub cannot be reached", "Token and address…"),
+        ("not_hub", "No hub there", "Token and address…"),
+        ("token_bad", "The token is not known", "Token and address…"),
+        ("server", "The hub has trouble", ""),
+        ("fault", "This did not work", ""),
+    ],
+)
+def test_each_trouble_has_a_way_on(page, desk, qtbot, kind, title, second):
+    qtbot.keyClicks(page.search, "tiny")
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    desk.fail("search_hub", kind, "It is so. Do that.")
+    assert state(page.panel) == (title, "It is so. Do that.", "Try again")
+    assert page.panel.second.text() == second
+    qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
+    assert len(desk.called("search_hub")) == 2
+
+
+def test_a_limit_counts_down_and_tries_again(page, desk, qtbot):
+    qtbot.keyClicks(page.search, "tiny")
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.4)
+    assert state(page.panel)[2] == "Again in 1 s"
+    qtbot.waitUntil(lambda: len(desk.called("search_hub")) == 2)
+    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 90.1)
+    assert state(page.panel)[2] == "Again in 1:31"
+    qtbot.waitUntil(lambda: page.panel.button.text() == "Again in 1:30")
+    page.panel.button.click()  # nobody has to wait
+    assert len(desk.called("search_hub")) == 3
+    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.1)
+    page.search.clear()
+    qtbot.wait(300)
+    assert len(desk.called("search_hub")) == 3
+
+
+def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
+    page.hub_button.click()
+    dialog = page._dialog
+    assert dialog.token.echoMode() is QLineEdit.EchoMode.Password
+    assert not dialog.forget_button.isEnabled()
+    qtbot.keyClicks(dialog.token, "hf_x")
+    qtbot.keyClick(dialog.token, Qt.Key.Key_Return)
+    assert desk.called("set_hub_token")[-1][0] == "hf_x"
+    assert dialog.token_sentence.text() == "Asking the hub…"
+    assert not dialog.use_button.isEnabled()
+    desk.fail("set_hub_token", "token_bad", "It is not known. Make a new one.")
+    assert dialog.isVisible()
+    assert dialog.token_sentence.text() == "It is not known. Make a new one."
+    assert dialog.token_sentence.property("kind") == "error"
+    dialog.use_button.click()
+    desk.turn(token_where="keyring", account="ana")
+    desk.answer("set_hub_token", "The token of “ana” is used from now on.")
+    assert (dialog.token.text(), dialog.token_sentence.property("kind")) == ("", "dim")
+    assert page.hub_label.text() == "hub.example.org · as ana"
+    dialog.forget_button.click()
+    desk.called("forget_hub_token")[-1][0](False)
+    assert "did not let go of it" in dialog.token_sentence.text()
+    dialog.close()
+
+
+def test_another_address_is_tried_first(page, desk, qtbot):
+    page.hub_button.click()
+    dialog = page._dialog
+    assert dialog.address.placeholderText() == "https://hub.example.org"
+    qtbot.keyClicks(dialog.address, "mirror.example.org")
+    qtbot.keyClick(dialog.address, Qt.Key.Key_Return)
+    desk.fail("set_hub_endpoint", "not_hub", "There is no hub.")
+    assert dialog.isVisible()
+    words = "There is no hub. The address stays as it was: hub.example.org."
+    assert dialog.address_sentence.text() == words
+    dialog.set_button.click()
+    desk.settings = replace(desk.settings, hub_endpoint="https://mirror.example.org")
+    desk.turn(endpoint="https://mirror.example.org", host="mirror.example.org")
+    desk.answer("set_hub_endpoint", "The hub at “mirror.example.org” is used from now on.")
+    assert dialog.address.text() == "https://mirror.example.org"
+    assert page.hub_label.text() == "mirror.example.org · without a token"
+    assert "mirror.example.org" in page.panel.words.text()
+    dialog.close()
+
+
+def test_offline_is_a_state_with_a_switch(page, desk, qtbot):
+    desk.turn(why_offline="Cutaway is offline. Switch it off.")
+    assert state(page.panel) == ("Offline", "Cutaway is offline. Switch it off.", "Go online")
+    qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
+    assert desk.called("set_setting") == [("offline", False)]
+    desk.turn(why_offline="")
+    desk.offline = True
+    desk.turn(why_offline="Started with --offline.")
+    page.search.clear()
+    assert state(page.panel) == ("Offline", "Started with --offline.", "")
+
+
+# --- addresses ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "chosen"),
+    [
+        ("ana/tiny-GGUF:Q4_K_M", ("ana/tiny-GGUF", ""), SMALL),
+        (f"{ADDRESS}/blob/v1/mmproj-F16.gguf", ("ana/tiny-GGUF", "v1"), EYES),
+        ("hf.co/ana/tiny-GGUF", ("ana/tiny-GGUF", ""), None),
+    ],
+)  # fmt: skip
+def test_an_address_goes_straight_to_its_file(page, desk, qtbot, text, asked, chosen):
+    qtbot.keyClicks(page.search, text)
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    assert desk.called("search_hub") == []
+    assert desk.called("look_into_repo")[-1][:2] == asked
+    desk.answer("look_into_repo", RepoPage(TINY, (SMALL, EYES)))
+    assert page.detail._file is chosen
+    assert not page.results.isVisible()
+
+
+def test_a_quantisation_that_is_not_there_is_said(page, desk, qtbot):
+    qtbot.keyClicks(page.search, "ana/tiny-GGUF:Q2_K")
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    desk.answer("look_into_repo", RepoPage(TINY, (SMALL,)))
+    assert page.detail.facts.text().startswith("There is no Q2_K here.")
+
+
+def test_an_address_elsewhere_is_refused_in_words(page, desk, qtbot):
+    qtbot.keyClicks(page.search, "https://example.org/ana/tiny")
+    qtbot.keyClick(page.search, Qt.Key.Key_Return)
+    title, words, button = state(page.panel)
+    assert (title, button) == ("No address of this hub", "Token and address…")
+    assert "“example.org” is not the hub" in words
+    assert desk.called("search_hub") == desk.called("look_into_repo") == []
+
+
+# --- results and files --------------------------------------------------------------------------
+
+
+def test_filters_and_sort_ask_anew(page, desk, qtbot):
+    search(qtbot, page, desk, "tiny", TINY)
+    page.filters.sort.setCurrentIndex(page.filters.sort.findData("likes"))
+    page.filters.language.setCurrentIndex(page.filters.language.findData("fr"))
+    page.filters.age.setCurrentIndex(1)
+    page.filters.gguf_only.setChecked(False)
+    page.filters.fitting.setChecked(True)
+    page.filters.author.setText("ana")
+    page.filters.author.editingFinished.emit()
+    assert desk.called("search_hub")[-1][0] == SearchWish(
+        "tiny", "likes", False, "ana", "", "fr", 30, 12_800_000_000
+    )
+    assert len(desk.called("search_hub")) == 7
+    page.filters.author.editingFinished.emit()
+    assert len(desk.called("search_hub")) == 7
+
+
+def test_more_is_listed_at_the_end_and_nothing_twice(page, desk, qtbot):
+    repos = [HubRepo(f"ana/n{n}", "ana") for n in range(40)]
+    search(qtbot, page, desk, "n", *repos[:20], has_more=True)
+    bar = page.results.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    bar.setValue(0)
+    bar.setValue(bar.maximum())
+    assert len(desk.called("more_of_hub")) == 1
+    desk.answer("more_of_hub", SearchPage(tuple(repos[19:]), has_more=True))
+    assert [repo.id for repo in page.results.results.repos] == [repo.id for repo in repos]
+    bar.setValue(bar.maximum())
+    desk.fail("more_of_hub", "network", "No network.")
+    assert page.more.text() == "More cannot be listed. No network."
+    assert page.results.results.rowCount() == 40
+
+
+def test_a_filter_that_lets_little_pass_looks_further_on_request(page, desk, qtbot):
+    search(qtbot, page, desk, "n", has_more=True)
+    assert state(page.panel) == (
+        "Nothing yet", "None of the first 200 is what you leave in.", "Look further",
+    )  # fmt: skip
+    assert desk.called("more_of_hub") == []  # thousands could be asked for
+    page.panel.button.click()
+    assert state(page.panel)[0] == "Searching…"
+    desk.answer("more_of_hub", SearchPage((), has_more=True))
+    assert state(page.panel)[1] == "None of the first 400 is what you leave in."
+    page.panel.button.click()
+    desk.answer("more_of_hub", SearchPage((TINY,), has_more=True))
+    assert page.results.isVisible()
+    assert page.more_button.isVisible()  # one row does not scroll
+    page.more_button.click()
+    assert not page.more_button.isVisible()
+    desk.fail("more_of_hub", "network", "No network.")
+    assert page.more.isVisible()
+    page.more_button.click()
+    desk.answer("more_of_hub", SearchPage((GATED,)))
+    assert page.results.results.rowCount() == 2
+    assert not page.more_button.isVisible()
+    assert not page.more.isVisible()
+
+
+def test_a_walk_with_the_keys_alone(page, desk, qtbot):
+    search(qtbot, page, desk, "gguf", TINY, GATED)
+    page.search.setFocus()
+    qtbot.keyClick(page.search, Qt.Key.Key_Down)
+    assert page.results.hasFocus()
+    qtbot.keyClick(page.results, Qt.Key.Key_Down)
+    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
+    assert [each[0] for each in desk.called("look_into_repo")] == [GATED.id]  # one, not two
+    qtbot.keyClick(page.results, Qt.Key.Key_Up)
+    qtbot.keyClick(page.results, Qt.Key.Key_Up)
+    assert page.search.hasFocus()
+    qtbot.waitUntil(lambda: len(desk.called("look_into_repo")) == 2)
+    desk.answer("look_into_repo", RepoPage(TINY, (SMALL, PARTS)))
+    table = page.detail.table
+    table.setFocus()
+    assert page.detail._file is SMALL
+    assert [index.row() for index in table.selectionModel().selectedRows()] == [0]
+    qtbot.keyClick(table, Qt.Key.Key_Down)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert desk.called("download") == []  # parts of it are missing
+    qtbot.keyClick(table, Qt.Key.Key_Up)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert desk.called("download") == [(SMALL,)]
+
+
+def test_a_file_is_judged_by_its_header(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL, PARTS, EYES)
+    weights = page.detail.table.weights
+    assert weights.fit_of(SMALL).is_rough
+    assert not page.detail.act_button.isEnabled()
+    page.detail.table.choose(SMALL)
+    assert desk.called("read_remote_headers")[-1][0] is SMALL
+    assert page.detail.act_button.isEnabled()
+    desk.fail("read_remote_headers", "gated", "It is gated. Ask.")
+    assert page.detail.file_words.text() == "It is gated. Ask. By its size: probably fits."
+    page.detail._on_fit(SMALL.name, fit("fits"))
+    assert weights.fit_of(SMALL).words == "fits"
+    assert page.detail.file_words.text() == "Because it fits."
+    page.detail._on_fit("another", fit("does not fit"))
+    assert weights.fit_of(SMALL).words == "fits"
+
+
+def test_the_fit_of_a_file_can_be_seen_in_full_once_its_header_is_there(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL, EYES)
+    button = page.detail.memory_button
+    assert not button.isVisible()
+    page.detail.table.choose(SMALL)
+    assert not button.isVisible()
+    headers = (made_header(),)
+    desk.answer("read_remote_headers", headers)
+    with qtbot.waitSignal(page.headers_fit_requested) as asked:
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert asked.args == [headers, SMALL.name]
+    page.detail.table.choose(EYES)
+    assert not button.isVisible()
+
+
+def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot, monkeypatch):
+    page.follow(bridge)
+    choose(qtbot, page, desk, SMALL, EYES)
+    page.detail.table.choose(SMALL)
+    desk.answer("read_remote_headers", (made_header(),))
+    assert page.detail.file_line.text() == "Tiny · llama · 2 layers · no chat template"
+    page.detail._on_fit(SMALL.name, fit("fits"))
+    monkeypatch.setattr(desk, "rough_fit", lambda _: fit("probably does not fit"))
+    bridge.memory_changed.emit(None)
+    weights = page.detail.table.weights
+    assert [weights.fit_of(each).words for each in (SMALL, EYES)] == [
+        "fits",
+        "probably does not fit",
+    ]
+    assert [key for _, key, _ in desk.called("judge_headers")] == [SMALL.name] * 2
+
+
+def test_tab_goes_from_the_top_to_the_foot(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL)
+    page.search.setFocus()
+    passed = []
+    for _ in range(20):
+        passed.append(page.focusWidget().objectName())
+        qtbot.keyClick(page.focusWidget(), Qt.Key.Key_Tab)
+        if page.focusWidget() is page.search:
+            break
+    assert passed == [
+        "library_search", "hub_filter_button", "search_again_button", "hub_sort", "hub_language",
+        "hub_licence", "hub_age", "hub_author", "hub_gguf_only", "hub_fitting", "hub_results",
+        "open_page_button", "hub_detail_tabs", "hub_files", "download_button",
+        "hub_settings_button",
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_loaded_alone_is_said_and_not_read(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL, PARTS, EYES)
+    page.detail.table.choose(PARTS)
+    assert "Parts of this set are missing" in page.detail.file_words.text()
+    assert not page.detail.act_button.isEnabled()
+    page.detail.table.choose(EYES)
+    assert "projector" in page.detail.file_words.text()
+    assert desk.called("read_remote_headers") == []
+
+
+def test_the_button_follows_the_download(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL)
+    page.detail.table.choose(SMALL)
+    button = page.detail.act_button
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert desk.called("download") == [(SMALL,)]
+    there = Progress(
+        "d1",
+        TINY.id,
+        "_tiny-Q4_K_M.gguf",
+        "/w",
+        "/w/x.gguf",
+        1,
+        98_000_000,
+        44_100_000,
+        DownloadState.RUNNING,
+        NOW,
+        names=SMALL.names,
+        revision=SMALL.revision,
+        sha256s=SMALL.sha256s,
+    )
+    page.detail._on_downloads((there,))
+    assert button.text() == "45 % of it here…"
+    page.detail._on_downloads((replace(there, done_bytes=97_900_000),))
+    assert button.text() == "99 % of it here…"
+    with qtbot.waitSignal(page.page_requested) as asked:
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert asked.args == ["downloads"]
+    page.detail._on_downloads((replace(there, state=DownloadState.DONE),))
+    assert button.text() == "Load"
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert desk.called("load_weights") == [("/w/x.gguf",)]
+    elsewhere = replace(there, state=DownloadState.DONE, names=(f"other/{SMALL.name}",))
+    page.detail._on_downloads((elsewhere,))
+    assert button.text() == "Download"
+
+
+def test_a_gated_repository_says_so_before_the_download(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL, repo=GATED)
+    assert page.detail.gate_note.isVisible()
+    qtbot.mouseClick(page.detail.token_button, Qt.MouseButton.LeftButton)
+    assert page._dialog.isVisible()
+    page._dialog.close()
+    desk.turn(token_where="keyring")
+    page._dialog.token_changed.emit()
+    desk.answer("look_into_repo", RepoPage(GATED, (SMALL,)))
+    assert not page.detail.gate_note.isVisible()
+
+
+def test_without_files_or_card_it_is_said(page, desk, qtbot):
+    choose(qtbot, page, desk)
+    assert page.detail.no_files.isVisible()
+    assert not page.detail.table.isVisible()
+    desk.answer("read_model_card", "")
+    assert "no model card" in page.detail.card.text
+    desk.fail("read_model_card", "server", "Trouble there. Try again.")
+    assert "Trouble there." in page.detail.card.text
+
+
+def test_where_there_is_no_room_both_stand_in_turn(page, desk, qtbot):
+    page.resize(400, 560)
+    search(qtbot, page, desk, "gguf", TINY, GATED)
+    assert page.results.isVisible()
+    assert not page.detail.isVisible()
+    assert not page.filters.isVisible()
+    page.results.choose(0)
+    assert desk.called("look_into_repo") == []
+    row = page.results.visualRect(page.results.results.index(0)).center()
+    qtbot.mouseClick(page.results.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    desk.answer("look_into_repo", RepoPage(TINY, (SMALL,)))
+    assert page.detail.isVisible()
+    assert not page.results.isVisible()
+    qtbot.mouseClick(page.detail.back_button, Qt.MouseButton.LeftButton)
+    assert page.results.isVisible()
+    page.resize(900, 560)
+    assert page.results.isVisible()
+    assert page.detail.isVisible()
+    assert page.filters.isVisible()
+
+
+def test_texts_of_a_hub_are_shown_as_text(page, desk, qtbot):
+    evil = HubRepo("ana/x", "<b>ana</b>\u202e\n", licence="<img src=x>", architecture="a\nb")
+    file = HubFile("ana/x", COMMIT, ("a\n\u202eb.gguf",), (1,), ("",))
+    choose(qtbot, page, desk, file, repo=evil)
+    for text in (page.detail.facts.text(), page.detail.table.weights.cell(file, FILE)):
+        assert "\n" not in text
+        assert "\u202e" not in text
+    assert page.detail.facts.textFormat() is Qt.TextFormat.PlainText
+
+
+# --- names and looks ----------------------------------------------------------------------------
+
+
+def test_everything_has_a_name(page, desk, qtbot):
+    choose(qtbot, page, desk, SMALL)
+    page.open_dialog()
+    for root in (page, page._dialog):
+        for kind in (QAbstractButton, QLineEdit, QComboBox):
+            for widget in root.findChildren(kind):
+                if isinstance(widget.parent(), QLineEdit | QComboBox) or not widget.isVisibleTo(
+                    root
+                ):
+                    continue
+                assert widget.accessibleName() or getattr(widget, "text", str)(), (
+                    widget.objectName()
+                )
+    page._dialog.close()
+    assert page.findChild(QWidget, "library_search").accessibleName() == "Search the hub"
+    assert page.findChild(QWidget, "hub_results").accessibleName() == "Repositories found"
+    index = page.results.results.index(0)
+    spoken = index.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken.startswith("ana/tiny-GGUF. 135M · 1.2k downloads · 56 likes. updated ")
+    table = page.detail.table.weights
+    assert table.index(0, FIT).data(Qt.ItemDataRole.AccessibleTextRole) == "Memory: probably fits"
+    assert [table.headerData(n, Qt.Orientation.Horizontal) for n in range(5)] == list(COLUMNS)
+
+
+@pytest.mark.parametrize(("mode", "percent"), [("light", 100), ("dark", 200)])
+def test_it_is_painted_in_each_look(page, desk, theme, qtbot, mode, percent):
+    choose(qtbot, page, desk, SMALL, PARTS, EYES)
+    desk.answer("read_model_card", "# Tiny\n\nSee [this](https://example.org).\n\n```sh\nls\n```")
+    theme.set_mode(mode)
+    theme.set_zoom(percent)
+    page.detail.tabs.setCurrentIndex(1)
+    assert not page.grab().isNull()
+    page.detail.tabs.setCurrentIndex(0)
+    assert not page.grab().isNull()
+    height = page.detail.table.verticalHeader().defaultSectionSize()
+    assert height == page.detail.table._delegate.row_height()
+
+
+def test_nobody_is_told_any_more_when_it_is_gone(qtbot, desk, theme):
+    page = HubPage(desk, theme)
+    page.open_dialog()
+    page._dialog.close()
+    page.deleteLater()
+    qtbot.waitUntil(lambda: not desk.followers and not desk.download_followers)
+
+
+# --- the card -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def card(qtbot, theme):
+    made = CardView(theme)
+    qtbot.addWidget(made)
+    made.resize(400, 200)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def test_a_card_scrolls_with_the_keys_and_is_copied(card, qtbot, qapp):
+    text = "\n\n".join(f"Paragraph {n} of this card." for n in range(200))
+    card.show_text(text)
+    bar = card.verticalScrollBar()
+    assert bar.maximum() > 1000
+    qtbot.keyClick(card, Qt.Key.Key_PageDown)
+    assert bar.value() == bar.pageStep()
+    qtbot.keyClick(card, Qt.Key.Key_End)
+    assert bar.value() == bar.maximum()
+    qtbot.keyClick(card, Qt.Key.Key_Home)
+    assert bar.value() == 0
+    qtbot.keyClick(card, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert qapp.clipboard().text() == text
+    assert card.accessibleDescription() == text
+    bar.setValue(500)
+    card.show_text("Another one")
+    assert bar.value() == 0
+
+
+def test_a_link_of_a_card_is_asked_about(card, qtbot):
+    card.show_text("[here](https://example.org/x)")
+    qtbot.waitUntil(lambda: card._link_at(QPoint(20, 10).toPointF()) != "")
+    with qtbot.waitSignal(card.link_pressed) as pressed:
+        qtbot.mouseClick(card.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
+    assert pressed.args == ["https://example.org/x"]
+    dialog = card.findChild(QWidget, "link_dialog")
+    assert dialog is not None
+    dialog.close()
+
+
+def test_a_huge_card_is_read_in_slices(card, qtbot):
+    card.show_text("\n".join(f"* item {n} with `code` and **bold**" for n in range(20_000)))
+    qtbot.waitUntil(lambda: card._body.is_whole, timeout=20_000)
+    assert not card._reading.isActive()
+    card.verticalScrollBar().setValue(card.verticalScrollBar().maximum())
+    assert not card.grab().isNull()

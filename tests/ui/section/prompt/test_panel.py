@@ -1,0 +1,407 @@
+"""The Prompt panel: whose prompt it shows, its colours, surprise on request, and the difference."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from made_prompts import prompt_of, scores
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
+
+from app.chat.events import (
+    ContextCounted,
+    ConversationOpened,
+    EngineStateChanged,
+    MessageChanged,
+)
+from app.chat.inspection.prompt_reading import PromptOf
+from models.records import MessageCounts, MessageState, Role
+from ui.look.theme import Theme
+from ui.look.tints import tint_colors
+from ui.section.panel import Tools
+from ui.section.prompt.panel import NO_TURN_BEFORE, NO_WORDS, OF_NEXT, OF_REPLY, PromptPanel
+from ui.section.prompt.shares import PartsBar
+from ui.section.sampling.kinds import KINDS
+from ui.section.section import Section
+from ui.tokens.origins import origin_tone
+
+COUNTS = MessageCounts(reused=4, evaluated=5, prompt_tokens=9)
+PATH = (
+    message(1, Role.USER, "Which city?"),
+    message(2, Role.ASSISTANT, "Paris", weights_hash="w1", token_ids=(900, 901)),
+    message(3, Role.USER, "And now?"),
+    message(4, Role.ASSISTANT, "Rome", weights_hash="w1", counts=COUNTS, settings={"sampling": {}}),
+)
+FIRST = prompt_of(
+    "m2",
+    ("scaffold", [b"<user>"], None),
+    ("user", [b"Which", b" city"], "m1"),
+    ("scaffold", [b"<reply>"], None),
+)
+SECOND = prompt_of(
+    "m4",
+    ("scaffold", [b"<user>"], None),
+    ("user", [b"Which", b" city"], "m1"),
+    ("scaffold", [b"<reply>"], None),
+    ("assistant", [b"Paris", b"!"], "m2"),
+    ("user", [b"\n", b"And", b" now"], "m3"),
+)
+
+
+class Desk(FakeDesk):
+    """Answers when it is told to."""
+
+    def __init__(self, bridge: FakeBridge, folder: Any) -> None:
+        super().__init__(bridge, folder)
+        self.engine_state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
+        self.messages = PATH
+        self.growing_trace = lambda _id: None
+        self.asked: list[tuple[str | None, Callable[[PromptOf], None]]] = []
+        self.scoring: list[tuple[list[int], Any, Any, Any]] = []
+
+    def read_prompt(self, message_id: str, then: Callable[[PromptOf], None]) -> None:
+        self.asked.append((message_id, then))
+
+    def read_next_prompt(self, then: Callable[[PromptOf], None]) -> None:
+        self.asked.append((None, then))
+
+    def score_prompt(self, token_ids: Any, take: Any, then: Any, failed: Any) -> None:
+        self.scoring.append((list(token_ids), take, then, failed))
+
+    def answer(self, of: PromptOf) -> None:
+        """To the oldest question."""
+        message_id, then = self.asked.pop(0)
+        assert message_id == of.message_id
+        then(of)
+
+
+@pytest.fixture
+def desk(bridge: FakeBridge, tmp_path: Any) -> Desk:
+    return Desk(bridge, tmp_path)
+
+
+@pytest.fixture
+def section(tools: Tools, desk: Desk, bridge: FakeBridge, qtbot: QtBot) -> Section:
+    built = Section(tools, [kind for kind in KINDS if kind.title == "Prompt"])
+    qtbot.addWidget(built)
+    built.resize(420, 860)
+    built.show()
+    qtbot.waitExposed(built)
+    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), PATH))
+    return built
+
+
+@pytest.fixture
+def panel(section: Section, desk: Desk) -> PromptPanel:
+    """With the prompt of the last reply."""
+    found = section.panel()
+    assert isinstance(found, PromptPanel)
+    for _ in range(len(desk.asked) - 1):
+        desk.asked.pop(0)[1](PromptOf(None, "asked too early"))
+    desk.answer(SECOND)
+    return found
+
+
+def press(panel: PromptPanel, button: QPushButton, qtbot: QtBot) -> None:
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def tones(panel: PromptPanel, count: int) -> list[Any]:
+    return [panel.text._look.tone(number) for number in range(count)]
+
+
+def test_the_reply_that_is_looked_at_is_asked_about_once(panel: PromptPanel, desk: Desk) -> None:
+    assert panel.objectName() == "panel_prompt"
+    assert desk.asked == []
+    assert panel.card.heading.text() == OF_REPLY
+    assert panel.card.figure.text() == "9 tokens · 37 bytes"
+    assert panel.card.shown_counts() == ["template 2 (22 %)", "you 5 (56 %)", "reply 2 (22 %)"]
+    assert panel.card.sentence.text() == "What the engine was given."
+    assert "Reused from the KV cache: 4 tokens. Evaluated (prefill): 5." in panel.card.facts.text()
+
+
+def test_the_tone_behind_a_token_says_where_it_comes_from(panel: PromptPanel, theme: Theme) -> None:
+    origins = ["scaffold", "user", "user", "scaffold", "assistant", "assistant", *["user"] * 3]
+    for mode in ("light", "dark"):
+        theme.set_mode(mode)
+        assert tones(panel, 9) == [origin_tone(theme.colors, origin) for origin in origins]
+    controls = [panel.text._look.is_control(number) for number in range(9)]
+    assert controls == [True, False, False, True, *[False] * 5]
+
+
+def test_what_is_known_of_a_token(panel: PromptPanel, qtbot: QtBot) -> None:
+    assert panel.whence.text().startswith("Point at a token")
+    panel.text.choose(5)
+    assert panel.whence.text() == "reply, message 2 · token 6 of 9"
+    assert panel.token.text() == "! · ID 105 · normal"
+    assert panel.bytes.text() == "1 byte 21"
+    qtbot.keyClick(panel.text, Qt.Key.Key_Right)
+    assert panel.token.text() == "↵ · ID 106 · normal"
+    assert "↵ · ID 106" in panel.text.accessibleDescription()
+
+
+def test_text_and_ids_are_copied(panel: PromptPanel, qtbot: QtBot) -> None:
+    press(panel, panel.copy_text_button, qtbot)
+    assert QGuiApplication.clipboard().text() == SECOND.text
+    press(panel, panel.copy_ids_button, qtbot)
+    assert QGuiApplication.clipboard().text() == str(list(range(100, 109)))
+
+
+def test_a_part_is_gone_to_by_the_bar(panel: PromptPanel, qtbot: QtBot) -> None:
+    bar = panel.card.bar
+    qtbot.mouseClick(
+        bar, Qt.MouseButton.LeftButton, pos=QPoint(round(bar.width() * 4.5 / 9), bar.height() // 2)
+    )
+    assert panel.text.current == 4
+    assert bar.accessibleDescription() == "reply, message 2: 2 of 9 tokens"
+    bar.setFocus()
+    qtbot.keyClick(bar, Qt.Key.Key_Right)
+    assert panel.text.current == 6
+    qtbot.keyClick(bar, Qt.Key.Key_Right)
+    qtbot.keyClick(bar, Qt.Key.Key_Left)
+    assert panel.text.current == 4
+
+
+# --- whose prompt it is -------------------------------------------------------------------------
+
+
+def test_what_would_be_sent_next_follows_what_is_typed(
+    panel: PromptPanel, desk: Desk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    press(panel, panel.next_button, qtbot)
+    nothing = PromptOf(None, "Nothing would be sent.")
+    desk.answer(nothing)
+    assert panel.card.heading.text() == OF_NEXT
+    assert not panel.paper.isVisible()
+    qtbot.waitUntil(lambda: panel.card.height() < 100)  # the room below stays empty
+    assert not panel.surprise_button.isEnabled()
+    for _ in range(3):  # while one question is open, the others become one
+        bridge.context_counted.emit(ContextCounted(9, 4096))
+    assert len(desk.asked) == 1
+    desk.answer(nothing)
+    assert len(desk.asked) == 1
+    draft = prompt_of(None, ("user", [b"Hel", b"lo"], None))
+    desk.answer(draft)
+    assert panel.card.figure.text() == "2 tokens · 5 bytes"
+    panel.text.choose(1)
+    bridge.context_counted.emit(ContextCounted(9, 4096))
+    desk.answer(dataclasses.replace(draft))
+    assert panel.text.current == 1  # nothing changed, so nobody loses their place
+    press(panel, panel.reply_button, qtbot)
+    desk.answer(SECOND)
+    assert panel.card.heading.text() == OF_REPLY
+    bridge.context_counted.emit(ContextCounted(9, 4096))
+    assert desk.asked == []
+
+
+def test_another_reply_is_asked_about_and_a_late_answer_is_dropped(
+    panel: PromptPanel, desk: Desk, tools: Tools
+) -> None:
+    tools.looking.look_at("m2")
+    tools.looking.look_at("m4")
+    tools.looking.look_at("m2")
+    assert [message_id for message_id, _ in desk.asked] == ["m2"]
+    desk.answer(FIRST)
+    assert [message_id for message_id, _ in desk.asked] == ["m2"]
+    desk.answer(FIRST)
+    assert panel.card.figure.text() == "4 tokens · 23 bytes"
+
+
+def test_the_end_of_a_reply_and_other_weights_ask_again_and_figures_do_not(
+    panel: PromptPanel, desk: Desk, bridge: FakeBridge
+) -> None:
+    message = PATH[3]
+    bridge.message_changed.emit(MessageChanged(dataclasses.replace(message, content="Rome.")))
+    assert desk.asked == []
+    stopped = dataclasses.replace(message, state=MessageState.STOPPED)
+    bridge.message_changed.emit(MessageChanged(stopped))
+    assert len(desk.asked) == 1
+    desk.answer(SECOND)
+    desk.engine_state = EngineStateChanged("stopped")
+    bridge.engine_state_changed.emit(desk.engine_state)
+    desk.answer(PromptOf("m4", "The stored text, without its tokens.", "Which city?\nAnd now?"))
+    assert panel.card.figure.text() == "20 characters"
+    assert panel.card.legend.isHidden()
+    assert panel.copy_text_button.isEnabled()
+    assert not panel.copy_ids_button.isEnabled()
+    assert not panel.difference_button.isEnabled()
+    assert panel.text.is_whole
+    assert "".join(s.raw for s in panel.text.lines.groups.spellings) == "Which city?\nAnd now?"
+
+
+def test_a_hidden_panel_asks_nothing(
+    panel: PromptPanel, section: Section, desk: Desk, bridge: FakeBridge, tools: Tools
+) -> None:
+    section.hide()
+    tools.looking.look_at("m2")
+    bridge.context_counted.emit(ContextCounted(9, 4096))
+    assert desk.asked == []
+    section.show()
+    assert [message_id for message_id, _ in desk.asked] == ["m2"]
+
+
+# --- surprise -----------------------------------------------------------------------------------
+
+
+def test_surprise_comes_on_request_and_in_chunks(
+    panel: PromptPanel, desk: Desk, theme: Theme, qtbot: QtBot
+) -> None:
+    press(panel, panel.surprise_button, qtbot)
+    ((ids, take, then, _),) = desk.scoring
+    assert ids == list(range(100, 109))
+    assert panel.tint.isVisible()
+    assert panel.note.text() == "Reading the prompt once more: 1 of 9 tokens."
+    assert tones(panel, 9) == [None] * 9
+    take(scores(1, [1.0, 2**-5, 2**-30], [1, 9, 40_000]))
+    wanted = "Reading the prompt once more: 4 of 9 tokens."
+    qtbot.waitUntil(lambda: panel.note.text() == wanted)  # at most ten times a second
+    tints = tint_colors(theme.colors)
+    assert tones(panel, 5) == [None, tints[0], tints[round(15 / 2)], tints[15], None]
+    panel.text.choose(2)
+    assert panel.whence.text().endswith("surprise 5.00 bit · rank 9")
+    take(scores(4, [0.5] * 5, [1] * 5))
+    then()
+    assert panel.note.text().startswith("Mean 5.00 bit per token")
+    assert "Replayed now" in panel.note.text()
+    press(panel, panel.surprise_button, qtbot)
+    assert not panel.tint.isVisible()
+    assert panel.note.text() == ""
+    assert tones(panel, 1) == [origin_tone(theme.colors, "scaffold")]
+
+
+def test_surprise_that_is_not_wanted_any_more_is_stopped(
+    panel: PromptPanel, desk: Desk, tools: Tools, qtbot: QtBot
+) -> None:
+    press(panel, panel.surprise_button, qtbot)
+    n_stopped = len(desk.called("stop_scoring"))
+    press(panel, panel.surprise_button, qtbot)
+    assert len(desk.called("stop_scoring")) == n_stopped + 1
+    press(panel, panel.surprise_button, qtbot)
+    tools.looking.look_at("m2")
+    desk.answer(FIRST)
+    _, take, then, failed = desk.scoring[-1]
+    take(scores(1, [0.5], [1]))
+    then()
+    failed("too late")
+    assert panel.note.text() == ""
+    assert not panel.surprise_button.isChecked()
+
+
+def test_a_refusal_is_a_sentence(panel: PromptPanel, desk: Desk, qtbot: QtBot) -> None:
+    press(panel, panel.surprise_button, qtbot)
+    desk.scoring[0][3]("A reply is being written.")
+    assert panel.note.text() == "A reply is being written."
+    assert not panel.surprise_button.isChecked()
+    assert not panel.tint.isVisible()
+
+
+# --- difference ---------------------------------------------------------------------------------
+
+
+class Words:
+    def piece(self, token_id: int) -> bytes:
+        return {900: b" Par", 901: b"is"}[token_id]
+
+
+def test_the_difference_to_the_turn_before(
+    panel: PromptPanel, desk: Desk, theme: Theme, qtbot: QtBot
+) -> None:
+    desk.words_of = lambda _hash: Words()
+    press(panel, panel.difference_button, qtbot)
+    desk.answer(FIRST)
+    assert panel.note.text() == (
+        "Same beginning: 4 tokens, which the KV cache can reuse. "
+        "Gone (struck through): 2 tokens of the turn before. New (tinted): 5 tokens. "
+        "Recorded as reused: 4."
+    )
+    groups = panel.text.lines.groups
+    assert "".join(s.raw for s in groups.spellings) == (
+        "<user>Which city<reply> ParisParis!\nAnd now"
+    )
+    look = panel.text._look
+    assert [look.is_struck(number) for number in range(11)] == [
+        *[False] * 4,
+        True,
+        True,
+        *[False] * 5,
+    ]
+    new = [
+        tone is not None and tone.name() == theme.colors.accent_tone for tone in tones(panel, 11)
+    ]
+    assert new == [*[False] * 6, *[True] * 5]
+    panel.text.choose(4)
+    assert panel.whence.text() == "It stood here in the turn before."
+    panel.text.choose(6)
+    assert panel.token.text() == "Paris · ID 104 · normal"
+    panel.text.choose(3)
+    assert panel.token.text() == "<reply> · ID 103 · control"
+    press(panel, panel.difference_button, qtbot)
+    assert len(panel.text._strip) == 9
+    assert panel.note.text() == ""
+
+
+def test_where_there_is_nothing_to_compare_it_is_said(
+    panel: PromptPanel, desk: Desk, tools: Tools, qtbot: QtBot
+) -> None:
+    press(panel, panel.difference_button, qtbot)
+    desk.answer(FIRST)  # the reply's IDs are known, and not what they spell
+    assert panel.note.text() == NO_WORDS
+    press(panel, panel.difference_button, qtbot)
+    desk.answer(PromptOf("m2", "It was written by “Qwen”.", "text"))
+    assert panel.note.text().endswith("It was written by “Qwen”.")
+    assert not panel.difference_button.isChecked()
+    tools.looking.look_at("m2")
+    desk.answer(FIRST)
+    press(panel, panel.difference_button, qtbot)
+    assert panel.note.text() == NO_TURN_BEFORE
+    assert not panel.difference_button.isChecked()
+    assert desk.asked == []
+
+
+def test_the_next_message_is_compared_with_the_last_reply(
+    panel: PromptPanel, desk: Desk, qtbot: QtBot
+) -> None:
+    press(panel, panel.next_button, qtbot)
+    draft = dataclasses.replace(SECOND, message_id=None)
+    desk.answer(draft)
+    press(panel, panel.difference_button, qtbot)
+    desk.answer(SECOND)
+    assert panel.note.text().startswith("Same beginning: 9 tokens")
+    press(panel, panel.surprise_button, qtbot)
+    assert not panel.difference_button.isChecked()
+    assert len(panel.text._strip) == 9
+
+
+# --- as a widget --------------------------------------------------------------------------------
+
+
+def test_every_control_has_a_name_and_a_way_by_keyboard(panel: PromptPanel) -> None:
+    for kind in (QPushButton, PartsBar):
+        for widget in panel.findChildren(kind):
+            assert widget.objectName()
+            assert widget.accessibleName()
+            assert widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    for button in panel.findChildren(QPushButton):
+        assert button.toolTip()
+    assert panel.text.objectName() == "prompt_text"
+
+
+@pytest.mark.parametrize(("width", "zoom"), [(300, 100), (420, 100), (840, 200), (900, 300)])
+def test_it_fits_a_narrow_section_at_any_zoom(
+    panel: PromptPanel, section: Section, theme: Theme, qtbot: QtBot, width: int, zoom: int
+) -> None:
+    theme.set_zoom(zoom)
+    section.resize(width, 860)
+    qtbot.waitUntil(lambda: section.width() == width)
+    press(panel, panel.surprise_button, qtbot)
+    qtbot.waitUntil(lambda: panel.text.is_whole)
+    for widget in panel.findChildren(QWidget):
+        if widget.isVisible() and isinstance(widget, QLabel | QPushButton):
+            right = widget.mapTo(section, QPoint(widget.width(), 0)).x()
+            assert right <= width, widget.objectName()

@@ -1,0 +1,122 @@
+"""Three columns: what stands beside what, with much room, with less, and with one column's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk
+
+from app.chat.events import SettingsChanged
+from ui.look.theme import Theme
+from ui.section.section import Section
+from ui.shell.sizes import CHAT_PX, SECTION_PX
+from ui.shell.window import MainWindow
+
+Open = Callable[..., MainWindow]
+NO_PLACE = "00"
+"""Remembered, and nothing that Qt would move a window to."""
+
+
+@pytest.fixture(autouse=True)
+def answers(desk: FakeDesk) -> None:
+    desk.growing_trace = lambda _id: None  # type: ignore[attr-defined]
+    desk.words_of = lambda _hash: None  # type: ignore[attr-defined]
+
+
+def shown(window: MainWindow) -> tuple[bool, bool, bool]:
+    section = window.findChild(Section, "section")
+    return (
+        window.sidebar.isVisible(),
+        window.chat.isVisible(),
+        section is not None and section.isVisible(),
+    )
+
+
+def test_the_section_is_built_when_it_is_first_wanted(open_window: Open) -> None:
+    window = open_window(1440, 900)
+    assert window.findChild(Section, "section") is None
+    QTest.keyClick(window, Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
+    assert shown(window) == (True, True, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    assert abs(section.width() - SECTION_PX) <= 2
+    window.chat.header.section_button.click()
+    assert shown(window) == (True, True, False)
+    assert window.chat.header.section_button.accessibleName() == "Look inside"
+
+
+def test_with_less_room_it_takes_the_list_s_and_gives_it_back(open_window: Open) -> None:
+    window = open_window(1000, 700)
+    window.section_acts.toggle()
+    assert shown(window) == (False, True, True)
+    window.toggle_sidebar()
+    assert shown(window) == (True, True, False)
+    window.section_acts.toggle()
+    window.section_acts.toggle()
+    assert shown(window) == (True, True, False)
+
+
+def test_at_a_high_zoom_one_column_has_the_window(open_window: Open, theme: Theme) -> None:
+    window = open_window(900, 700)
+    theme.set_zoom(300)
+    window.section_acts.toggle()
+    assert shown(window) == (False, False, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    section.tabs.setFocus()
+    section.close_button.click()
+    assert shown(window) == (False, True, False)
+    focus = QApplication.focusWidget()
+    assert focus is not None
+    assert window.chat.composer.isAncestorOf(focus), focus
+
+
+def test_writing_goes_on_where_only_the_section_was_seen(open_window: Open, theme: Theme) -> None:
+    window = open_window(900, 700)
+    theme.set_zoom(300)
+    window.section_acts.toggle()
+    window.focus_composer()
+    assert shown(window) == (False, True, False)
+
+
+def test_a_wide_section_leaves_the_chat_its_room_at_a_higher_zoom(
+    open_window: Open, theme: Theme
+) -> None:
+    window = open_window(1440, 900)
+    window.section_acts.toggle()
+    window.columns.moveSplitter(window.columns.width() - 700, 2)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    wide = section.width()
+    assert abs(wide - 700) <= 2
+    theme.set_zoom(150)
+    assert shown(window) == (False, True, True)
+    assert section.width() >= theme.px(SECTION_PX)
+    assert window.chat.width() >= theme.px(CHAT_PX) - 2
+    theme.set_zoom(100)
+    assert section.width() == wide
+
+
+def test_what_was_open_and_how_wide_is_remembered(
+    open_window: Open, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    """A start as it is: what is known before the database is read has the window's place, and not
+    the section's width."""
+    desk.settings = replace(desk.settings, window_geometry=NO_PLACE, section_visible=True)
+    window = open_window(1440, 900)
+    desk.settings = replace(desk.settings, section_width=460)
+    bridge.settings_changed.emit(SettingsChanged(frozenset({"section_width"})))
+    assert shown(window) == (True, True, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    assert abs(section.width() - 460) <= 2
+    window.columns.moveSplitter(window.columns.width() - 500, 2)
+    qtbot.waitUntil(lambda: abs(desk.settings.section_width - 500) <= 3)
+    section.tabs.tabBarClicked.emit(0)
+    assert desk.settings.section_panel == "Tokens"

@@ -1,0 +1,234 @@
+"""Versions side by side while they grow: read, stop one, pick one; the others stay as versions.
+
+A column is a transcript of one message, so everything in it works as in the chat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from models.records import Message, MessageState
+from ui.look.theme import Theme
+from ui.markdown.formulas import Formulas
+from ui.shell.sizes import SIDE_PX
+from ui.transcript import TranscriptView
+from ui.widgets.elided import ElidedLabel, PartsLabel
+from ui.widgets.icon_button import IconButton
+from ui.widgets.steady_area import SteadyArea
+
+LEAST_COLUMN_PX = 200
+"""Two fit into a window of 1,440 pixels at 200 %."""
+INNER_PX = 16
+QUESTION_CHARS = 300
+
+
+class AnswerColumn(QFrame):
+    """One version: its number and settings, its text, and the button that picks it."""
+
+    picked = Signal(str)
+    stop_requested = Signal(str)
+
+    def __init__(self, theme: Theme, message: Message, number: int, formulas: Formulas) -> None:
+        super().__init__()
+        self._theme = theme
+        self._highest = 0
+        self.message = message
+        self.setObjectName("answer_column")
+        self.setAccessibleName(f"Answer {number}")
+        self.title = QLabel(f"Version {number}")
+        self.title.setProperty("kind", "title")
+        self.facts = PartsLabel("")
+        self.facts.setProperty("kind", "small")
+        self.view = TranscriptView(theme, formulas=formulas)
+        self.view.setObjectName("answer_text")
+        self.view.setAccessibleName(f"Answer {number}")
+        self.view.rows.is_bare = True
+        self.view.side_px = INNER_PX
+        self.pick = QPushButton("Pick this one")
+        self.pick.setObjectName("pick_button")
+        self.pick.setAccessibleName(f"Pick answer {number}")
+        self.pick.setToolTip(f"Key {number}")
+        self.stop = QPushButton("Stop")
+        self.stop.setObjectName("stop_answer_button")
+        self.stop.setAccessibleName(f"Stop answer {number}")
+        self.stop.setProperty("kind", "quiet")
+        self.pick.clicked.connect(lambda: self.picked.emit(self.message.id))
+        self.stop.clicked.connect(lambda: self.stop_requested.emit(self.message.id))
+        self._arrange()
+        self._is_at_start = message.state is MessageState.STREAMING
+        self.view.settled.connect(self._go_to_start)
+        self.view.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
+        self.view.set_conversation([_alone(message)])
+        self._follow()
+
+    def change_message(self, message: Message) -> None:
+        self.message = message
+        self.view.change_message(_alone(message))
+        self._follow()
+
+    def _on_range_changed(self, _low: int, high: int) -> None:
+        """What was seen whole and no longer is (zoomed, a smaller window) is read from its
+        beginning too."""
+        if not self._highest and high and self.message.state is not MessageState.STREAMING:
+            self._is_at_start = False
+        self._highest = high
+
+    def _go_to_start(self) -> None:
+        """A text that is whole is read from its beginning, one that grows is followed."""
+        if not self._is_at_start and self.view.isVisible():
+            self._is_at_start = True
+            self.view.verticalScrollBar().setValue(0)
+
+    def _follow(self) -> None:
+        is_growing = self.message.state is MessageState.STREAMING
+        self.stop.setVisible(is_growing)
+        self.facts.set_text(_facts(self.message))
+
+    def _arrange(self) -> None:
+        self._head = QHBoxLayout()
+        self._head.addWidget(self.title)
+        self._head.addWidget(self.facts, 1)
+        self._foot = QHBoxLayout()
+        self._foot.addWidget(self.stop)
+        self._foot.addStretch(1)
+        self._foot.addWidget(self.pick)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self.view, 1)
+        self._column.addLayout(self._foot)
+        QWidget.setTabOrder(self.pick, self.stop)
+        QWidget.setTabOrder(self.stop, self.view)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Title and buttons stand where the transcript's own column stands."""
+        px, colors = self._theme.px, self._theme.colors
+        side = px(INNER_PX)
+        self._head.setContentsMargins(side, 0, side, 0)
+        self._head.setSpacing(px(8))
+        self._foot.setContentsMargins(max(0, side - px(12)), 0, side, 0)
+        self._column.setContentsMargins(1, px(12), 1, px(12))
+        self._column.setSpacing(px(6))
+        self.setMinimumWidth(px(LEAST_COLUMN_PX))
+        self.setStyleSheet(
+            f"#answer_column {{ background: {colors.chat}; border: 1px solid {colors.line};"
+            f" border-radius: {px(12)}px; }}"
+        )
+
+
+class Comparison(QWidget):
+    """All versions of one message. `picked` names one; `left`: back to the chat without.
+
+    `formulas` are the chat's: what it has shown is there at once, and its child is running.
+    """
+
+    picked = Signal(str)
+    left = Signal()
+    stop_requested = Signal(str)
+
+    def __init__(
+        self, theme: Theme, question: str, messages: tuple[Message, ...], formulas: Formulas
+    ) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setObjectName("comparison")
+        self.setAccessibleName("Answers side by side")
+        self.setProperty("plane", "chat")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        words = " ".join(question[:QUESTION_CHARS].split())
+        self.question = ElidedLabel(words or "The beginning of the chat")
+        self.question.setProperty("kind", "dim")
+        self.back = IconButton(theme, "x", "Back to the chat (Esc)")
+        self.back.setObjectName("leave_comparison_button")
+        self.back.clicked.connect(self.left)
+        self.columns = [
+            AnswerColumn(theme, message, message.sibling_index + 1, formulas)
+            for message in messages
+        ]
+        for column in self.columns:
+            column.picked.connect(self.picked)
+            column.stop_requested.connect(self.stop_requested)
+        self._arrange()
+
+    def focus(self) -> None:
+        self.columns[0].pick.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def append_text(self, message_id: str, text: str, part: str) -> None:
+        for column in self.columns:
+            if column.message.id == message_id:
+                column.view.append_text(message_id, text, part)
+
+    def change_message(self, message: Message) -> None:
+        for column in self.columns:
+            if column.message.id == message.id:
+                column.change_message(message)
+
+    def _arrange(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(self.question, 1)
+        head.addWidget(self.back)
+        self._row = QHBoxLayout()
+        self._row.setContentsMargins(0, 0, 0, 0)
+        for column in self.columns:
+            self._row.addWidget(column, 1)
+        inside = QWidget()
+        inside.setLayout(self._row)
+        area = SteadyArea()
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(inside)
+        self._whole = QVBoxLayout(self)
+        self._whole.addLayout(head)
+        self._whole.addWidget(area, 1)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setSpacing(px(12))
+        self._whole.setContentsMargins(px(SIDE_PX), 0, px(SIDE_PX), px(4))
+        self._whole.setSpacing(px(8))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape goes back; a number picks."""
+        number = event.key() - Qt.Key.Key_0
+        by_number = {column.message.sibling_index + 1: column for column in self.columns}
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        elif not event.modifiers() and number in by_number:
+            self.picked.emit(by_number[number].message.id)
+        else:
+            super().keyPressEvent(event)
+
+
+def _alone(message: Message) -> Message:
+    """As the only version: here the others stand beside it."""
+    return replace(message, sibling_index=0, sibling_count=1)
+
+
+def _facts(message: Message) -> str:
+    """What tells this version from the others."""
+    settings, facts = message.settings, []
+    seed = message.seed if message.seed is not None else settings.get("seed")
+    if seed is not None:
+        facts.append(f"seed {seed}")
+    if isinstance(settings.get("temperature"), int | float) and message.weights_name:
+        facts.append(f"temperature {settings['temperature']:g}")
+    if message.weights_name:
+        facts.append(message.weights_name)
+    elif not facts:
+        facts.append("written by hand")
+    return " · ".join(facts)

@@ -1,0 +1,461 @@
+"""Where a message is written: a field that grows, what goes along, what waits, Send and Stop.
+
+What must hold: what the user wrote is never dropped, whatever is pressed; while a reply is being
+written Enter queues the message behind it; and the card says what the prompt will cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QMouseEvent, QPaintEvent, QTextCursor
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.chat.message_edit import (
+    LONG_PASTE as LONG_PASTE,
+    MessageEdit as MessageEdit,
+    clean_text as clean_text,
+    wrap_long_lines,
+)
+from ui.look.theme import Theme
+from ui.widgets.click_focus import leave_focus
+from ui.widgets.elided import PartsLabel
+
+if TYPE_CHECKING:
+    from app.chat.events import QueuedMessage
+    from models.records import Attachment
+    from ui.chat.composer_chips import ChipRow
+    from ui.chat.composer_queue import QueueList
+
+SEND_KEYS = ("enter", "ctrl_enter")
+MAX_WIDTH = 720
+ATTACH_KEY = "Ctrl+Shift+A"
+ROW_PX = 32
+"""As high as an icon's button, which comes after the first paint: nothing moves then."""
+
+
+class _Card(QFrame):
+    """It looks like the field, so a click beside the text is meant for the field. (A focus proxy
+    that is a child of its widget would end the way of Tab here.)"""
+
+    def __init__(self, edit: MessageEdit) -> None:
+        super().__init__()
+        self.setObjectName("composer_card")
+        self._edit = edit
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._edit.setFocus(Qt.FocusReason.MouseFocusReason)
+
+
+class Composer(QWidget):
+    """The card at the bottom of a chat, with the queue above it.
+
+    `send_requested` carries the text, `queue_requested` too where a reply is being generated; the
+    field is cleared by then. Meanwhile Send is Stop, and Escape stops.
+
+    It belongs to the first paint, so what an empty field does not need (chips, the queue, icons)
+    is imported and built when it is first asked for.
+    """
+
+    send_requested = Signal(str)
+    queue_requested = Signal(str)
+    stop_requested = Signal()
+    draft_changed = Signal(str)
+    long_pasted = Signal(str)
+    files_given = Signal(list)
+    picture_pasted = Signal()
+    attach_requested = Signal()
+    attachment_opened = Signal(str)
+    attachment_removed = Signal(str)
+    attachment_wanted_as_text = Signal(str)
+    queued_edit_begun = Signal(str)
+    queued_typed = Signal(str, str)
+    queued_changed = Signal(str, str)
+    queued_removed = Signal(str)
+    send_next_requested = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._is_generating = False
+        self._is_drop_near = False
+        self._is_temporary = False
+        self._reason: str | None = None
+        self._is_setting = False
+        self._history: Callable[[], Sequence[str]] = tuple
+        self._recalled: tuple[Sequence[str], int] = ((), 0)
+        self._context = (0, 0, 0)
+        self._chips: ChipRow | None = None
+        self._queue: QueueList | None = None
+        self._attach_button: QPushButton | None = None
+        self._build()
+        self._connect()
+        self._dress()
+        self._update_state()
+
+    # What the window uses
+
+    def text(self) -> str:
+        return self._edit.text()
+
+    def set_text(self, text: str) -> None:
+        """Replace the text (a draft), the caret behind it. `draft_changed` stays silent.
+
+        Where only something comes before the text, that stays as it is with its caret: somebody
+        may be writing it.
+        """
+        old, text = self.text(), clean_text(text)
+        if text == old:
+            return
+        self._is_setting = True
+        wrap_long_lines(self._edit, text)
+        if old and text.endswith(old):
+            QTextCursor(self._edit.document()).insertText(text.removesuffix(old))
+            self._edit.ensureCursorVisible()
+        else:
+            self._edit.setPlainText(text)
+            self._edit.moveCursor(self._edit.textCursor().MoveOperation.End)
+        self._is_setting = False
+        self._update_state()
+
+    def insert_text(self, text: str) -> None:
+        """Put a text where the caret is, as typing does."""
+        text = clean_text(text)
+        wrap_long_lines(self._edit, text)
+        self._edit.insertPlainText(text)
+        self._edit.ensureCursorVisible()
+
+    def set_history(self, history: Callable[[], Sequence[str]]) -> None:
+        """What ↑ brings back in an empty field: the messages of the chat, oldest first."""
+        self._history = history
+
+    def complete(self) -> None:
+        """The window is there: build what the first paint could do without."""
+        from ui.shell.keys import with_key
+        from ui.widgets.icon_button import IconButton
+
+        attach = IconButton(
+            self._theme,
+            "paperclip",
+            "Attach a text file",
+            hint=with_key("Attach a text file", ATTACH_KEY),
+        )
+        attach.setObjectName("attach_button")
+        attach.clicked.connect(self.attach_requested)
+        leave_focus(attach, to=self.focus)
+        # Right of the words, so that nothing moves when it comes.
+        place = self._row.indexOf(self._count) + 1
+        self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
+        self._attach_button = attach
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Tab goes as the eye does, also to what was built after the field."""
+        from ui.shell.tab_order import put_in_order, stops_in
+
+        above = (*stops_in(self._queue), *stops_in(self._chips))
+        buttons = (self._attach_button, self._queue_button, self._send_button, self._stop_button)
+        below = [button for button in buttons if button is not None]
+        put_in_order([*above, self._edit, *below], self._edit)
+
+    @property
+    def chips(self) -> ChipRow:
+        if self._chips is None:
+            from ui.chat.composer_chips import ChipRow
+
+            self._chips = ChipRow(self._theme)
+            self._chips.left.connect(self.focus)
+            self._chips.opened.connect(self.attachment_opened)
+            self._chips.removed.connect(self.attachment_removed)
+            self._chips.wanted_as_text.connect(self.attachment_wanted_as_text)
+            self._inside.insertWidget(0, self._chips)
+        return self._chips
+
+    @property
+    def queue(self) -> QueueList:
+        if self._queue is None:
+            from ui.chat.composer_queue import QueueList
+
+            self._queue = QueueList(self._theme)
+            self._queue.left.connect(self.focus)
+            self._queue.edit_begun.connect(self.queued_edit_begun)
+            self._queue.typed.connect(self.queued_typed)
+            self._queue.changed.connect(self.queued_changed)
+            self._queue.removed.connect(self.queued_removed)
+            self._queue.send_requested.connect(self.send_next_requested)
+            self._stack.insertWidget(0, self._queue)
+        return self._queue
+
+    @property
+    def _has_attachments(self) -> bool:
+        return self._chips is not None and bool(self._chips.chips())
+
+    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+        if attachments or self._chips is not None:
+            self.chips.set_attachments(attachments)
+            self._put_in_order()
+            self._update_state()
+
+    def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
+        if messages or self._queue is not None:
+            self.queue.set_messages(messages, is_held)
+            self._put_in_order()
+            self.updateGeometry()
+
+    def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
+        """How many tokens the next prompt has, of how many; `n_cut` messages are left out."""
+        self._context = (used, size, n_cut)
+        self._show_count()
+
+    def set_temporary(self, is_temporary: bool) -> None:
+        """Whether the chat is one that is never written; the card says so."""
+        self._is_temporary = is_temporary
+        self._edit.setPlaceholderText(
+            "Write a message that is not kept" if is_temporary else "Write a message"
+        )
+        self._dress()
+
+    def set_generating(self, is_generating: bool) -> None:
+        self._is_generating = is_generating
+        self._update_state()
+
+    def set_enabled_reason(self, reason: str | None) -> None:
+        """A sentence why nothing can be sent now, shown as the hint; None where it can."""
+        self._reason = reason
+        self._update_state()
+
+    def set_send_key(self, name: str) -> None:
+        """enter: Enter sends, Shift+Enter breaks. ctrl_enter: Ctrl+Enter sends, Enter breaks."""
+        if name not in SEND_KEYS:
+            raise ValueError(f"unknown send key {name!r}")
+        self._edit.send_key = name
+        self._update_state()
+
+    def show_drop(self, is_near: bool) -> None:
+        """Whether what is dragged would be attached here if it were let go of now."""
+        if is_near != self._is_drop_near:
+            self._is_drop_near = is_near
+            self._dress()
+
+    def focus(self) -> None:
+        self._edit.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def send(self) -> None:
+        """What Enter and the button do: send, or queue behind the reply that grows."""
+        text = self.text()
+        if self._reason is not None or not (text.strip() or self._has_attachments):
+            return
+        asked = self.queue_requested if self._is_generating else self.send_requested
+        self._edit.clear()
+        asked.emit(text)
+
+    # Building
+
+    def _build(self) -> None:
+        self._edit = MessageEdit()
+        self._hint = Hint("composer_hint")
+        self._hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._count = Hint("composer_count")
+        self._send_button = _button("Send", "send_button", "primary")
+        self._queue_button = _button("Queue", "queue_button", "plain")
+        self._queue_button.setToolTip("Send it when the reply has ended (Enter)")
+        self._stop_button = _button("Stop", "stop_button", "stop")
+        self._stop_button.setToolTip("Stop the reply (Esc)")
+        self._card = _Card(self._edit)
+        self._row = QHBoxLayout()
+        self._row.addWidget(self._hint, 1)
+        self._row.addWidget(self._count)
+        for button in (self._queue_button, self._send_button, self._stop_button):
+            self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
+        self._inside = QVBoxLayout(self._card)
+        self._inside.addWidget(self._edit)
+        self._inside.addLayout(self._row)
+        self._column = QWidget()
+        self._stack = QVBoxLayout(self._column)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.setSpacing(0)
+        self._stack.addWidget(self._card)
+        outside = QHBoxLayout(self)
+        outside.setContentsMargins(0, 0, 0, 0)
+        outside.addStretch(0)
+        outside.addWidget(self._column, 1000)
+        outside.addStretch(0)
+        self.setFocusProxy(self._edit)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def _connect(self) -> None:
+        edit = self._edit
+        edit.submitted.connect(self.send)
+        edit.stopped.connect(self._on_stop)
+        edit.textChanged.connect(self._on_text_changed)
+        edit.height_changed.connect(self.updateGeometry)
+        edit.long_pasted.connect(self.long_pasted)
+        edit.files_given.connect(self.files_given)
+        edit.picture_pasted.connect(self.picture_pasted)
+        edit.dragged_over.connect(self.show_drop)
+        edit.recalled.connect(self._on_recalled)
+        self._send_button.clicked.connect(self.send)
+        self._queue_button.clicked.connect(self.send)
+        self._stop_button.clicked.connect(self._on_stop)
+        leave_focus(self._send_button, self._queue_button, self._stop_button, to=self.focus)
+        self._theme.changed.connect(self._dress)
+
+    def _dress(self) -> None:
+        theme, c = self._theme, self._theme.colors
+        self._inside.setContentsMargins(theme.px(16), theme.px(12), theme.px(12), theme.px(12))
+        self._inside.setSpacing(theme.px(8))
+        self._row.setSpacing(theme.px(8))
+        for button in (self._send_button, self._stop_button):
+            button.setMinimumHeight(theme.px(32))  # as high as what comes beside it later
+        self._column.setMaximumWidth(theme.px(MAX_WIDTH))
+        self._edit.setFont(theme.font_reply())
+        for label in (self._hint, self._count):
+            label.setFont(theme.font_small())
+        for button in (self._send_button, self._stop_button, self._queue_button):
+            button.setMinimumHeight(theme.px(ROW_PX))
+        small = theme.font_text().pixelSize()
+        # A chat that is not kept has a frame of dashes: seen without reading, in any colours.
+        line = f"2px dashed {c.accent}" if self._is_temporary else f"1px solid {c.line}"
+        if self._is_drop_near:
+            line = f"2px solid {c.accent}"
+        plane = c.accent_tone if self._is_drop_near else c.card
+        self.setStyleSheet(
+            f"""
+            #composer_card {{
+                background: {plane}; border: {line};
+                border-radius: {theme.px(14)}px;
+            }}
+            #composer {{
+                background: transparent; border: none; padding: 0; color: {c.ink};
+                selection-background-color: {c.selection}; selection-color: {c.ink};
+                font-size: {theme.font_reply().pixelSize()}px;
+            }}
+            #composer_hint, #composer_count {{ color: {c.dim}; background: transparent; }}
+            #composer_count[over="true"] {{ color: {c.error}; }}
+            #send_button, #stop_button, #queue_button {{
+                border-radius: {theme.px(8)}px; font-size: {small}px; font-weight: 600;
+                padding: {theme.px(6)}px {theme.px(14)}px; border: 2px solid transparent;
+            }}
+            #send_button {{ background: {c.accent}; color: {c.on_accent}; }}
+            #send_button:hover {{ background: {c.accent_hover}; }}
+            #send_button:disabled {{ background: {c.hover}; color: {c.dim}; }}
+            #stop_button {{ background: {c.accent_tone}; color: {c.accent}; }}
+            #queue_button {{ background: {c.hover}; color: {c.ink}; }}
+            #send_button:focus {{ border-color: {c.ink}; }}
+            #stop_button:focus, #queue_button:focus {{ border-color: {c.accent}; }}
+            """
+        )
+        self._edit.updateGeometry()
+
+    # Following
+
+    def _on_text_changed(self) -> None:
+        text = self.text()
+        self._update_state(text)
+        if not self._is_setting:
+            self.draft_changed.emit(text)
+
+    def _on_stop(self) -> None:
+        if self._is_generating:
+            self.stop_requested.emit()
+
+    def _on_recalled(self, step: int) -> None:
+        """↑ and ↓: through what was sent in this chat, and past the last one to an empty field."""
+        texts, place = self._recalled
+        if not self.text():
+            texts = [text for text in self._history() if text]
+            place = len(texts)
+        wanted = place + step
+        if not 0 <= wanted <= len(texts):
+            return
+        self._recalled = (texts, wanted)
+        self._edit.show_recalled(texts[wanted] if wanted < len(texts) else "")
+
+    def _update_state(self, text: str | None = None) -> None:
+        """Show what can be done now. `text`: what is in the field, where that is known."""
+        buttons = (self._send_button, self._stop_button, self._queue_button)
+        focused = next((button for button in buttons if button.hasFocus()), None)
+        text = self.text() if text is None else text
+        has_words = bool(text) and not text.isspace()
+        can_send = self._reason is None and (has_words or self._has_attachments)
+        self._send_button.setVisible(not self._is_generating)
+        self._stop_button.setVisible(self._is_generating)
+        self._queue_button.setVisible(self._is_generating and can_send)
+        self._send_button.setEnabled(can_send)
+        # Why nothing can be sent is read whole; the keys give way where there is no room.
+        self._hint.setWordWrap(self._reason is not None and not self._is_generating)
+        self._hint.set_text(self._hint_text(can_send))
+        self._show_count()
+        if focused is not None and not focused.hasFocus():
+            # Qt's choice would be the button beside it: a space would stop the reply.
+            self._edit.setFocus()
+
+    def _hint_text(self, can_send: bool) -> str:
+        is_enter = self._edit.send_key == "enter"
+        if self._is_generating:
+            queues = f"{'Enter' if is_enter else 'Ctrl Enter'} queues · " if can_send else ""
+            return f"{queues}Esc stops the reply"
+        if self._reason is not None:
+            return self._reason
+        return "Enter sends · Shift Enter breaks" if is_enter else "Ctrl Enter sends · Enter breaks"
+
+    def _show_count(self) -> None:
+        """What the next prompt costs, once there is something to send."""
+        used, size, n_cut = self._context
+        is_shown = bool(used and size) and not self._is_generating
+        self._count.setVisible(is_shown)
+        if not is_shown:
+            return
+        left = size - used
+        words = f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens too many"
+        cut = (
+            f"; {n_cut:,} older message{'s are' if n_cut > 1 else ' is'} left out" if n_cut else ""
+        )
+        self._count.tip = (
+            f"The prompt will have {used:,} of the {size:,} tokens of the context window{cut}"
+        )
+        self._count.set_text(words)
+        if self._count.property("over") != (left < 0):
+            self._count.setProperty("over", left < 0)
+            self._count.style().polish(self._count)
+
+
+class Hint(PartsLabel):
+    """Small words in the card: in one line, or wrapped where they must be read whole."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.tip = ""
+        self.setObjectName(name)
+        self.setProperty("kind", "small")
+
+    def _hint(self) -> None:
+        if self.tip:
+            self.setToolTip(self.tip)
+        else:
+            super()._hint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.wordWrap():
+            QLabel.paintEvent(self, event)
+        else:
+            super().paintEvent(event)
+
+
+def _button(text: str, name: str, kind: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setObjectName(name)
+    button.setAccessibleName(text)
+    button.setProperty("kind", kind)
+    button.setAutoDefault(False)
+    return button

@@ -1,0 +1,195 @@
+"""What goes along with the next message: a chip for each text, with its size and its cost.
+
+By keyboard: Tab reaches a chip, Enter opens it, Delete removes it, the menu key offers the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QPushButton, QWidget
+
+from app.amounts import bytes_words
+from models.records import Attachment
+from ui.look.icons import icon
+from ui.look.theme import Theme
+from ui.widgets.elided import ElidedLabel
+from ui.widgets.flow import FlowLayout, ShortArea
+from ui.widgets.icon_button import ICON_PX
+
+NAME_PX = 200
+HEIGHT_PX = 30
+MAX_HEIGHT_PX = 104
+"""Three lines of chips; more of them scroll."""
+
+_DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+_OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+
+
+def cost_text(attachment: Attachment) -> str:
+    """Its size, and its tokens once they are counted."""
+    size = bytes_words(attachment.size_bytes)
+    if attachment.tokens is None:
+        return size
+    return f"{size} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"
+
+
+class Chip(QFrame):
+    """One text that goes along. It takes the keyboard itself; its button is for the mouse."""
+
+    opened = Signal(str)
+    removed = Signal(str)
+    wanted_as_text = Signal(str)
+
+    def __init__(self, theme: Theme, attachment: Attachment, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.attachment = attachment
+        self.setObjectName("attachment_chip")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click opens it, and writing goes on
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._icon = QLabel(self)
+        self._name = ElidedLabel(attachment.name, self)
+        self._cost = QLabel(self)
+        self._cost.setProperty("kind", "small")
+        self._remove = QPushButton(self)
+        self._remove.setObjectName("remove_attachment_button")
+        self._remove.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._remove.setProperty("kind", "quiet")
+        self._remove.setCursor(Qt.CursorShape.ArrowCursor)
+        self._remove.clicked.connect(lambda: self.removed.emit(self.attachment.id))
+        self._row = QHBoxLayout(self)
+        for widget in (self._icon, self._name, self._cost, self._remove):
+            self._row.addWidget(widget)
+        theme.changed.connect(self._dress)
+        self.show_attachment(attachment)
+        self._dress()
+
+    def show_attachment(self, attachment: Attachment) -> None:
+        """The same text; its cost may be known now."""
+        self.attachment = attachment
+        self._cost.setText(cost_text(attachment))
+        words = f"{attachment.name}, {cost_text(attachment)}"
+        self.setAccessibleName(f"Attached: {words}")
+        self.setAccessibleDescription("Enter opens it, Delete removes it.")
+        self.setToolTip(f"{words}\nOpen to read · Delete removes")
+        self._remove.setAccessibleName(f"Remove {attachment.name}")
+        self._remove.setToolTip("Remove (Delete)")
+        self.updateGeometry()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in _DELETES:
+            self.removed.emit(self.attachment.id)
+        elif event.key() in _OPENS:
+            self.opened.emit(self.attachment.id)
+        else:
+            super().keyPressEvent(event)
+
+    def mouseReleaseEvent(self, event: object) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(  # type: ignore[attr-defined]
+            event.position().toPoint()  # type: ignore[attr-defined]
+        ):
+            self.opened.emit(self.attachment.id)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        own = self.attachment.id
+        menu.addAction("Open").triggered.connect(lambda: self.opened.emit(own))
+        menu.addAction("Put into the text instead").triggered.connect(
+            lambda: self.wanted_as_text.emit(own)
+        )
+        menu.addAction("Remove").triggered.connect(lambda: self.removed.emit(own))
+        menu.popup(event.globalPos())
+
+    def _dress(self) -> None:
+        theme, colors = self._theme, self._theme.colors
+        px = theme.px
+        self._row.setContentsMargins(px(10), 0, px(2), 0)
+        self._row.setSpacing(px(6))
+        self._icon.setPixmap(icon("file-text", colors.dim).pixmap(px(15), px(15)))
+        self._name.setMaximumWidth(px(NAME_PX))
+        self._remove.setIcon(icon("x", colors.dim))
+        self._remove.setIconSize(QSize(px(ICON_PX), px(ICON_PX)))
+        self._remove.setFixedSize(px(24), px(24))
+        self.setFixedHeight(px(HEIGHT_PX))
+        self.setStyleSheet(
+            f"""
+            #attachment_chip {{
+                background: {colors.bubble}; border: 2px solid transparent;
+                border-radius: {px(8)}px;
+            }}
+            #attachment_chip:hover {{ background: {colors.hover}; }}
+            #attachment_chip:focus {{ border-color: {colors.accent}; }}
+            QLabel {{ background: transparent; }}
+            QPushButton {{ padding: 0; }}
+            """
+        )
+
+
+class ChipRow(ShortArea):
+    """All chips of a draft. Hidden where there are none."""
+
+    opened = Signal(str)
+    removed = Signal(str)
+    wanted_as_text = Signal(str)
+    left = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        inside = QWidget()
+        self._flow = FlowLayout(inside)
+        super().__init__(inside, parent)
+        self._theme = theme
+        self._chips: dict[str, Chip] = {}
+        self.setObjectName("attachment_chips")
+        self.setAccessibleName("Attachments of the next message")
+        theme.changed.connect(self._dress)
+        self._dress()
+        self.hide()
+
+    def chips(self) -> list[Chip]:
+        return list(self._chips.values())
+
+    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+        """Show these; chips that stay keep the keyboard."""
+        focused = next((own for own, chip in self._chips.items() if chip.hasFocus()), "")
+        place = list(self._chips).index(focused) if focused else 0
+        wanted = [attachment.id for attachment in attachments]
+        for gone in [own for own in self._chips if own not in wanted]:
+            chip = self._chips.pop(gone)
+            self._flow.removeWidget(chip)
+            chip.hide()
+            chip.deleteLater()
+        for attachment in attachments:
+            if attachment.id in self._chips:
+                self._chips[attachment.id].show_attachment(attachment)
+            else:
+                self._add(attachment)
+        self.setVisible(bool(self._chips))
+        self.fit()
+        if focused and focused not in self._chips:
+            self._focus_near(place)
+
+    def _add(self, attachment: Attachment) -> None:
+        chip = Chip(self._theme, attachment, self.widget())
+        chip.opened.connect(self.opened)
+        chip.removed.connect(self.removed)
+        chip.wanted_as_text.connect(self.wanted_as_text)
+        self._chips[attachment.id] = chip
+        self._flow.addWidget(chip)
+        chip.show()
+
+    def _focus_near(self, place: int) -> None:
+        """A chip was removed by keyboard: the next one has it, or whoever hears `left`."""
+        chips = self.chips()
+        if chips:
+            chips[min(place, len(chips) - 1)].setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            self.left.emit()
+
+    def _dress(self) -> None:
+        self._flow.setSpacing(self._theme.px(6))
+        self.setStyleSheet("#attachment_chips, #attachment_chips > QWidget { background: none; }")
+        self.set_limit(self._theme.px(MAX_HEIGHT_PX))

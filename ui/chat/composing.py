@@ -1,0 +1,145 @@
+"""Keeps the composer and the desk together: attachments, the queue, history, what is counted.
+
+What the desk does not take (it says why) goes back into the field.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QFileDialog
+
+from app.chat.events import AttachmentsChanged, ContextCounted, QueueChanged
+from models.records import Attachment, Role
+from ui.chat.composer import ATTACH_KEY
+from ui.shell.actions import Action, Actions
+from ui.shell.notices import Notice
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.chat.attachment_reader import AttachmentReader
+    from ui.chat.chat_column import ChatColumn
+    from ui.look.theme import Theme
+
+HISTORY_LENGTH = 100
+PICTURE_SENTENCE = "Pictures can't be attached: only text files are supported."
+
+
+class Composing(QObject):
+    def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
+        super().__init__(chat)
+        self._desk = desk
+        self._theme = theme
+        self._chat = chat
+        self._readers: dict[str, AttachmentReader] = {}
+        composer = chat.composer
+        composer.complete()
+        composer.set_history(self._history)
+        composer.queue_requested.connect(self._on_queue_requested)
+        composer.long_pasted.connect(self._on_long_pasted)
+        composer.files_given.connect(self.give_files)
+        composer.picture_pasted.connect(self.refuse_picture)
+        composer.attach_requested.connect(self.choose_files)
+        composer.attachment_opened.connect(self.open_attachment)
+        composer.attachment_removed.connect(desk.remove_attachment)
+        composer.attachment_wanted_as_text.connect(self._put_into_text)
+        chat.transcript.attachment_opened.connect(self.open_attachment)
+        composer.queued_edit_begun.connect(desk.edit_queued)
+        composer.queued_typed.connect(desk.type_queued)
+        composer.queued_changed.connect(desk.change_queued)
+        composer.queued_removed.connect(desk.remove_queued)
+        composer.send_next_requested.connect(desk.send_queued)
+        bridge.attachments_changed.connect(self._on_attachments_changed)
+        bridge.queue_changed.connect(self._on_queue_changed)
+        bridge.context_counted.connect(self._on_context_counted)
+
+    def add_actions(self, actions: Actions) -> None:
+        actions.add(Action("attach", "Attach a text file", ATTACH_KEY, self.choose_files))
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def give_files(self, paths: list[str]) -> None:
+        """Weights are loaded, exports of Cutaway offered for import, all else is attached."""
+        if len(paths) == 1 and paths[0].lower().endswith(".gguf"):
+            self._desk.load_weights(paths[0])
+        else:
+            self._desk.take_files(paths)
+
+    def refuse_picture(self) -> None:
+        """One that is no file was pasted or dropped: a screenshot."""
+        self._chat.toasts.show_notice(Notice("pasted picture", "info", PICTURE_SENTENCE))
+
+    def choose_files(self) -> None:
+        dialog = QFileDialog(self._chat, "Attach text files", str(Path.home()))
+        dialog.setObjectName("attach_dialog")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.filesSelected.connect(self._desk.attach_files)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def open_attachment(self, attachment_id: str) -> None:
+        """To read, one of the draft or of a message on screen."""
+        from ui.chat.attachment_reader import AttachmentReader
+
+        attachment = _find(self._desk.attachments, attachment_id)
+        is_draft = attachment is not None
+        if attachment is None:
+            sent = (a for message in self._desk.messages for a in message.attachments)
+            attachment = next((a for a in sent if a.id == attachment_id), None)
+        if attachment is None:
+            return
+        reader = AttachmentReader(
+            self._theme,
+            attachment,
+            self._chat.window(),
+            put_into_text=(lambda: self._put_into_text(attachment_id)) if is_draft else None,
+            remove=(lambda: self._desk.remove_attachment(attachment_id)) if is_draft else None,
+            encoding=self._desk.attachment_encoding(attachment_id) if is_draft else "",
+            read_as=lambda encoding: self._desk.read_attachment_as(attachment_id, encoding),
+        )
+        self._readers[attachment_id] = reader
+        reader.destroyed.connect(lambda: self._forget(attachment_id, reader))
+        reader.show()
+
+    def _forget(self, attachment_id: str, reader: AttachmentReader) -> None:
+        if self._readers.get(attachment_id) is reader:
+            del self._readers[attachment_id]
+
+    def _put_into_text(self, attachment_id: str) -> None:
+        text = self._desk.take_attachment_as_text(attachment_id)
+        if text:
+            self._chat.composer.insert_text(text)
+            self._chat.composer.focus()
+
+    def _on_long_pasted(self, text: str) -> None:
+        if not self._desk.attach_text(text):
+            self._chat.composer.insert_text(text)
+
+    def _on_queue_requested(self, text: str) -> None:
+        if not self._desk.queue_message(text):
+            self._chat.composer.set_text(text)
+
+    def _history(self) -> list[str]:
+        texts = [m.content for m in self._desk.messages if m.role is Role.USER]
+        return texts[-HISTORY_LENGTH:]
+
+    # --- following ------------------------------------------------------------------------------
+
+    def _on_attachments_changed(self, event: AttachmentsChanged) -> None:
+        self._chat.composer.set_attachments(event.attachments)
+        for attachment in event.attachments:
+            if attachment.id in self._readers:
+                self._readers[attachment.id].show_attachment(attachment)
+
+    def _on_queue_changed(self, event: QueueChanged) -> None:
+        self._chat.composer.set_queue(event.messages, event.is_held)
+
+    def _on_context_counted(self, event: ContextCounted) -> None:
+        self._chat.composer.set_context(event.used, event.size, event.n_cut)
+
+
+def _find(attachments: tuple[Attachment, ...], attachment_id: str) -> Attachment | None:
+    return next((a for a in attachments if a.id == attachment_id), None)

@@ -1,0 +1,333 @@
+"""Above the chat: its title, and the weights with their state, menu and load progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from app.amounts import bytes_words
+from app.chat.events import EngineStateChanged
+from models.records import Weights
+from ui.look.theme import Theme
+from ui.shell.keys import with_key
+from ui.sidebar.sidebar import SIDEBAR_KEY
+from ui.widgets.click_focus import leave_focus
+from ui.widgets.elided import ElidedLabel
+from ui.widgets.elided_button import ElidedButton
+from ui.widgets.figures import loaded_details, loaded_text, plain_name
+from ui.widgets.hovering import let_go_after
+from ui.widgets.icon_button import IconButton
+from ui.widgets.toggle_chip import ToggleChip
+
+OPEN_KEY = "Ctrl+O"
+LIBRARY_KEY = "Ctrl+Shift+W"
+HUB_KEY = "Ctrl+Alt+H"
+DOWNLOADS_KEY = "Ctrl+Shift+Y"
+DEFAULTS_KEY = "Ctrl+Alt+W"
+TEMPORARY_KEY = "Ctrl+Shift+N"
+NEW_TEXT_KEY = "Ctrl+Shift+T"
+SECTION_KEY = "Ctrl+I"
+TOKENS_KEY = "Ctrl+T"
+STEP_KEY = "Ctrl+J"
+COMPACT_BELOW_PX = 300
+"""With less room than this beside the buttons, those with words show their icons."""
+LEAST_PX = 90
+"""With less than this for title and weights the last of them goes."""
+PROGRESS_STEPS = 1000
+LOADING = frozenset({"starting", "loading"})
+LOADED = frozenset({"ready", "busy", "stopping"})
+
+
+class Header(QWidget):
+    """`list_weights` is asked each time the menu opens. `library_requested`: a page of it, or
+    empty for the last one."""
+
+    weights_chosen = Signal(str)
+    open_file_requested = Signal()
+    library_requested = Signal(str)
+    defaults_requested = Signal()
+    unload_requested = Signal()
+    cancel_load_requested = Signal()
+    show_sidebar_requested = Signal()
+    temporary_requested = Signal()
+    new_text_requested = Signal()
+    section_requested = Signal()
+    tokens_requested = Signal()
+    step_requested = Signal()
+    left = Signal()
+    """A button was clicked by mouse: the keyboard goes on where it was."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        list_weights: Callable[[], Sequence[Weights]],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._list_weights = list_weights
+        self._is_tight = False
+        self._state = EngineStateChanged("stopped")
+        self._fraction = 0.0
+        self.setAccessibleName("Chat title and weights")
+        self.sidebar_button = IconButton(
+            theme,
+            "list",
+            "Show the chat list",
+            hint=with_key("Show the chat list", SIDEBAR_KEY),
+            parent=self,
+        )
+        self.sidebar_button.setObjectName("show_sidebar_button")
+        self.sidebar_button.hide()
+        self.text_button = IconButton(
+            theme,
+            "article",
+            "New text",
+            hint=with_key("New text: one document without a template", NEW_TEXT_KEY),
+            parent=self,
+        )
+        self.text_button.setObjectName("new_text_button")
+        self.temporary_button = IconButton(
+            theme,
+            "ghost",
+            "Temporary chat",
+            hint=with_key("Temporary chat: never written to disk", TEMPORARY_KEY),
+            parent=self,
+        )
+        self.temporary_button.setObjectName("temporary_chat_button")
+        self.section_button = IconButton(
+            theme,
+            "eye",
+            "Look inside",
+            hint=with_key("Look inside: what happened in a reply", SECTION_KEY),
+            parent=self,
+        )
+        self.section_button.setObjectName("section_button")
+        self.tokens_button = ToggleChip(
+            theme,
+            "puzzle-piece",
+            "Tokens",
+            with_key("Token view: every message as its tokens", TOKENS_KEY),
+            self,
+        )
+        self.tokens_button.setObjectName("token_view_toggle")
+        self.step_button = ToggleChip(
+            theme,
+            "skip-forward",
+            "Step",
+            with_key("Step mode: replies wait at each token for your choice", STEP_KEY),
+            self,
+        )
+        self.step_button.setObjectName("step_button")
+        self.menu_button = IconButton(
+            theme,
+            "dots-three-bold",
+            "Menu",
+            hint="Menu: find, settings of this chat, presets, all commands",
+            parent=self,
+        )
+        self.menu_button.setObjectName("chat_menu_button")
+        self.menu_button.setEnabled(False)  # until `ui.shell.chat_menu` fills it
+        self.title = ElidedLabel("", self)
+        self.title.setObjectName("chat_title")
+        self.title.setProperty("kind", "title")
+        self.weights_button = ElidedButton(self)
+        self.weights_button.setObjectName("weights_button")
+        self.weights_button.setProperty("kind", "chip")
+        self.menu = QMenu(self.weights_button)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.weights_button.setMenu(self.menu)
+        let_go_after(self.menu, self.weights_button)
+        self.cancel_button = IconButton(theme, "x", "Cancel loading", parent=self)
+        self.cancel_button.setObjectName("cancel_load_button")
+        self.load_progress = QProgressBar(self)
+        self.load_progress.setObjectName("load_progress")
+        self.load_progress.setAccessibleName("Loading weights")
+        self.load_progress.setRange(0, PROGRESS_STEPS)
+        self.load_progress.setTextVisible(False)
+        self._build()
+        self.set_engine_state(self._state)
+
+    def _build(self) -> None:
+        self._row = QHBoxLayout()
+        self._row.addWidget(self.sidebar_button)
+        self._row.addWidget(self.title, 1)
+        self._row.addWidget(self.text_button)
+        self._row.addWidget(self.temporary_button)
+        self._row.addWidget(self.section_button)
+        self._row.addWidget(self.menu_button)
+        self._row.addWidget(self.cancel_button)
+        self._row.addWidget(self.weights_button)
+        self._row.addWidget(self.tokens_button)
+        self._row.addWidget(self.step_button)
+        items = map(self._row.itemAt, range(self._row.count()))
+        in_row = [w for item in items if item is not None and (w := item.widget()) is not None]
+        for first, second in pairwise(in_row):
+            QWidget.setTabOrder(first, second)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(self._row)
+        column.addWidget(self.load_progress)
+        policy = self.load_progress.sizePolicy()
+        # The chat below does not jump when the thin bar comes and goes.
+        policy.setRetainSizeWhenHidden(True)
+        self.load_progress.setSizePolicy(policy)
+        self.sidebar_button.clicked.connect(self.show_sidebar_requested)
+        self.temporary_button.clicked.connect(self.temporary_requested)
+        self.text_button.clicked.connect(self.new_text_requested)
+        self.section_button.clicked.connect(self.section_requested)
+        self.tokens_button.clicked.connect(self.tokens_requested)
+        self.step_button.clicked.connect(self.step_requested)
+        self.cancel_button.clicked.connect(self.cancel_load_requested)
+        leave_focus(*self.findChildren(QPushButton), to=self.left.emit)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def set_tight(self, is_tight: bool) -> None:
+        """Where height is short there is less space around."""
+        if is_tight != self._is_tight:
+            self._is_tight = is_tight
+            self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        above, below = (px(4), px(2)) if self._is_tight else (px(14), px(10))
+        self._row.setContentsMargins(px(24), above, px(24), below)
+        self._row.setSpacing(px(8))
+        self._share_room()
+        self.title.setMinimumHeight(px(32))
+        self.weights_button.setFixedHeight(px(30))
+        # A radius of more than half the height would be no radius to Qt.
+        self.weights_button.setStyleSheet(
+            f"QPushButton {{ border-radius: {px(30) // 2 - 1}px; padding: 0 {px(12)}px; }}"
+        )
+        self.load_progress.setFixedHeight(px(2))
+        self.load_progress.setStyleSheet(
+            f"QProgressBar {{ background: transparent; border-radius: 0; max-height: {px(2)}px; }}"
+            f"QProgressBar::chunk {{ background: {self._theme.colors.accent}; border-radius: 0; }}"
+        )
+        self._say()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_room()
+
+    def _share_room(self) -> None:
+        """In a narrow window title and weights share what the buttons leave, two to three. What is
+        in the menu too leaves first."""
+        leaving = (self.step_button, self.temporary_button, self.text_button)
+        buttons = self.findChildren(IconButton)
+        shown = [each for each in buttons if each in leaving or not each.isHidden()]
+        margins, spacing, px = self._row.contentsMargins(), self._row.spacing(), self._theme.px
+        room = self.width() - margins.left() - margins.right()
+        room -= sum(each.width() + spacing for each in shown)
+        for chip in self.findChildren(ToggleChip):
+            chip.set_compact(room - chip.wide_width() - spacing < px(COMPACT_BELOW_PX))
+            room -= chip.width() + spacing
+        for button in leaving:
+            is_kept = room >= px(LEAST_PX)
+            button.setVisible(is_kept)
+            room += 0 if is_kept else button.width() + spacing
+        self.weights_button.setMaximumWidth(max(1, room * 3 // 5))
+
+    # --- state --------------------------------------------------------------------------
+
+    def set_title(self, title: str) -> None:
+        self.title.set_text(" ".join(title.split()))
+
+    def set_temporary(self, is_temporary: bool) -> None:
+        """Whether the chat on screen is the one that is never written."""
+        self.temporary_button.set_lit(is_temporary)
+        spoken = "Leave the temporary chat" if is_temporary else "Temporary chat"
+        self.temporary_button.setAccessibleName(spoken)
+
+    def set_section_shown(self, is_shown: bool) -> None:
+        """Whether the panels that look inside are there."""
+        self.section_button.set_lit(is_shown)
+        spoken = "Hide the panels" if is_shown else "Look inside"
+        self.section_button.setAccessibleName(spoken)
+
+    def set_tokens_shown(self, is_shown: bool) -> None:
+        """Whether messages are shown as tokens."""
+        self.tokens_button.set_on(is_shown)
+
+    def set_sidebar_hidden(self, is_hidden: bool) -> None:
+        self.sidebar_button.setVisible(is_hidden)
+        self._share_room()
+
+    def set_engine_state(self, state: EngineStateChanged) -> None:
+        if state.state in LOADING and self._state.state not in LOADING:
+            self._fraction = 0.0
+        self._state = state
+        is_loading = state.state in LOADING
+        self.load_progress.setVisible(is_loading)
+        self.cancel_button.setVisible(is_loading)
+        self._share_room()
+        self._say()
+
+    def set_progress(self, fraction: float) -> None:
+        self._fraction = min(1.0, max(0.0, fraction))
+        self.load_progress.setValue(round(self._fraction * PROGRESS_STEPS))
+        self._say()
+
+    def _say(self) -> None:
+        text = self._weights_text()
+        self.load_progress.setValue(round(self._fraction * PROGRESS_STEPS))
+        self.weights_button.setText(text)
+        self.weights_button.setAccessibleName(f"Weights: {text}")
+        loaded = self._state.loaded
+        self.weights_button.setToolTip(
+            f"{loaded.path}\n{loaded_details(loaded)}" if loaded else "The weights that answer"
+        )
+        self.weights_button.setAccessibleDescription(loaded_details(loaded) if loaded else "")
+
+    def _weights_text(self) -> str:
+        state, name = self._state.state, plain_name(self._state.weights_name)
+        if state in LOADED and self._state.loaded is not None:
+            return loaded_text(name, self._state.loaded)
+        if state in LOADING:
+            return f"Loading {name or 'weights'} · {self._fraction:.0%}".replace("%", " %")
+        if state == "crashed":
+            return f"{name} · not running" if name else "Not running"
+        return f"{name} · not loaded" if name else "Choose weights…"
+
+    # --- menu ---------------------------------------------------------------------------
+
+    def open_menu(self) -> None:
+        self.weights_button.showMenu()
+
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        loaded = self._state.loaded
+        for weights in self._list_weights():
+            is_loaded = loaded is not None and loaded.path == weights.path
+            self._add_weights(weights, is_loaded)
+        if not self.menu.isEmpty():
+            self.menu.addSeparator()
+        # The key is shown, not bound: it belongs to the window.
+        action = self.menu.addAction(f"Open a GGUF file…\t{OPEN_KEY}")
+        action.triggered.connect(self.open_file_requested)
+        action = self.menu.addAction(f"Library…\t{LIBRARY_KEY}")
+        action.triggered.connect(lambda: self.library_requested.emit(""))
+        if self._state.weights_name:
+            action = self.menu.addAction(f"Defaults of these weights…\t{DEFAULTS_KEY}")
+            action.triggered.connect(self.defaults_requested)
+        if self._state.state in LOADING:
+            self.menu.addAction("Cancel loading").triggered.connect(self.cancel_load_requested)
+        if self._state.state in LOADED:
+            self.menu.addAction("Unload").triggered.connect(self.unload_requested)
+
+    def _add_weights(self, weights: Weights, is_loaded: bool) -> None:
+        name = weights.name.replace("&", "&&")
+        action = QAction(f"{name}\t{bytes_words(weights.size_bytes)}", self.menu)
+        action.setToolTip(weights.path)
+        action.setCheckable(True)
+        action.setChecked(is_loaded)
+        action.triggered.connect(lambda: self.weights_chosen.emit(weights.path))
+        self.menu.addAction(action)
+        self.menu.setToolTipsVisible(True)

@@ -1,0 +1,345 @@
+"""From what a message offers to what the desk does: editors, answers side by side, the map.
+
+One object beside the window, like `ui.chat.composing`. It holds no state of the chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.events import (
+    AnswersBegan,
+    ConversationOpened,
+    MessageChanged,
+    PathChanged,
+    TextArrived,
+    VersionsRead,
+)
+from models.records import Message, Role
+from ui.shell.actions import Action, Actions
+from ui.transcript.edit import Choice, Editing, MessageEditor, Task
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.chat.branch_map import BranchMap
+    from ui.chat.chat_column import ChatColumn
+    from ui.chat.compare import Comparison
+    from ui.look.theme import Theme
+
+Saved = Callable[[], None]
+GROUP = "Message"
+EDIT_QUESTION = (
+    Choice("send", "Send", "A new version, answered anew"),
+    Choice("save", "Save only", "A new version; nothing is asked"),
+)
+EDIT_REPLY = (
+    Choice("save", "Save", "A new version"),
+    Choice("go_on", "Save and continue", "A new version that goes on from here"),
+)
+INSERT = (Choice("insert", "Insert"),)
+BEGIN = (Choice("begin", "Let it go on", "A new version that begins with this"),)
+
+
+class MessageActs(QObject):
+    settings_requested = Signal(str)
+
+    def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
+        super().__init__(chat)
+        self._desk = desk
+        self._bridge = bridge
+        self._theme = theme
+        self._chat = chat
+        self._wanted_id = ""
+        self._wants_end = False
+        self._comparison: Comparison | None = None
+        self._map: BranchMap | None = None
+        self.editing = Editing(chat.transcript, desk)
+        chat.transcript.act_requested.connect(self.do)
+        bridge.path_changed.connect(self._on_path_changed)
+        bridge.answers_began.connect(self._on_answers_began)
+        bridge.versions_read.connect(self._on_versions_read)
+        bridge.text_arrived.connect(self._on_text_arrived)
+        bridge.message_changed.connect(self._on_message_changed)
+        bridge.conversation_opened.connect(self._on_conversation_opened)
+
+    def add_actions(self, actions: Actions) -> None:
+        """For the message that the keyboard is on, else the last one that it fits."""
+        may, has = self._may_change, self._has_messages
+        for name, title, key, act, is_enabled in (
+            ("retry_reply", "Try the reply again", "Ctrl+R", "retry", may),
+            ("continue_reply", "Continue the reply", "Ctrl+G", "continue", may),
+            ("edit_message", "Edit the message", "Ctrl+E", "edit", may),
+            ("several_answers", "Ask for several answers", "Ctrl+D", "answers", may),
+            ("compare_versions", "Compare the versions", "Ctrl+Alt+D", "compare", has),
+            ("branch_off", "Branch to a new chat", "Ctrl+Shift+B", "branch_off", may),
+            ("branch_map", "Branch map", "Ctrl+M", "map", has),
+        ):
+            run = partial(self.do_here, act)
+            actions.add(Action(name, title, key, run, is_enabled, GROUP))
+        for name, title, key, act in (
+            ("begin_reply", "Write the beginning of a reply", "W", "begin"),
+            ("insert_below", "Insert a message below", "I", "insert_below"),
+            ("insert_above", "Insert a message above", "Shift+I", "insert_above"),
+            ("swap_role", "Swap who said it", "S", "swap_role"),
+            ("delete_message", "Delete the message and what follows", "Del", "trash"),
+            ("delete_message_alone", "Delete only the message", "Shift+Del", "trash_alone"),
+        ):
+            run, may_here = partial(self.do_on_current, act), self._may_change_current
+            actions.add(
+                Action(name, title, key, run, may_here, GROUP, place="On a message", binds=False)
+            )
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def do_here(self, name: str) -> None:
+        """On the message that the keyboard is on, else the last one that it fits."""
+        transcript = self._chat.transcript
+        messages = self._desk.messages
+        current = transcript.keyboard.current if transcript.hasFocus() else None
+        if current is not None and current < len(transcript.rows):
+            self.do(name, transcript.rows.message(current).id)
+            return
+        fitting = [m for m in messages if _fits(name, m)]
+        if fitting:
+            self.do(name, fitting[-1].id)
+
+    def do_on_current(self, name: str) -> None:
+        """On the message that the keyboard is, or was last, on; on no other."""
+        transcript = self._chat.transcript
+        if self._may_change_current() and transcript.keyboard.current is not None:
+            self.do(name, transcript.rows.message(transcript.keyboard.current).id)
+
+    def do(self, name: str, message_id: str) -> None:
+        """What a message offers, by its name (`ui.transcript.offers`)."""
+        message = next((m for m in self._desk.messages if m.id == message_id), None)
+        if message is None:
+            return
+        desk = self._desk
+        match name:
+            case "retry":
+                desk.retry(message_id)
+            case "continue":
+                desk.continue_reply(message_id)
+            case "run_again":
+                desk.run_again(message_id)
+            case "settings":
+                self.settings_requested.emit(message_id)
+            case "swap_role":
+                desk.swap_role(message_id)
+            case "branch_off":
+                desk.branch_off(message_id)
+            case "trash":
+                desk.trash_message(message_id)
+            case "trash_alone":
+                desk.trash_message(message_id, only_this=True)
+            case "enlarge" | "trim":
+                desk.make_room(message_id, name)
+            case "edit":
+                self.edit(message)
+            case "begin":
+                self.begin(message)
+            case "insert_below":
+                self.insert(message.id, is_above=False)
+            case "insert_above":
+                self.insert(message.id, is_above=True)
+            case "answers":
+                self.ask_for_answers(message)
+            case "compare":
+                desk.read_versions(message_id)
+            case "map":
+                self.show_map()
+
+    def edit(self, message: Message) -> None:
+        is_reply = message.role is Role.ASSISTANT
+        task = Task(
+            "edit",
+            "Edit the reply: a new version" if is_reply else "Edit your message: a new version",
+            EDIT_REPLY if is_reply else EDIT_QUESTION,
+            message.content,
+            n_following=self._n_below(message.id),
+            reasoning=message.reasoning if is_reply else "",
+            attachments=message.attachments,
+        )
+        self.editing.open(message.id, task, partial(self._edited, message))
+
+    def _edited(self, message: Message, choice: str, editor: MessageEditor, saved: Saved) -> bool:
+        if choice == "send":
+            send = partial(
+                self._desk.edit_and_send, message.id, editor.text, attachments=editor.attachments
+            )
+            return self._with_end(partial(send, saved=saved))
+        if choice == "go_on":
+            return self._begin_reply(message.id, editor.text, _thoughts(editor), saved)
+        return not editor.is_changed or self._desk.edit_message(
+            message.id,
+            editor.text,
+            keep_following=editor.keeps_following,
+            reasoning=_thoughts(editor),
+            attachments=editor.attachments,
+            saved=saved,
+        )
+
+    def _with_end(self, act: Callable[[], bool]) -> bool:
+        """What is written now is what the user waits for, if it is taken."""
+        self._wants_end = True
+        is_taken = act()
+        self._wants_end = self._wants_end and is_taken
+        return is_taken
+
+    def begin(self, message: Message) -> None:
+        """Write how a reply begins; the weights go on from there."""
+        is_reply = message.role is Role.ASSISTANT
+        text = message.content if is_reply else ""
+        task = Task("begin", "The reply begins with", BEGIN, text, is_below=not is_reply)
+
+        def begin(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
+            return self._begin_reply(message.id, editor.text, None, saved)
+
+        self.editing.open(message.id, task, begin)
+
+    def _begin_reply(self, message_id: str, text: str, reasoning: str | None, saved: Saved) -> bool:
+        return self._with_end(
+            partial(self._desk.begin_reply, message_id, text, reasoning, saved=saved)
+        )
+
+    def insert(self, message_id: str, *, is_above: bool) -> None:
+        messages = self._desk.messages
+        place = next(i for i, m in enumerate(messages) if m.id == message_id)
+        after = messages[place - 1] if is_above and place else messages[place]
+        after_id = None if is_above and not place else after.id
+        role = Role.ASSISTANT if after.role is Role.USER and after_id else Role.USER
+        task = Task("insert", "A new message", INSERT, role=role, is_below=after_id is not None)
+        if after_id is None:
+            task = Task("insert", "A new message, above the first", INSERT, role=role)
+
+        def insert(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
+            return self._desk.insert_message(after_id, editor.role, editor.text, saved=saved)
+
+        self.editing.open(after.id, task, insert)
+
+    def ask_for_answers(self, message: Message) -> None:
+        from ui.chat.compare_ask import AskSeveral
+
+        dialog = AskSeveral(self._theme, self._desk.settings, self._chat.window())
+        dialog.asked.connect(lambda answers: self._desk.ask_several(message.id, answers))
+        dialog.open()
+
+    def show_map(self) -> None:
+        from ui.chat.branch_map import BranchMap
+
+        if self._map is None:
+            self._map = BranchMap(self._desk, self._bridge, self._theme, self._chat.window())
+            self._map.chosen.connect(self.go_to)
+        self._map.open_map()
+
+    def go_to(self, message_id: str) -> None:
+        """Show a message, on whatever path it is."""
+        self.leave_comparison()
+        if self._chat.transcript.rows.index_of(message_id) is not None:
+            self._chat.transcript.show_message(message_id)
+            return
+        self._wanted_id = message_id
+        self._desk.go_to_message(message_id)
+
+    # --- answers side by side -------------------------------------------------------------------
+
+    def leave_comparison(self) -> None:
+        if self._comparison is None:
+            return
+        comparison, self._comparison = self._comparison, None
+        had_focus = comparison.isAncestorOf(self._chat.window().focusWidget() or self._chat)
+        self._chat.show_transcript(self._has_messages())
+        self._chat.body.removeWidget(comparison)
+        comparison.hide()
+        comparison.deleteLater()
+        if had_focus:
+            self._chat.composer.focus()
+
+    def _compare(self, parent_id: str | None, messages: tuple[Message, ...]) -> None:
+        from ui.chat.compare import Comparison
+
+        self.leave_comparison()
+        question = next((m.content for m in self._desk.messages if m.id == parent_id), "")
+        formulas = self._chat.transcript.formulas
+        comparison = Comparison(self._theme, question, messages, formulas)
+        comparison.picked.connect(self._on_picked)
+        comparison.left.connect(self.leave_comparison)
+        comparison.stop_requested.connect(self._desk.stop_reply)
+        self._comparison = comparison
+        self._chat.body.addWidget(comparison)
+        self._chat.body.setCurrentWidget(comparison)
+        comparison.focus()
+
+    def _on_picked(self, message_id: str) -> None:
+        self.go_to(message_id)
+        self._chat.transcript.scroll_to_end()
+        self._chat.composer.focus()
+
+    def _on_answers_began(self, event: AnswersBegan) -> None:
+        if event.conversation_id == self._desk.conversation.id:
+            self._compare(event.parent_id, event.messages)
+
+    def _on_versions_read(self, event: VersionsRead) -> None:
+        is_open = event.conversation_id == self._desk.conversation.id
+        if is_open and len(event.messages) > 1:
+            self._compare(event.messages[0].parent_id, event.messages)
+
+    def _on_text_arrived(self, event: TextArrived) -> None:
+        if self._comparison is not None:
+            self._comparison.append_text(event.message_id, event.text, event.part)
+
+    def _on_message_changed(self, event: MessageChanged) -> None:
+        if self._comparison is not None:
+            self._comparison.change_message(event.message)
+
+    # --- following ------------------------------------------------------------------------------
+
+    def _on_conversation_opened(self, _event: ConversationOpened) -> None:
+        self.leave_comparison()
+
+    def _on_path_changed(self, event: PathChanged) -> None:
+        wants_end, self._wants_end = self._wants_end, False
+        if wants_end:  # what is written now is what the user waits for
+            self._chat.transcript.scroll_to_end()
+        wanted, self._wanted_id = self._wanted_id, ""
+        if wanted and any(message.id == wanted for message in event.messages):
+            self._chat.transcript.show_message(wanted)
+        if self._map is not None and self._map.isVisible():
+            self._desk.read_tree()
+
+    def _n_below(self, message_id: str) -> int:
+        messages = self._desk.messages
+        place = next(i for i, m in enumerate(messages) if m.id == message_id)
+        return len(messages) - 1 - place
+
+    def _has_messages(self) -> bool:
+        return bool(self._desk.messages)
+
+    def _may_change_current(self) -> bool:
+        current, rows = self._chat.transcript.keyboard.current, self._chat.transcript.rows
+        return self._may_change() and current is not None and current < len(rows)
+
+    def _may_change(self) -> bool:
+        return self._has_messages() and not self._desk.is_generating
+
+
+def _thoughts(editor: MessageEditor) -> str | None:
+    """The reasoning, where the editor has a field for it."""
+    return editor.reasoning if editor.task.reasoning else None
+
+
+def _fits(name: str, message: Message) -> bool:
+    """Whether an act asked for by its key, wherever the focus is, means this message."""
+    match name:
+        case "edit":
+            return message.role is Role.USER
+        case "compare":
+            return message.sibling_count > 1
+        case "continue":
+            return message.role is Role.ASSISTANT
+    return True

@@ -1,0 +1,115 @@
+"""The temporary chat in the window: clearly marked, with a warning before it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QMessageBox
+
+from app.chat.events import ConversationOpened
+from ui.chat.header import TEMPORARY_KEY
+from ui.shell.actions import Action, Actions
+from ui.shell.notices import Act, Notice
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.chat.chat_column import ChatColumn
+
+KEY = "temporary"
+SENTENCE = "This chat is temporary: nothing of it is written, and it is gone when Cutaway closes."
+
+
+class TemporaryChat(QObject):
+    def __init__(self, desk: Desk, bridge: Bridge, chat: ChatColumn) -> None:
+        super().__init__(chat)
+        self._desk = desk
+        self._chat = chat
+        self._may_close = False
+        self._warning: QMessageBox | None = None
+        chat.header.temporary_requested.connect(self.toggle)
+        bridge.conversation_opened.connect(self._on_conversation_opened)
+
+    def add_actions(self, actions: Actions) -> None:
+        actions.add(
+            Action("temporary_chat", "Temporary chat (never written)", TEMPORARY_KEY, self.toggle)
+        )
+        actions.add(
+            Action(
+                "end_temporary_chat",
+                "End the temporary chat",
+                "Ctrl+Shift+K",
+                self.end,
+                lambda: self._desk.is_temporary or self._desk.has_temporary,
+            )
+        )
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def toggle(self) -> None:
+        """Into the temporary chat; out of it, to a new one that is kept."""
+        if self._desk.is_temporary:
+            self._desk.new_conversation()
+        else:
+            self._desk.open_temporary()
+        self._chat.focus_writing()
+
+    def end(self) -> None:
+        """Ask first where it holds something: there is no way back."""
+        if not self._desk.has_temporary:
+            self._desk.end_temporary()
+            return
+        self._ask("End this temporary chat?", "End it", self._desk.end_temporary)
+
+    def warn_before_close(self) -> bool:
+        """Whether the window has to wait: the user is asked, and closes it again if they want."""
+        if self._may_close or not self._desk.has_temporary:
+            return False
+
+        def close() -> None:
+            self._may_close = True
+            self._chat.window().close()
+
+        self._ask("Close Cutaway and lose the temporary chat?", "Close", close)
+        return True
+
+    def _ask(self, question: str, word: str, act: Callable[[], object]) -> None:
+        if self._warning is not None:
+            self._warning.raise_()
+            return
+        box = QMessageBox(self._chat.window())
+        box.setObjectName("temporary_dialog")
+        box.setWindowTitle("Temporary chat")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(question)
+        box.setInformativeText("Nothing of it is on disk, so it cannot be brought back.")
+        do = box.addButton(word, QMessageBox.ButtonRole.AcceptRole)
+        do.setObjectName("temporary_accept_button")
+        keep = box.addButton("Keep it", QMessageBox.ButtonRole.RejectRole)
+        box.setDefaultButton(keep)
+        box.setEscapeButton(keep)
+        do.clicked.connect(act)
+        box.finished.connect(self._on_answered)
+        self._warning = box
+        box.open()
+
+    def _on_answered(self) -> None:
+        if self._warning is not None:
+            self._warning.deleteLater()
+            self._warning = None
+
+    # --- following ------------------------------------------------------------------------------
+
+    def _on_conversation_opened(self, _event: ConversationOpened) -> None:
+        is_temporary = self._desk.is_temporary
+        self._chat.composer.set_temporary(is_temporary)
+        self._chat.header.set_temporary(is_temporary)
+        if is_temporary:
+            acts = (Act("End it…", self.end),)
+            self._chat.banners.show_notice(
+                Notice(KEY, "info", SENTENCE, acts=acts, can_close=False)
+            )
+        else:
+            self._chat.banners.dismiss(KEY)

@@ -1,0 +1,114 @@
+"""Which weights shall draft for these: those with the same vocabulary, found by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QVBoxLayout, QWidget
+
+from app.amounts import bytes_words
+from app.chat.weights.draft_partners import LOOKING, NOT_USED_YET, Partners
+from app.chat.weights.weights_defaults import DRAFT
+from ui.look.theme import Theme
+from ui.section.card import small_label
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+
+NO_DRAFT = "None"
+_PATH = Qt.ItemDataRole.UserRole
+Apply = Callable[[str, object], str]
+
+
+class DraftList(QWidget):
+    """The chosen row is kept as soon as it is chosen."""
+
+    def __init__(
+        self, desk: Desk, theme: Theme, apply: Apply, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._desk = desk
+        self._theme = theme
+        self._apply = apply
+        self._path = ""
+        self._partners: Partners | None = None
+        self.setObjectName("draft_list")
+        self.words = small_label(NOT_USED_YET, self)
+        self.words.setTextFormat(Qt.TextFormat.PlainText)
+        self.list = QListWidget(self)
+        self.list.setObjectName("draft_partners")
+        self.list.setAccessibleName("Weights that can draft for these")
+        self.list.currentItemChanged.connect(self._on_chosen)
+        self.others = small_label("", self)
+        self.others.setObjectName("draft_others")
+        self.others.setTextFormat(Qt.TextFormat.PlainText)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self.words)
+        self._column.addWidget(self.list, 1)
+        self._column.addWidget(self.others)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def show_path(self, path: str) -> None:
+        if path != self._path:
+            self._path, self._partners = path, None
+        self._show()
+        if self._partners is None:
+            self._find()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._find()  # there may be others by now
+
+    def _find(self) -> None:
+        """Vocabularies are compared once somebody looks; those seen before are remembered."""
+        if self._path and self.isVisible():
+            path = self._path
+            self._desk.find_draft_partners(path, lambda found: self._take(path, found))
+
+    def _take(self, path: str, found: Partners) -> None:
+        if path == self._path:
+            self._partners = found
+            self._show()
+
+    def _show(self) -> None:
+        chosen = self._desk.weights_value(self._path, DRAFT) if self._path else ""
+        found = self._partners
+        rows = [("", NO_DRAFT)]
+        fitting = found.fitting if found is not None else ()
+        rows += [(each.path, f"{each.name} · {bytes_words(each.size_bytes)}") for each in fitting]
+        if chosen and chosen not in (path for path, _ in rows):
+            lost = " (does not fit any more)" if found is not None else ""
+            rows.append((chosen, f"{self._desk.weights_name(chosen)}{lost}"))
+        self.list.blockSignals(True)
+        self.list.clear()
+        for path, words in rows:
+            item = QListWidgetItem(words, self.list)
+            item.setData(_PATH, path)
+            item.setToolTip(path)
+            if path == chosen:
+                self.list.setCurrentItem(item)
+        self.list.blockSignals(False)
+        self.others.setText(self._about_others(found))
+
+    def _about_others(self, found: Partners | None) -> str:
+        if found is None:
+            return LOOKING
+        if found.sentence:
+            return found.sentence
+        lines = [f"{each.candidate.name}: {each.difference}" for each in found.others]
+        return "\n".join(["Smaller weights that cannot draft:", *lines]) if lines else ""
+
+    def _on_chosen(self, item: QListWidgetItem | None) -> None:
+        if item is None:
+            return
+        refusal = self._apply(DRAFT, item.data(_PATH))
+        self.words.setText(refusal or NOT_USED_YET)
+
+    def _fit(self) -> None:
+        self._column.setSpacing(self._theme.px(8))
+        self.list.setMinimumHeight(self._theme.px(96))

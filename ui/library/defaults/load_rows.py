@@ -1,0 +1,240 @@
+"""The controls of how single weights are loaded, beyond what the app has settings for.
+
+Names are those of `app.chat.weights.weights_defaults`: `load.` and an option of the engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QLineEdit, QWidget
+
+from ui.look.theme import Theme
+from ui.settings.fields import ChoiceField, Field, ListField, NumberField, SwitchField, TextField
+
+MB = 1_000_000
+NO_DEVICES = "none"
+LoadRow = tuple[str, str, str, Field]
+"""Name, label, what it does, control."""
+
+
+class MemoryField(NumberField):
+    """Bytes, written in MB."""
+
+    def show_value(self, value: object) -> None:
+        super().show_value(value // MB if isinstance(value, int) else value)
+
+    def _tell(self) -> None:
+        """What is typed is MB; what is told are bytes."""
+        self._timer.stop()
+        if self.text() != self._told:
+            self._told = self.text()
+            value = self.value()
+            self.changed_by_user.emit(value * MB if isinstance(value, int) else value)
+
+
+class LineField(NumberField):
+    """A short list in one line, with commas between; empty stands for none set."""
+
+    def __init__(self, placeholder: str, parent: QWidget | None = None) -> None:
+        super().__init__(is_whole=False, automatic=None, placeholder=placeholder, parent=parent)
+
+    def show_value(self, value: object) -> None:
+        text = self.as_text(value)
+        if self._timer.isActive() or (self.hasFocus() and self._parsed(self.text()) == value):
+            return
+        self._told = text
+        if self.text() != text:
+            self.setText(text)
+
+    def as_text(self, value: Any) -> str:
+        raise NotImplementedError
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        QLineEdit.keyPressEvent(self, event)  # nothing to step here
+
+
+class DevicesField(LineField):
+    """Names of devices; `none`: the processor alone."""
+
+    def as_text(self, value: Any) -> str:
+        if value is None:
+            return ""
+        return ", ".join(value) or NO_DEVICES
+
+    def _parsed(self, text: str) -> object:
+        names = [name for part in text.split(",") if (name := part.strip())]
+        if not names:
+            return None
+        return [] if [name.lower() for name in names] == [NO_DEVICES] else names
+
+
+class SharesField(LineField):
+    """Numbers, one for each device."""
+
+    def as_text(self, value: Any) -> str:
+        return "" if value is None else ", ".join(f"{share:g}" for share in value)
+
+    def _parsed(self, text: str) -> object:
+        parts = [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+        if not parts:
+            return None
+        try:
+            return [float(part) for part in parts]
+        except ValueError:
+            return parts
+
+
+class AdaptersField(TextField):
+    """LoRA adapters, one a line: a file, or `file:scale`."""
+
+    def as_text(self, value: Any) -> str:
+        return "\n".join(
+            lora.path if lora.scale == 1.0 else f"{lora.path}:{lora.scale:g}" for lora in value
+        )
+
+    def from_text(self, text: str) -> object:
+        return [_adapter(line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def _adapter(line: str) -> dict[str, Any]:
+    """
+    >>> _adapter("/a/b.gguf:0.5"), _adapter("C:/b.gguf")
+    ({'path': '/a/b.gguf', 'scale': 0.5}, {'path': 'C:/b.gguf', 'scale': 1.0})
+    """
+    path, colon, scale = line.rpartition(":")
+    try:
+        return {"path": path, "scale": float(scale)} if colon and path else _adapter(f"{line}:1")
+    except ValueError:
+        return {"path": line, "scale": 1.0}
+
+
+def load_rows(theme: Theme, parent: QWidget) -> list[list[LoadRow]]:
+    """In cards. What an option of 0 or nothing means is said by its placeholder."""
+    return [
+        _batches(theme, parent),
+        _devices(theme, parent),
+        _positions(theme, parent),
+        [
+            (
+                "load.loras",
+                "LoRA adapters",
+                "One file a line, with its scale where that is not 1: /folder/adapter.gguf:0.5",
+                AdaptersField("None"),
+            )
+        ],
+    ]
+
+
+def _batches(theme: Theme, parent: QWidget) -> list[LoadRow]:
+    def whole(placeholder: str = "Automatic", step: int = 1) -> NumberField:
+        return NumberField(is_whole=True, automatic=None, placeholder=placeholder, step=step)
+
+    parked = MemoryField(is_whole=True, automatic=None, placeholder="Automatic", step=64)
+    return [
+        ("load.n_ubatch", "Prefill batch", "Tokens of a prompt read at once.", whole(step=64)),
+        ("load.n_slots", "Replies at once", "How many share the context.", whole()),
+        (
+            "load.parked_bytes",
+            "Memory for parked chats",
+            "MB for what chats that left the screen have in the cache. 0: nothing is kept.",
+            parked,
+        ),
+        (
+            "load.governor",
+            "Steer the threads",
+            "Fewer threads while another program takes a core.",
+            SwitchField(theme, parent),
+        ),
+        (
+            "load.use_mmap",
+            "Map the file",
+            "Pages of the file are read as they are needed. Off: read whole.",
+            SwitchField(theme, parent),
+        ),
+        (
+            "load.use_mlock",
+            "Keep in memory",
+            "The system may not swap the weights out.",
+            SwitchField(theme, parent),
+        ),
+    ]
+
+
+def _devices(theme: Theme, parent: QWidget) -> list[LoadRow]:
+    modes = [("layer", "Layers"), ("row", "Rows"), ("none", "One")]
+    return [
+        (
+            "load.devices",
+            "Devices",
+            f"In their order, with commas. “{NO_DEVICES}”: the processor alone.",
+            DevicesField("All", parent),
+        ),
+        (
+            "load.split_mode",
+            "Split over devices",
+            "By layers, by rows of each tensor, or on one device.",
+            ChoiceField(theme, modes, parent),
+        ),
+        (
+            "load.tensor_split",
+            "Shares",
+            "How much each device takes, as in 3, 1.",
+            SharesField("By free memory", parent),
+        ),
+        (
+            "load.main_device",
+            "Main device",
+            "Its number, for one device and for rows.",
+            NumberField(is_whole=True, automatic=0, placeholder="The first"),
+        ),
+        (
+            "load.cpu_moe_layers",
+            "Experts in host memory",
+            "Of the first so many layers. −1: of all.",
+            NumberField(is_whole=True, automatic=0, placeholder="None"),
+        ),
+    ]
+
+
+def _positions(theme: Theme, parent: QWidget) -> list[LoadRow]:
+    kinds = [
+        ("file", "As the file says"),
+        ("none", "None"),
+        ("linear", "Linear"),
+        ("yarn", "YaRN"),
+        ("longrope", "LongRoPE"),
+    ]
+
+    def number(automatic: object = 0.0, placeholder: str = "The file's") -> NumberField:
+        return NumberField(is_whole=False, automatic=automatic, placeholder=placeholder, step=0.1)
+
+    def factor() -> NumberField:
+        return number(None, "Usual")
+
+    return [
+        (
+            "load.rope.kind",
+            "RoPE scaling",
+            "How positions beyond the trained window are told apart.",
+            ListField(theme, kinds, parent),
+        ),
+        ("load.rope.freq_base", "Frequency base", "", number()),
+        (
+            "load.rope.freq_scale",
+            "Frequency scale",
+            "0.5 doubles the window (linear).",
+            number(),
+        ),
+        (
+            "load.rope.yarn_orig_ctx",
+            "YaRN: trained window",
+            "Tokens that the weights were trained with.",
+            NumberField(is_whole=True, automatic=0, placeholder="The file's", step=1024),
+        ),
+        ("load.rope.yarn_ext_factor", "YaRN: extrapolation", "", factor()),
+        ("load.rope.yarn_attn_factor", "YaRN: attention factor", "", factor()),
+        ("load.rope.yarn_beta_fast", "YaRN: fast beta", "", factor()),
+        ("load.rope.yarn_beta_slow", "YaRN: slow beta", "", factor()),
+    ]

@@ -1,0 +1,328 @@
+"""The defaults of single weights: how they are loaded, what shapes their replies, their template,
+who drafts for them, and notes.
+
+Everything is kept at once. What counts only with a load says so, with the way to load again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.settings.resolved import IN_CHAIN, resolve, shown_value
+from app.chat.weights.load_settings import usual_load
+from app.chat.weights.weights_defaults import IN_LOAD, NOTES
+from ui.library.defaults.draft_list import DraftList
+from ui.library.defaults.load_rows import load_rows
+from ui.library.defaults.template_editor import TemplateEditor
+from ui.look.theme import Theme
+from ui.section.card import small_label
+from ui.section.low_room import LowRoom
+from ui.section.segments import Segments
+from ui.settings.fields import Field, NumberField, TextField
+from ui.settings.rows import Page, SettingRow
+from ui.settings.shaping import (
+    Row,
+    loading_cards,
+    sampling_cards,
+    setting_words,
+)
+from ui.shell.tab_order import put_in_order
+from ui.widgets.elided import ElidedLabel
+from ui.widgets.figures import plain_name
+from ui.widgets.icon_button import IconButton
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+TITLES = ("Loading", "Replies", "Template", "Draft", "Notes")
+NAMES = ("loading", "replies", "template", "draft", "notes")
+CALLED = {
+    "n_ctx": "context window",
+    "n_threads": "threads",
+    "n_gpu_layers": "layers on the device",
+    "type_k": "key cache",
+    "type_v": "value cache",
+    "flash_attention": "flash attention",
+    "n_ubatch": "prefill batch",
+    "n_slots": "replies at once",
+    "parked_bytes": "memory for parked chats",
+    "governor": "steering the threads",
+    "use_mmap": "mapping the file",
+    "use_mlock": "keeping in memory",
+    "devices": "devices",
+    "split_mode": "split over devices",
+    "tensor_split": "shares",
+    "main_device": "main device",
+    "cpu_moe_layers": "experts in host memory",
+    "rope": "RoPE scaling",
+    "loras": "LoRA adapters",
+}
+"""The options of a load in words."""
+WORDS_FROM_PX = 300
+NOT_LOADED = "What is set here counts when these weights are loaded."
+AS_LOADED = "These weights are loaded as is set here."
+
+
+class WeightsSettings(QWidget):
+    """`show_path` says of which file. `left`: the user wants back."""
+
+    left = Signal()
+
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._desk = desk
+        self._theme = theme
+        self._path = ""
+        self._rows: dict[str, SettingRow] = {}
+        self._resets: dict[str, IconButton] = {}
+        self.setObjectName("weights_settings")
+        self.setAccessibleName("Defaults of these weights")
+        self._build_head()
+        self.pages = QStackedWidget(self)
+        self.template = TemplateEditor(desk, theme, self._keep, self)
+        self.drafts = DraftList(desk, theme, self._keep, self)
+        self.notes = TextField("What is worth remembering of these weights", self)
+        self._build_pages()
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self.load_words)
+        self._column.addWidget(self.segments)
+        self._column.addWidget(self.pages, 1)
+        self._order_stops()
+        self.segments.currentChanged.connect(self._on_page_turned)
+        for signal in (
+            bridge.levels_changed,
+            bridge.settings_changed,
+            bridge.engine_state_changed,
+        ):
+            signal.connect(self._follow)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def _build_head(self) -> None:
+        self.back_button = IconButton(self._theme, "caret-left", "Back to the library", parent=self)
+        self.back_button.setObjectName("leave_defaults_button")
+        self.title = ElidedLabel("", self)
+        self.title.setObjectName("defaults_title")
+        self.title.setProperty("kind", "title")
+        self.load_button = QPushButton("Load", self)
+        self.load_button.setObjectName("load_these_button")
+        self.reset_button = IconButton(
+            self._theme,
+            "arrow-counter-clockwise",
+            "Reset to defaults: take away all that is set for these weights",
+            parent=self,
+        )
+        self.reset_button.setObjectName("reset_weights_button")
+        self._head = QHBoxLayout()
+        self._head.addWidget(self.back_button)
+        self._head.addWidget(self.title, 1)
+        self._head.addWidget(self.load_button)
+        self._head.addWidget(self.reset_button)
+        self.load_words = small_label("", self)
+        self.load_words.setObjectName("load_words")
+        self.load_words.setTextFormat(Qt.TextFormat.PlainText)
+        self.segments = Segments(self._theme, TITLES, "Parts of the defaults", self)
+        self.segments.setObjectName("defaults_parts")
+        self.segments.setUsesScrollButtons(True)
+        self.back_button.clicked.connect(self.left)
+        self.reset_button.clicked.connect(self._on_reset_all)
+        self.load_button.clicked.connect(self._on_load)
+
+    def _build_pages(self) -> None:
+        loading = Page(self._theme, "weights_loading", self)
+        for card in loading_cards(self._theme, self):
+            loading.add_card(*(self._shaping_row(row) for row in card))
+        for cards in load_rows(self._theme, self):
+            loading.add_card(*(self._row(*each) for each in cards))
+        replies = Page(self._theme, "weights_replies", self)
+        prompt: list[Row] = [("system_prompt", "System prompt", TextField("None"))]
+        for card in (prompt, *sampling_cards(self._theme, self)):
+            replies.add_card(*(self._shaping_row(row) for row in card))
+        self.notes.setObjectName("weights_notes")
+        self.notes.setAccessibleName("Notes about these weights")
+        policy = self.notes.sizePolicy()
+        policy.setVerticalPolicy(policy.Policy.Expanding)
+        self.notes.setSizePolicy(policy)
+        self.notes.changed_by_user.connect(lambda text: self._keep(NOTES, text))
+        noted = QWidget(self)
+        column = QVBoxLayout(noted)
+        column.setContentsMargins(0, 0, 0, 0)
+        self.notes_refusal = QLabel("", noted)
+        self.notes_refusal.setProperty("kind", "error")
+        self.notes_refusal.setWordWrap(True)
+        self.notes_refusal.hide()
+        column.addWidget(self.notes, 1)
+        column.addWidget(self.notes_refusal)
+        for page in (loading, replies, self.template, self.drafts, noted):
+            is_scrolling = isinstance(page, Page)
+            self.pages.addWidget(page if is_scrolling else LowRoom(page, self.pages))
+
+    def _order_stops(self) -> None:
+        """Tab goes as the eye does, whatever was built first."""
+        rows = [stop for row in self._rows.values() for stop in row.stops()]
+        template, drafts = self.template, self.drafts
+        head = (self.back_button, self.load_button, self.reset_button, self.segments)
+        writing = (template.format_field, template.edit_button, template.source, template.preview)
+        put_in_order([*head, *rows, *writing, drafts.list, self.notes], self.segments)
+
+    def _shaping_row(self, row: Row) -> SettingRow:
+        name, label, field = row
+        return self._row(name, label, " ", field)
+
+    def _row(self, name: str, label: str, hint: str, field: Field) -> SettingRow:
+        row = SettingRow(self._theme, name, label, hint, field, self._keep, self)
+        reset = IconButton(self._theme, "arrow-counter-clockwise", f"Reset {label}", parent=self)
+        reset.setObjectName(f"reset_{name}")
+        reset.setToolTip("Let the app's settings speak")
+        reset.clicked.connect(lambda: self._on_reset(name))
+        row.add_beside(reset)
+        self._rows[name] = row
+        self._resets[name] = reset
+        return row
+
+    # --- showing ------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def show_path(self, path: str, part: str = "") -> None:
+        if path != self._path:
+            self._leave_fields()
+            self._path = path
+            for row in self._rows.values():
+                row.refuse("")
+        if part in NAMES:
+            self.segments.setCurrentIndex(NAMES.index(part))
+        self._show()
+
+    def _leave_fields(self) -> None:
+        """What was typed last belongs to the file that it was typed for."""
+        focus = self.focusWidget()
+        if not self._path:
+            return
+        if focus is not None:
+            focus.clearFocus()
+        fields = [row.field for row in self._rows.values()]
+        for field in (*fields, self.template.source, self.notes):
+            if isinstance(field, NumberField | TextField):
+                field.tell_now()
+
+    def _on_page_turned(self, place: int) -> None:
+        self.pages.setCurrentIndex(place)
+        self._show()
+
+    def _follow(self) -> None:
+        if self.isVisible() and self._path:
+            self._show()
+
+    def _show(self) -> None:
+        if not self._path:
+            return
+        desk, path = self._desk, self._path
+        name = plain_name(desk.weights_name(path))
+        self.title.set_text(name)
+        self.setAccessibleName(f"Defaults of {name}")
+        own = desk.weights_values(path)
+        found, app = desk.weights_resolved(path), resolve(desk.settings)
+        for each, row in self._rows.items():
+            if each.startswith(IN_LOAD):
+                self._show_load_row(row, own)
+            else:
+                value = shown_value(found.settings, each)
+                below = setting_words(each, shown_value(app.settings, each))
+                is_own = found.level_of(each) == "weights"
+                mine = setting_words(each, value)
+                row.show_hint(
+                    f"Weights: {mine}  ·  over App: {below}" if is_own else f"App: {below}"
+                )
+                if each in IN_CHAIN and isinstance(row.field, NumberField):
+                    row.field.setPlaceholderText("Not in the chain" if value is None else "")
+                row.show_value(value)
+                self._resets[each].setVisible(each in own)
+        self.template.show_path(path)
+        self.drafts.show_path(path)
+        self.notes.show_value(desk.weights_value(path, NOTES))
+        self.reset_button.setEnabled(any(each != NOTES for each in own))
+        self._show_load_state()
+
+    def _show_load_row(self, row: SettingRow, own: dict[str, Any]) -> None:
+        row.show_value(self._desk.weights_value(self._path, row.name))
+        self._resets[row.name].setVisible(
+            row.name in own
+            and self._desk.weights_value(self._path, row.name)
+            != usual_load(row.name.removeprefix(IN_LOAD))
+        )
+
+    def _show_load_state(self) -> None:
+        state = self._desk.engine_state
+        is_loaded = state.loaded is not None and self._desk.weights_path == self._path
+        awaiting = self._desk.awaiting_load(self._path)
+        if awaiting:
+            words = ", ".join(CALLED.get(name, name) for name in awaiting)
+            self.load_words.setText(f"Loaded with another value of: {words}. Load again to use it.")
+        else:
+            self.load_words.setText(AS_LOADED if is_loaded else NOT_LOADED)
+        self.load_button.setText("Load again" if is_loaded else "Load")
+        self.load_button.setAccessibleName(self.load_button.text())
+        self.load_button.setToolTip(self.load_words.text())
+        self.load_button.setVisible(bool(awaiting) or not is_loaded)
+        self.load_button.setProperty("kind", "primary" if awaiting else "")
+        self.load_button.style().polish(self.load_button)
+
+    # --- acts ---------------------------------------------------------------------------
+
+    def _keep(self, name: str, value: object) -> str:
+        """Set a value for these weights, or return why it is refused."""
+        refusal = self._desk.set_for_weights(self._path, name, value)
+        if name == NOTES:
+            self.notes_refusal.setText(refusal)
+            self.notes_refusal.setVisible(bool(refusal))
+        return refusal
+
+    def _on_reset(self, name: str) -> None:
+        self._rows[name].refuse("")
+        self._desk.reset_for_weights(self._path, [name])
+        self._rows[name].field.setFocus()
+
+    def _on_reset_all(self) -> None:
+        for row in self._rows.values():
+            row.refuse("")
+        self._desk.reset_weights(self._path)
+        self.segments.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _on_load(self) -> None:
+        self._leave_fields()
+        # The button goes when they are loaded, and Qt's next choice takes everything away.
+        self.segments.setFocus(Qt.FocusReason.OtherFocusReason)
+        self._desk.load_weights(self._path)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Where height is short, the settings need it more; the button's tooltip says the words."""
+        self.load_words.setVisible(self.height() >= self._theme.px(WORDS_FROM_PX))
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setSpacing(px(8))
+        self._head.setSpacing(px(8))
+        self._arrange()

@@ -1,0 +1,144 @@
+"""Where downloads are saved, how many run at once, and how fast they may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtWidgets import (
+    QDialog,
+    QFileDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.library.local.words import one_line, place_text
+from ui.look.theme import Theme
+from ui.settings.fields import NumberField
+from ui.widgets.zoomed_size import ZoomedSize
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+
+SIZE_PX: Final = (520, 300)
+WORDS: Final = (
+    "New downloads are saved here, each in a folder of its repository. What is there already stays "
+    "where it is."
+)
+
+
+class DownloadOptions(QDialog):
+    """Each change counts at once. A folder is tried before it is taken."""
+
+    def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._desk = desk
+        self._theme = theme
+        self.setObjectName("download_options")
+        self.setWindowTitle("Downloads")
+        self._words = QLabel(WORDS, self)
+        self._words.setProperty("kind", "dim")
+        self._words.setWordWrap(True)
+        self.folder = QLabel(self)
+        self.folder.setObjectName("download_folder")
+        self.folder.setWordWrap(True)
+        self.change_button = QPushButton("Change…", self)
+        self.change_button.setObjectName("change_download_folder_button")
+        self.change_button.setAccessibleName("Change the folder of downloads")
+        self.usual_button = QPushButton("Use the data folder", self)
+        self.usual_button.setObjectName("usual_download_folder_button")
+        self.sentence = QLabel(self)
+        self.sentence.setObjectName("download_folder_sentence")
+        self.sentence.setProperty("kind", "error")
+        self.sentence.setWordWrap(True)
+        self.sentence.hide()
+        self.at_once = self._number("downloads_at_once", "Downloads at once")
+        self.limit = self._number("download_limit_kbs", "Speed limit in kB/s", automatic=0)
+        self.limit.setPlaceholderText("No limit")
+        self.close_button = QPushButton("Done", self)
+        self.close_button.setObjectName("download_options_done_button")
+        self.close_button.setDefault(True)
+        self._build()
+        self.change_button.clicked.connect(self._choose)
+        self.usual_button.clicked.connect(lambda: self.use(""))
+        self.close_button.clicked.connect(self.accept)
+        theme.changed.connect(self._fit)
+        self._fit()
+        self._show()
+        ZoomedSize(self, theme, SIZE_PX)
+
+    def _number(self, name: str, spoken: str, automatic: object = ...) -> NumberField:
+        field = NumberField(is_whole=True, automatic=automatic, parent=self)
+        field.setObjectName(name)
+        field.setAccessibleName(spoken)
+        field.changed_by_user.connect(lambda value: self._desk.set_setting(name, value))
+        return field
+
+    def _build(self) -> None:
+        self._folder_row = QHBoxLayout()
+        self._folder_row.addWidget(self.folder, 1)
+        self._folder_row.addWidget(self.change_button)
+        self._folder_row.addWidget(self.usual_button)
+        self._grid = QGridLayout()
+        for row, (title, field) in enumerate(
+            (("Downloads at once", self.at_once), ("Speed limit in kB/s, for all", self.limit))
+        ):
+            label = QLabel(title, self)
+            label.setBuddy(field)
+            self._grid.addWidget(label, row, 0)
+            self._grid.addWidget(field, row, 1)
+        self._grid.setColumnStretch(0, 1)
+        self._foot = QHBoxLayout()
+        self._foot.addStretch(1)
+        self._foot.addWidget(self.close_button)
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self._words)
+        self._column.addLayout(self._folder_row)
+        self._column.addWidget(self.sentence)
+        self._column.addLayout(self._grid)
+        self._column.addStretch(1)
+        self._column.addLayout(self._foot)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
+        self._column.setSpacing(px(12))
+        self._folder_row.setSpacing(px(8))
+        self._grid.setVerticalSpacing(px(8))
+        for field in (self.at_once, self.limit):
+            field.setFixedWidth(px(110))
+
+    def _show(self) -> None:
+        settings = self._desk.settings
+        self.folder.setText(one_line(place_text(self._desk.download_folder, Path.home())))
+        self.usual_button.setVisible(bool(settings.download_folder))
+        self.at_once.show_value(settings.downloads_at_once)
+        self.limit.show_value(settings.download_limit_kbs)
+
+    def _choose(self) -> None:
+        dialog = QFileDialog(self, "Save downloads in", str(self._desk.download_folder))
+        dialog.setObjectName("download_folder_dialog")
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+        dialog.fileSelected.connect(self.use)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def use(self, path: str) -> None:
+        """Try whether something can be saved there; it may take a while on a network."""
+        self.change_button.setEnabled(False)
+        self._say("")
+        self._desk.set_download_folder(path, self._on_tried)
+
+    def _on_tried(self, trouble: str) -> None:
+        self.change_button.setEnabled(True)
+        self._say(trouble)
+        self._show()
+
+    def _say(self, sentence: str) -> None:
+        self.sentence.setText(one_line(sentence))
+        self.sentence.setVisible(bool(sentence))

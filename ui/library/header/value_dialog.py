@@ -1,0 +1,150 @@
+"""A value that is to be another one in the copy, or a new key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.gguf.rewrite import refusal_of_key
+from app.gguf.values import KIND_CHOICES, NewValue, ValueRefused, value_typed
+from app.library.header_shown import one_line
+from ui.chat.message_edit import clean_text, whole_text
+from ui.look.theme import Theme
+from ui.shell.dialogs import space_buttons
+from ui.widgets.combo import Combo
+from ui.widgets.zoomed_size import ZoomedSize
+
+SIZE_PX = (560, 400)
+ARRAYS = tuple(f"array of {name}" for name in ("string", "int32", "float32", "bool"))
+
+
+class ValueDialog(QDialog):
+    """`taken` gets the key and the value once they can be written. Without a key, one is asked
+    for, which must not be among those `known`."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        taken: Callable[[str, NewValue], None],
+        *,
+        key: str = "",
+        kind_name: str = "string",
+        text: str = "",
+        known: Collection[str] = (),
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._taken = taken
+        self._key = key
+        self._text = text
+        self._known = known
+        self.setObjectName("value_dialog")
+        self.setWindowTitle("Change a value" if key else "Add a key")
+        self.key_field = QLineEdit(key, self)
+        self.key_field.setObjectName("value_key")
+        self.key_field.setReadOnly(bool(key))
+        self.key_field.setPlaceholderText("general.description")
+        self.kind_field = Combo(theme, self)
+        self.kind_field.setObjectName("value_kind")
+        for name in dict.fromkeys((kind_name, *KIND_CHOICES, *ARRAYS) if not key else (kind_name,)):
+            self.kind_field.addItem(name)
+        self.kind_field.setEnabled(not key)
+        self.value_field = QPlainTextEdit(self)
+        self.value_field.setObjectName("value_field")
+        self.value_field.setTabChangesFocus(True)
+        # To wrap a line of some 100,000 characters takes Qt seconds.
+        self.value_field.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.value_field.setPlainText(text)
+        self.sentence = QLabel(self)
+        self.sentence.setObjectName("value_sentence")
+        self.sentence.setProperty("kind", "error")
+        self.sentence.setWordWrap(True)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
+        self.ok_button = QPushButton("Keep for the copy")
+        self.ok_button.setProperty("kind", "primary")
+        self.ok_button.setObjectName("keep_value_button")
+        self.buttons.addButton(self.ok_button, QDialogButtonBox.ButtonRole.AcceptRole)
+        self._build()
+        self.key_field.textChanged.connect(self._check)
+        self.kind_field.currentTextChanged.connect(self._check)
+        self.value_field.textChanged.connect(self._check)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        theme.changed.connect(self._fit)
+        self._fit()
+        self._check()
+        self.sentence.setVisible(bool(key))  # an empty field is no mistake yet
+        (self.value_field if key else self.key_field).setFocus()
+        self.value_field.selectAll()
+        ZoomedSize(self, theme, SIZE_PX)
+
+    def _build(self) -> None:
+        self._form = QFormLayout()
+        self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        for words, field in (
+            ("&Key", self.key_field),
+            ("K&ind", self.kind_field),
+            ("&Value", self.value_field),
+        ):
+            label = QLabel(words, self)
+            label.setBuddy(field)
+            field.setAccessibleName(words.replace("&", ""))
+            self._form.addRow(label, field)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._form, 1)
+        self._column.addWidget(self.sentence)
+        self._column.addWidget(self.buttons)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
+        self._column.setSpacing(px(12))
+        self._form.setSpacing(px(8))
+        self.value_field.setFont(self._theme.font_mono(12))
+        space_buttons(self.buttons, px(8))
+
+    def value(self) -> NewValue:
+        """What was typed, or ValueRefused."""
+        typed = whole_text(self.value_field)
+        if typed == clean_text(self._text):
+            typed = self._text
+        elif "\r\n" in self._text:  # a field holds line feeds only
+            typed = typed.replace("\n", "\r\n")
+        return value_typed(self.kind_field.currentText(), typed)
+
+    def refusal(self) -> str:
+        """Why this cannot be written; "" if it can."""
+        key = self.key_field.text().strip()
+        if not self._key:
+            if why := refusal_of_key(key):
+                return why
+            if key in self._known:
+                return f"There is a key “{one_line(key, 80)}” already: change that one."
+        try:
+            self.value()
+        except ValueRefused as refused:
+            return str(refused)
+        return ""
+
+    def _check(self) -> None:
+        why = self.refusal()
+        self.sentence.setText(why)
+        self.sentence.setVisible(bool(why))
+        self.ok_button.setEnabled(not why)
+
+    def accept(self) -> None:
+        if not self.refusal():
+            self._taken(self.key_field.text().strip(), self.value())
+            super().accept()

@@ -1,0 +1,396 @@
+"""One repository: what the hub says of it, its weights with their fit, and its card.
+
+Fits are rough at first, by size; of the file that is chosen the header is read from the hub, and
+the fit is then what a load would take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QTabBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.events import HubTrouble
+from app.hub.records import pick
+from models.records import DownloadState
+from ui.library.downloads.words import percent_text
+from ui.library.hub.card_view import CardView
+from ui.library.hub.files import FilesTable
+from ui.library.hub.state import StatePanel
+from ui.library.hub.words import (
+    NEEDS_TOKEN,
+    file_title,
+    headers_line,
+    repo_facts,
+    trouble_title,
+)
+from ui.library.local.words import one_line
+from ui.look.theme import Theme
+from ui.shell.dialogs import confirm_link
+from ui.widgets.elided import ElidedLabel
+from ui.widgets.icon_button import IconButton
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+    from app.engine.planning.fit import Fit
+    from app.gguf.header import Header
+    from app.hub.address import HubAddress
+    from app.hub.downloads.progress import Progress
+    from app.hub.records import HubFile, HubRepo, RepoPage
+
+CHOOSE: Final = "Choose a repository to see its weights."
+CHOOSE_FILE: Final = (
+    "Choose a file: its header is then read, and what it needs is computed from it."
+)
+LOOKING: Final = "Looking into {name}…"
+NO_FILES: Final = (
+    "There is no GGUF in this repository. Somebody may have converted it: search for its name with "
+    "“GGUF”."
+)
+NO_CARD: Final = "*This repository has no model card.*"
+READING_CARD: Final = "*Reading the model card…*"
+READING_HEADER: Final = "Reading the file's header on the hub…"
+GATED: Final = (
+    "Gated: accept the terms on its page, then enter a token of your account. Without that a "
+    "download is refused."
+)
+JUDGING: Final = "Computing what it needs…"
+PROJECTOR: Final = "A projector for images: it goes with weights, not alone."
+MISSING: Final = "Parts of this set are missing, so it cannot be loaded. Choose another file."
+
+
+class HubDetail(QStackedWidget):
+    """`token_requested`: what is refused needs one. `page_requested` names another page of the
+    library; `headers_fit_requested` has the headers of a file, whose fit shall be seen in full, and
+    its name."""
+
+    token_requested = Signal()
+    back_requested = Signal()
+    page_requested = Signal(str)
+    headers_fit_requested = Signal(object, str)
+
+    def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._desk = desk
+        self._theme = theme
+        self._repo_id = ""
+        self._revision = ""
+        self._wanted: HubAddress | None = None
+        self._repo: HubRepo | None = None
+        self._file: HubFile | None = None
+        self._headers: tuple[Header, ...] = ()
+        self._has_back = False
+        self._downloads: tuple[Progress, ...] = ()
+        self.setObjectName("hub_detail")
+        self.panel = StatePanel(theme, "hub_detail_state", self)
+        self._make_head()
+        self._make_files()
+        self.card = CardView(theme, self)
+        self._build()
+        self.addWidget(self.panel)
+        self.addWidget(self.body)
+        self.panel.show_state("", CHOOSE)
+        self.table.chosen.connect(self._on_file)
+        self.table.wanted.connect(lambda _: self._press())
+        self.act_button.clicked.connect(self._press)
+        self.memory_button.clicked.connect(self._ask_for_fit)
+        self.open_button.clicked.connect(self._open_page)
+        self.token_button.clicked.connect(self.token_requested)
+        self.back_button.clicked.connect(self.back_requested)
+        self._unfollow = desk.follow_downloads(self._on_downloads)
+        self.destroyed.connect(self._unfollow)
+        theme.changed.connect(self._fit)
+        self._fit()
+        self._show_act()
+
+    # --- building -------------------------------------------------------------------------------
+
+    def _make_head(self) -> None:
+        self.name = ElidedLabel("", self)
+        self.name.setObjectName("hub_repo_name")
+        self.name.setProperty("kind", "title")
+        self.back_button = IconButton(self._theme, "caret-left", "Back to the results", parent=self)
+        self.back_button.setObjectName("hub_back_button")
+        self.back_button.hide()
+        self.open_button = QPushButton("Open page…", self)
+        self.open_button.setObjectName("open_page_button")
+        self.open_button.setAccessibleName("Open its page in the browser")
+        self.facts = self._label("hub_repo_facts", "small")
+        self.gate_note = self._label("hub_gate_note", "small")
+        self.token_button = QPushButton("Token…", self)
+        self.token_button.setObjectName("gate_token_button")
+        self.token_button.setAccessibleName("Enter a token")
+
+    def _make_files(self) -> None:
+        self.table = FilesTable(self._theme, self)
+        self.no_files = self._label("hub_no_files", "dim")
+        self.no_files.setText(NO_FILES)
+        self.file_line = ElidedLabel("", self)
+        self.file_line.setObjectName("hub_file_line")
+        self.file_words = self._label("hub_file_words", "small")
+        self.act_button = QPushButton("Download", self)
+        self.act_button.setObjectName("download_button")
+        self.act_button.setProperty("kind", "primary")
+        self.memory_button = QPushButton("Memory…", self)
+        self.memory_button.setObjectName("hub_memory_button")
+        self.memory_button.setAccessibleName("Memory that this file needs")
+
+    def _label(self, name: str, kind: str) -> QLabel:
+        label = QLabel(self)
+        label.setObjectName(name)
+        label.setProperty("kind", kind)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        return label
+
+    def _build(self) -> None:
+        self.body = QWidget(self)
+        files = QWidget(self.body)
+        self.tabs = QTabBar(self.body)
+        self.tabs.setObjectName("hub_detail_tabs")
+        self.tabs.setAccessibleName("Files and model card")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        for title in ("Files", "Model card"):
+            self.tabs.addTab(title)
+        self.pages = QStackedWidget(self.body)
+        self.pages.addWidget(files)
+        self.pages.addWidget(self.card)
+        self._head_row, self._gate_row, self._act_row = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
+        self._head_row.addWidget(self.back_button)
+        self._head_row.addWidget(self.name, 1)
+        self._head_row.addWidget(self.open_button)
+        self._gate_row.addWidget(self.gate_note, 1)
+        self._gate_row.addWidget(self.token_button, 0, Qt.AlignmentFlag.AlignTop)
+        self._act_row.addWidget(self.file_line, 1)
+        self._act_row.addWidget(self.act_button)
+        self._files_column = QVBoxLayout(files)
+        self._files_column.addWidget(self.table, 1000)
+        self._files_column.addWidget(self.no_files)
+        self._files_column.addLayout(self._act_row)
+        self._words_row = QHBoxLayout()
+        self._words_row.addWidget(self.file_words, 1)
+        self._words_row.addWidget(self.memory_button, 0, Qt.AlignmentFlag.AlignTop)
+        self._files_column.addLayout(self._words_row)
+        self._files_column.addStretch(1)
+        self._column = QVBoxLayout(self.body)
+        self._column.addLayout(self._head_row)
+        self._column.addWidget(self.facts)
+        self._column.addLayout(self._gate_row)
+        self._column.addWidget(self.tabs)
+        self._column.addWidget(self.pages, 1)
+        self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(8), 0, 0, 0)
+        self._files_column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(px(6))
+        self._files_column.setSpacing(px(8))
+        for row in (self._head_row, self._gate_row, self._act_row, self._words_row):
+            row.setSpacing(px(8))
+        self.gate_note.setStyleSheet(f"color: {self._theme.colors.warning};")
+        self._size_table()
+
+    def _size_table(self) -> None:
+        n_rows = len(self.table.weights.files)
+        self.table.setMinimumHeight(self.table.rows_height(min(n_rows, 1)))
+        self.table.setMaximumHeight(self.table.rows_height(max(n_rows, 1)) + 2)
+
+    # --- what is shown --------------------------------------------------------------------------
+
+    def show_nothing(self, words: str = CHOOSE) -> None:
+        self._desk.stop_hub("look", "card", "headers")
+        self._repo_id, self._repo, self._file = "", None, None
+        self.panel.show_state("", words)
+        self.setCurrentWidget(self.panel)
+
+    def show_repo(self, repo_id: str, revision: str = "", wanted: HubAddress | None = None) -> None:
+        """Ask for a repository and its card; `wanted` says which of its files to choose."""
+        self._desk.stop_hub("look", "card", "headers")
+        self._repo_id, self._revision, self._wanted = repo_id, revision, wanted
+        self._repo = self._file = None
+        self._show_act()
+        self.panel.show_state(
+            "", LOOKING.format(name=one_line(repo_id)), button="Stop", act=self.show_nothing
+        )
+        self.setCurrentWidget(self.panel)
+        self._desk.look_into_repo(repo_id, revision, self._on_looked, self._on_trouble)
+
+    def offer_back(self, *, is_offered: bool) -> None:
+        """Whether the results are behind this."""
+        self._has_back = is_offered
+        self.back_button.setVisible(is_offered)
+
+    def look_again(self) -> None:
+        """A token or an address may have changed what may be seen."""
+        if self._repo_id:
+            self.show_repo(self._repo_id, self._revision, self._wanted)
+
+    def _on_trouble(self, trouble: HubTrouble) -> None:
+        needs_token = trouble.kind in NEEDS_TOKEN
+        self.panel.show_state(
+            trouble_title(trouble),
+            one_line(trouble.sentence),
+            button="Try again",
+            act=self.look_again,
+            again_in_s=trouble.retry_after_s,
+            second="Enter a token…" if needs_token else "Back" if self._has_back else "",
+            second_act=self.token_requested.emit if needs_token else self.back_requested.emit,
+        )
+        self.setCurrentWidget(self.panel)
+
+    def _on_looked(self, page: RepoPage) -> None:
+        repo = self._repo = page.repo
+        self.name.set_text(one_line(repo.id))
+        self.facts.setText(repo_facts(repo))
+        needs_note = repo.is_gated and self._desk.hub_state.token_where == "none"
+        self.gate_note.setText(GATED)
+        self.gate_note.setVisible(needs_note)
+        self.token_button.setVisible(needs_note)
+        self.table.weights.show(page.files)
+        self.table.setVisible(bool(page.files))
+        self.no_files.setVisible(not page.files)
+        for file in page.files:
+            self.table.weights.tell_fit(file, self._desk.rough_fit(file.size_bytes))
+        self._size_table()
+        self.tabs.setCurrentIndex(0)
+        self.setCurrentWidget(self.body)
+        self._choose_first(page.files)
+        self._show_act()
+        self.card.show_text(READING_CARD)
+        self._desk.read_model_card(repo.id, self._revision, self._on_card, self._on_no_card)
+
+    def _choose_first(self, files: tuple[HubFile, ...]) -> None:
+        """The file that was asked for. Else none: choosing one reads some MB from the hub."""
+        wanted = self._wanted
+        if wanted is not None and (wanted.file_name or wanted.quantisation):
+            found = pick(files, name=wanted.file_name, quantisation=wanted.quantisation)
+            if found is not None:
+                self.table.choose(found)
+                return
+            what = wanted.quantisation or wanted.file_name
+            self.facts.setText(f"There is no {one_line(what)} here. {self.facts.text()}")
+
+    def _on_card(self, text: str) -> None:
+        self.card.show_text(text or NO_CARD)
+
+    def _on_no_card(self, trouble: HubTrouble) -> None:
+        self.card.show_text(f"*The model card cannot be read.* {one_line(trouble.sentence)}")
+
+    # --- a file ---------------------------------------------------------------------------------
+
+    def _on_file(self, file: HubFile) -> None:
+        self._file, self._headers = file, ()
+        self._desk.stop_hub("headers")
+        self._desk.stop_judging(self._on_fit)
+        self._show_act()
+        self.file_line.set_text(file_title(file))
+        if file.missing:
+            self.file_words.setText(MISSING)
+        elif file.is_projector:
+            self.file_words.setText(PROJECTOR)
+        else:
+            self.file_words.setText(READING_HEADER)
+            self._desk.read_remote_headers(file, self._on_headers, self._on_no_headers)
+
+    def judge_again(self) -> None:
+        """What is free has changed, or how weights would be loaded."""
+        weights = self.table.weights
+        for file in weights.files:
+            if file is not self._file or not self._headers:
+                weights.tell_fit(file, self._desk.rough_fit(file.size_bytes))
+        if self._file is not None and self._headers:
+            self._desk.judge_headers(self._headers, self._file.name, self._on_fit)
+
+    def _on_headers(self, headers: tuple[Header, ...]) -> None:
+        self._headers = headers
+        if self._file is not None:
+            self._show_act()
+            self.file_line.set_text(headers_line(headers))
+            self.file_words.setText(JUDGING)
+            self._desk.judge_headers(headers, self._file.name, self._on_fit)
+
+    def _on_no_headers(self, trouble: HubTrouble) -> None:
+        fit = self.table.weights.fit_of(self._file) if self._file is not None else None
+        rough = f" By its size: {fit.words}." if fit is not None else ""
+        self.file_words.setText(f"{one_line(trouble.sentence)}{rough}")
+
+    def _on_fit(self, key: str, fit: Fit) -> None:
+        file = self._file
+        if file is None or file.name != key:
+            return
+        self.table.weights.tell_fit(file, fit)
+        self.file_words.setText(fit.why)
+
+    def _ask_for_fit(self) -> None:
+        if self._file is not None and self._headers:
+            self.headers_fit_requested.emit(self._headers, one_line(self._file.name))
+
+    # --- downloading ----------------------------------------------------------------------------
+
+    def _on_downloads(self, downloads: tuple[Progress, ...]) -> None:
+        self._downloads = downloads
+        self._show_act()
+
+    def _download_of(self, file: HubFile) -> Progress | None:
+        """Its download, if it is in the queue."""
+        for each in reversed(self._downloads):
+            if each.is_of(file) and each.state is not DownloadState.CANCELLED:
+                return each
+        return None
+
+    def _show_act(self) -> None:
+        """The one button: download, see how far it is, or load what is here."""
+        file = self._file
+        has_files = bool(self.table.weights.files)
+        self.act_button.setVisible(has_files)
+        self.file_line.setVisible(has_files)
+        self.file_words.setVisible(has_files)
+        self.memory_button.setVisible(file is not None and bool(self._headers))
+        if file is None:
+            self.file_line.set_text("")
+            self.file_words.setText(CHOOSE_FILE)
+            self.act_button.setText("Download")
+            self.act_button.setEnabled(False)
+            return
+        there = self._download_of(file)
+        self.act_button.setEnabled(there is not None or not file.missing)
+        if there is None:
+            words = "Download"
+        elif there.state is DownloadState.DONE:
+            words = "Load"
+        else:
+            words = f"{percent_text(there)} of it here…"
+        self.act_button.setText(words)
+        spoken = {"Download": "Download", "Load": "Load"}.get(words, "Show among the downloads")
+        self.act_button.setAccessibleName(f"{spoken}: {file_title(file)}")
+        self.act_button.setToolTip(self.act_button.accessibleName())
+
+    def _press(self) -> None:
+        file = self._file
+        if file is None or not self.act_button.isEnabled():
+            return
+        there = self._download_of(file)
+        if there is None:
+            self._desk.download(file)
+        elif there.state is DownloadState.DONE:
+            self._desk.load_weights(there.path)
+        else:
+            self.page_requested.emit("downloads")
+
+    def _open_page(self) -> None:
+        if self._repo is not None:
+            confirm_link(self, f"{self._desk.hub_state.endpoint}/{self._repo.id}")

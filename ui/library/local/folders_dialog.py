@@ -1,0 +1,171 @@
+"""Which folders are looked into for weights. What is in them is used in place."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QDialog,
+    QFileDialog,
+    QLabel,
+    QListWidget,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.library.local.words import one_line
+from ui.look.theme import Theme
+from ui.widgets.check_box import CheckBox
+from ui.widgets.flow import FlowLayout
+from ui.widgets.zoomed_size import ZoomedSize
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+
+SIZE_PX = (520, 380)
+WORDS = (
+    "Cutaway looks for GGUF files in these folders and in all folders below them. Nothing is "
+    "copied or moved."
+)
+OTHERS = "Weights of other programs, too"
+OTHERS_WORDS = (
+    "LM Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face, from where they keep them"
+)
+
+
+class FoldersDialog(QDialog):
+    """Shows the setting as it is; each change counts at once."""
+
+    def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._desk = desk
+        self._theme = theme
+        self.setObjectName("folders_dialog")
+        self.setWindowTitle("Folders with weights")
+        self._words = QLabel(WORDS, self)
+        self._words.setProperty("kind", "dim")
+        self._words.setWordWrap(True)
+        self.list = QListWidget(self)
+        self.list.setObjectName("weights_folders")
+        self.list.setAccessibleName("Folders that are looked into")
+        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.none = QLabel("No folder has been added yet.", self)
+        self.none.setObjectName("no_folders")
+        self.none.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.sentence = QLabel(self)
+        self.sentence.setObjectName("folders_sentence")
+        self.sentence.setProperty("kind", "error")
+        self.sentence.setTextFormat(Qt.TextFormat.PlainText)
+        self.sentence.setWordWrap(True)
+        self.sentence.setMinimumWidth(1)
+        self.sentence.hide()
+        self.others = CheckBox(theme, OTHERS, self)
+        self.others.setObjectName("find_other_apps")
+        self.others.setChecked(desk.settings.find_other_apps)
+        self.others.setAccessibleDescription(OTHERS_WORDS)
+        self._others_words = QLabel(OTHERS_WORDS, self)
+        self._others_words.setProperty("kind", "small")
+        self._others_words.setWordWrap(True)
+        self.add_button = QPushButton("Add a folder…", self)
+        self.add_button.setObjectName("add_folder_button")
+        self.add_button.setAccessibleName("Add a folder")
+        self.remove_button = QPushButton("Remove", self)
+        self.remove_button.setObjectName("remove_folder_button")
+        self.remove_button.setAccessibleName("Do not look into the chosen folder any more")
+        self.remove_button.setToolTip("The folder and what is in it stay as they are")
+        self.close_button = QPushButton("Done", self)
+        self.close_button.setObjectName("folders_done_button")
+        self.close_button.setDefault(True)
+        self._build()
+        self.add_button.clicked.connect(self._choose)
+        self.remove_button.clicked.connect(self._remove)
+        self.close_button.clicked.connect(self.accept)
+        self.finished.connect(lambda _: self._say(""))
+        self.list.currentRowChanged.connect(lambda _: self._settle())
+        self.others.toggled.connect(lambda is_on: desk.set_setting("find_other_apps", is_on))
+        delete = QShortcut(QKeySequence.StandardKey.Delete, self.list, self._remove)
+        delete.setContext(Qt.ShortcutContext.WidgetShortcut)
+        theme.changed.connect(self._fit)
+        self._fit()
+        self._show()
+        ZoomedSize(self, theme, SIZE_PX)
+
+    def _build(self) -> None:
+        self._row = FlowLayout()
+        for button in (self.add_button, self.remove_button, self.close_button):
+            self._row.addWidget(button)
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self._words)
+        self._column.addWidget(self.list, 1)
+        self._column.addWidget(self.none, 1)
+        self._column.addWidget(self.sentence)
+        self._column.addWidget(self.others)
+        self._column.addWidget(self._others_words)
+        self._column.addLayout(self._row)
+        order = (self.list, self.add_button, self.remove_button, self.others, self.close_button)
+        for before, after in itertools.pairwise(order):
+            QWidget.setTabOrder(before, after)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
+        self._column.setSpacing(px(12))
+        self._row.setSpacing(px(8))
+
+    def _show(self, chosen: str = "") -> None:
+        folders = self._desk.settings.weights_folders
+        row = folders.index(chosen) if chosen in folders else max(0, self.list.currentRow())
+        self.list.clear()
+        for folder in folders:
+            self.list.addItem(one_line(folder))
+            self.list.item(self.list.count() - 1).setToolTip(one_line(folder))
+        self.list.setVisible(bool(folders))
+        self.none.setVisible(not folders)
+        if folders:
+            self.list.setCurrentRow(min(row, len(folders) - 1))
+        self._settle()
+
+    def _settle(self) -> None:
+        self.remove_button.setEnabled(self.list.currentRow() >= 0)
+
+    def _choose(self) -> None:
+        folders = self._desk.settings.weights_folders
+        first = Path(folders[-1]).parent if folders else Path.home()
+        dialog = QFileDialog(self, "Add a folder with weights", str(first))
+        dialog.setObjectName("weights_folder_dialog")
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self.add)
+        dialog.open()
+
+    def add(self, path: str) -> None:
+        """Look whether the folder can be used; it may take a while on a network."""
+        self.add_button.setEnabled(False)
+        self._say("")
+        self._desk.add_weights_folder(path, self._on_added)
+
+    def _on_added(self, sentence: str) -> None:
+        self.add_button.setEnabled(True)
+        self._say(sentence)
+        if not sentence:
+            folders = self._desk.settings.weights_folders
+            self._show(folders[-1] if folders else "")
+
+    def _say(self, sentence: str) -> None:
+        self.sentence.setText(one_line(sentence))
+        self.sentence.setVisible(bool(sentence))
+
+    def _remove(self) -> None:
+        folders, row = self._desk.settings.weights_folders, self.list.currentRow()
+        if 0 <= row < len(folders):
+            self._say("")
+            self._desk.remove_weights_folder(folders[row])
+            self._show()
+            if not self.remove_button.isEnabled():
+                self.add_button.setFocus()

@@ -1,0 +1,125 @@
+"""What the squares of the cache map are coloured by, with the legend of each way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from PySide6.QtGui import QColor
+
+from app.insight.cache.cells import TURNS, CellMap, Stretch
+from ui.look.theme import Colors
+from ui.section.cache.words import short_title
+from ui.tokens.origins import WORDS, origin_color, origin_words
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    name: str
+    words: str
+    hint: str
+
+
+BY_MESSAGE: Final = Mode(
+    "cache_by_message", "Message", "Colour each cell by what its token comes from"
+)
+BY_SLOT: Final = Mode("cache_by_slot", "Slot", "Colour each cell by the sequences that hold it")
+BY_TURN: Final = Mode(
+    "cache_by_turn", "Last turn", "Colour each cell by what the last turn did with it"
+)
+MODES: Final = (BY_MESSAGE, BY_SLOT, BY_TURN)
+
+FREE: Final = "free"
+
+_SLOT_ORIGINS: Final = ("user", "assistant", "attachment", "system", "tool")
+"""Sequences have no colours of their own: those of origins are told apart well."""
+
+_TURN_ORIGINS: Final = {"reused": "system", "evaluated": "user", "written": "assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the legend. `origin`: whose colour it has."""
+
+    text: str
+    n_cells: int
+    origin: str
+
+    def words(self) -> str:
+        return f"{self.text} {self.n_cells:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coloring:
+    """`key`: which entry a stretch belongs to."""
+
+    entries: tuple[Entry, ...] = ()
+    key: Callable[[Stretch], int] = field(default=lambda _stretch: 0)
+
+    def colors(self, colors: Colors) -> Sequence[QColor]:
+        """Of each entry; free cells have the colour of their outline."""
+        return [
+            QColor(colors.line) if entry.origin == FREE else origin_color(colors, entry.origin)
+            for entry in self.entries
+        ]
+
+
+def coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+    """The legend ends with what is free."""
+    found = _coloring(mode, cells, title_of)
+    free = Entry("free", cells.told.n_ctx - cells.n_used, FREE)
+    return replace(found, entries=(*found.entries, free))
+
+
+def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+    if mode is BY_SLOT:
+        return _by_slot(cells, title_of)
+    if mode is BY_TURN:
+        return _in_order(cells, lambda one: one.turn or "other", [*TURNS, "other"], _turn_entry)
+    return _in_order(cells, lambda one: one.origin, ["text", *WORDS], _origin_entry)
+
+
+def _origin_entry(name: str, n_cells: int) -> Entry:
+    return Entry(origin_words(name), n_cells, name)
+
+
+def _turn_entry(name: str, n_cells: int) -> Entry:
+    return Entry(name if name in TURNS else "of no turn", n_cells, _TURN_ORIGINS.get(name, ""))
+
+
+def _in_order(
+    cells: CellMap,
+    name_of: Callable[[Stretch], str],
+    order: Sequence[str],
+    entry_of: Callable[[str, int], Entry],
+) -> Coloring:
+    counts = cells.counts(name_of)
+    names = [name for name in dict.fromkeys(order) if name in counts]
+    names += [name for name in counts if name not in order]
+    at = {name: number for number, name in enumerate(names)}
+    return Coloring(
+        tuple(entry_of(name, counts[name]) for name in names), lambda one: at[name_of(one)]
+    )
+
+
+def _by_slot(cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+    """What several sequences share is one entry; the others are called by their chats."""
+    slots = cells.told.slots
+    chats = [slot.conversation for slot in slots]
+
+    def name_of(stretch: Stretch) -> str:
+        return "" if len(stretch.holders) > 1 else str(stretch.holders[0])
+
+    def entry_of(name: str, n_cells: int) -> Entry:
+        if not name:
+            return Entry("shared", n_cells, "scaffold")
+        slot = slots[int(name)]
+        text = f"“{short_title(title_of(slot.conversation))}”"
+        if chats.count(slot.conversation) > 1:
+            text = f"sequence {slot.sequence}, {text}"
+        origin = _SLOT_ORIGINS[int(name) % len(_SLOT_ORIGINS)]
+        return Entry(text, n_cells, origin)
+
+    order = ["", *(str(number) for number in range(len(slots)))]
+    return _in_order(cells, name_of, order, entry_of)

@@ -1,0 +1,162 @@
+"""What the cache panel says, with units. Pure; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.engine.protocol.messages import CacheMap, CacheShape, LastTurn, StepMeasured
+from app.insight.cache.cells import CellMap, Grid
+from app.insight.cache.sizes import copy_size
+from app.insight.trace.tokens_shown import visible
+from ui.tokens.origins import origin_words
+
+TITLE: Final = 25
+"""Characters of a chat's title in a legend."""
+
+SOURCES: Final = {
+    "slot": "from its own cells",
+    "fork": "shared with another sequence",
+    "parked": "from host memory",
+}
+
+
+def cells_text(told: CacheMap) -> str:
+    return f"KV cache: {told.n_used:,} of {told.n_ctx:,} cells"
+
+
+def grid_text(grid: Grid, n_ctx: int) -> str:
+    """What one square is, and what is not drawn."""
+    if grid.per_square == 1:
+        square = "One square is one cell"
+    else:
+        square = f"One square is {grid.per_square:,} cells, coloured by the first"
+    if grid.n_shown >= n_ctx:
+        return f"{square}; all {n_ctx:,} are drawn."
+    return f"{square}; {grid.n_shown:,} of {n_ctx:,} are drawn, the others are free."
+
+
+def cell_lines(
+    cells: CellMap,
+    cell: int,
+    per_square: int,
+    piece: bytes | None,
+    message: str = "",
+    titles: Sequence[str] = (),
+) -> tuple[str, str]:
+    """Which cell it is and what it holds; then whose it is. `message`: the text that its message
+    begins with; `titles`: of other chats that hold it."""
+    which = f"cell {cell:,}"
+    if per_square > 1:
+        which = f"cells {cell:,}–{cell + per_square - 1:,}, of the first"
+    stretch = cells.at(cell)
+    if stretch is None:
+        return f"{which} · free", ""
+    parts = [which, f"position {stretch.position + cell - stretch.first:,}"]
+    token_id = cells.token_id(cell)
+    if piece is not None:
+        parts.append(visible(piece))
+    if token_id is not None:
+        parts.append(f"ID {token_id}")
+    origin = origin_words(stretch.origin)
+    words = short_title(" ".join(message.split()))
+    whose = [f"{origin}: “{words}”" if words else origin]
+    whose += [f"chat “{short_title(title)}”" for title in dict.fromkeys(titles)]
+    if len(stretch.holders) > 1:
+        whose.append(f"shared by {len(stretch.holders)} sequences")
+    if stretch.turn:
+        whose.append(f"{stretch.turn} in the last turn")
+    return " · ".join(parts), " · ".join(whose)
+
+
+def reused_text(turn: LastTurn | None) -> str:
+    """What was reused, and where it came from."""
+    source = SOURCES.get(turn.source, "") if turn is not None and turn.reused else ""
+    return f"reused, {source}" if source else "reused"
+
+
+def window_text(shape: CacheShape) -> tuple[str, str]:
+    """Which layers look through a window, and how wide it is.
+
+    >>> from app.engine.protocol.messages import CacheLayers
+    >>> window_text(CacheShape([CacheLayers(18, 256, 256, 512, 512)], 15, 512))
+    ('15 of 18 layers look back', '512 positions')
+    """
+    n_layers = sum(group.n_layers for group in shape.layers)
+    return (
+        f"{shape.n_window_layers:,} of {n_layers:,} layers look back",
+        f"{shape.window:,} positions",
+    )
+
+
+def copy_text(shape: CacheShape | None, n_tokens: int, first: int, native: int) -> str:
+    """The native size of a sequence's state against the formula."""
+    size = None if shape is None else copy_size(shape, n_tokens, first)
+    if size is None:
+        return f"{native:,} bytes by llama.cpp"
+    if size.total == native:
+        return (
+            f"{native:,} bytes by llama.cpp = {size.row_bytes:,} of K and V "
+            f"+ {size.header_bytes:,} of header"
+        )
+    return f"{native:,} bytes by llama.cpp, {size.total:,} by the formula"
+
+
+def measured_text(measured: StepMeasured) -> str:
+    """How it was had."""
+    n_steps, n_passes = len(measured.step_ms), len(measured.replay_ms)
+    steps = f"the middle one of {n_steps:,} steps" if n_steps > 1 else "one step"
+    passes = f"of {n_passes:,} passes" if n_passes > 1 else "one pass"
+    threads = f"{measured.n_threads:,} thread{'' if measured.n_threads == 1 else 's'}"
+    return (
+        f"Measured now for the token after {measured.n_tokens:,}: {steps}, {passes}, {threads}, "
+        "in a context of its own beside the chat's."
+    )
+
+
+def ms_text(ms: float) -> str:
+    """
+    >>> ms_text(18.04), ms_text(690.2), ms_text(1.234), ms_text(12_345)
+    ('18.0 ms', '690 ms', '1.23 ms', '12,345 ms')
+    """
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 10 else f"{ms:.2f} ms"
+
+
+def short_title(title: str) -> str:
+    """
+    >>> short_title("What is the capital of France, and what is it known for?")
+    'What is the capital of F…'
+    """
+    return title if len(title) <= TITLE else title[: TITLE - 1].rstrip() + "…"
+
+
+def tokens_text(n_tokens: int) -> str:
+    return f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}"
+
+
+def policy_text(policy: str, used: int, size: int, n_cut: int, *, is_text: bool = False) -> str:
+    """What a context policy would do with the next prompt, of `used` tokens once `n_cut` messages
+    are left out (of a text, its beginning).
+
+    >>> policy_text("stop", 5000, 4096, 0)
+    'The next prompt would have 5,000 tokens and the window holds 4,096: it would not be answered.'
+    """
+    too_long = f"The next prompt would have {used:,} tokens and the window holds {size:,}"
+    if policy == "stop":
+        if used > size:
+            return f"{too_long}: it would not be {'continued' if is_text else 'answered'}."
+        if is_text:
+            return "A text that does not fit any more is not continued, and that is said."
+        return "A message that does not fit any more is not answered, and that is said."
+    if used > size:
+        return f"{too_long}, even without all that can be left out: it would not be answered."
+    if is_text and n_cut:
+        return "Now the beginning of the text would be left out. Nothing is deleted."
+    if n_cut:
+        messages = "message" if n_cut == 1 else "messages"
+        return (
+            f"Now {n_cut:,} older {messages} would be left out of the next prompt: the line in the "
+            "chat is where. Nothing is deleted."
+        )
+    later = "the beginning of the text is" if is_text else "the oldest turns are"
+    return f"Everything fits now. Later {later} left out; nothing is deleted."

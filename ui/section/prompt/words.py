@@ -1,0 +1,180 @@
+"""What the panel says of a prompt, its parts and its tokens. Pure; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from app.chat.inspection.prompt_reading import PromptOf
+from app.engine.protocol.messages import ShownPart
+from app.engine.protocol.pieces import kind_of
+from app.insight.prompt.parts import Difference, OriginCount, PromptTokens, Surprise, counts
+from app.insight.trace.tokens_shown import hexadecimal, visible
+from models.records import MessageCounts
+from ui.tokens.origins import origin_words
+
+MOST_BYTES: Final = 24
+"""So many of a token's bytes are spelled out."""
+
+UNKNOWN: Final = (
+    "This chat template changes what it is given, so it cannot be told apart where every message "
+    "stands."
+)
+REPLAYED: Final = (
+    "Replayed now, in one pass over these tokens: −log2 of the probability of each after those "
+    "before it, before samplers, at temperature 1."
+)
+
+
+def size_words(of: PromptOf) -> str:
+    """
+    >>> size_words(PromptOf(None, "", "Hi"))
+    '2 characters'
+    """
+    if of.tokens is None:
+        return f"{len(of.text):,} characters" if of.text else ""
+    return f"{_tokens(len(of.tokens))} · {_counted(len(of.tokens.blob), 'byte')}"
+
+
+def context_words(of: PromptOf) -> str:
+    """How much of the context window it takes."""
+    if of.tokens is None or of.shown is None or not of.shown.n_ctx:
+        return ""
+    share = share_words(len(of.tokens) / of.shown.n_ctx)
+    return f"{share} of the context of {of.shown.n_ctx:,} tokens."
+
+
+def share_words(share: float) -> str:
+    """
+    >>> share_words(0.123), share_words(0.0004), share_words(0.997), share_words(1)
+    ('12 %', '< 1 %', '> 99 %', '100 %')
+    """
+    if 0 < share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def count_words(count: OriginCount) -> str:
+    return f"{origin_words(count.origin)} {count.n_tokens:,} ({share_words(count.share)})"
+
+
+def cache_words(figures: MessageCounts | None) -> str:
+    """What of it the reply had to read.
+
+    >>> cache_words(MessageCounts(reused=14, evaluated=16))
+    'Reused from the KV cache: 14 tokens. Evaluated (prefill): 16.'
+    """
+    if figures is None or figures.reused is None or figures.evaluated is None:
+        return ""
+    reused = _tokens(figures.reused)
+    return f"Reused from the KV cache: {reused}. Evaluated (prefill): {figures.evaluated:,}."
+
+
+def unknown_words(of: PromptOf) -> str:
+    """Why some of it has no colour of its own."""
+    parts = of.tokens.parts if of.tokens is not None else ()
+    return UNKNOWN if any(part.origin == "unknown" for part in parts) else ""
+
+
+def reply_words(of: PromptOf) -> str:
+    """How earlier replies entered it."""
+    if of.shown is None:
+        return ""
+    own, again = len(of.shown.returned), len(of.shown.retokenized)
+    said = []
+    if own:
+        which = "1 reply entered" if own == 1 else f"{own:,} replies entered"
+        said.append(f"{which} as the IDs that were generated.")
+    if again:
+        which = "1 reply was" if again == 1 else f"{again:,} replies were"
+        said.append(f"{which} tokenised again: the template changes the text.")
+    return " ".join(said)
+
+
+def part_words(part: ShownPart, numbers: Mapping[str, int]) -> str:
+    """Whose a part is. `numbers`: the place of each message in the chat, from 1."""
+    words = origin_words(part.origin)
+    number = numbers.get(part.message_id or "")
+    return f"{words}, message {number:,}" if number else words
+
+
+def token_words(
+    tokens: PromptTokens, place: int, numbers: Mapping[str, int], surprise: Surprise | None
+) -> tuple[str, str, str]:
+    """Three lines about a token: where it is from, what it is, its bytes."""
+    piece = tokens.piece(place)
+    kind = "control" if tokens.is_control(place) else kind_of(tokens.attribute(place))
+    whence = [part_words(tokens.part(place), numbers), f"token {place + 1:,} of {len(tokens):,}"]
+    if surprise is not None:
+        whence.append(surprise_words(surprise, place))
+    what = [visible(piece) or "no bytes", f"ID {tokens.ids[place]}", kind]
+    return " · ".join(whence), " · ".join(what), bytes_words(piece)
+
+
+def bytes_words(piece: bytes) -> str:
+    """
+    >>> bytes_words(b"a b"), bytes_words(b"")
+    ('3 bytes 61 20 62', '0 bytes')
+    """
+    more = " …" if len(piece) > MOST_BYTES else ""
+    return f"{_counted(len(piece), 'byte')} {hexadecimal(piece[:MOST_BYTES])}{more}".rstrip()
+
+
+def surprise_words(surprise: Surprise, place: int) -> str:
+    bits, rank = surprise.bits(place), surprise.rank(place)
+    if not place:
+        return "nothing before it to be surprising after"
+    if bits is None or rank is None:
+        return "surprise not known yet"
+    return f"surprise {bits:.2f} bit · rank {rank:,}"
+
+
+def reading_words(surprise: Surprise) -> str:
+    done, total = surprise.n_known + 1, surprise.n_tokens
+    return f"Reading the prompt once more: {done:,} of {total:,} tokens."
+
+
+def mean_words(tokens: PromptTokens, surprise: Surprise) -> str:
+    """The mean of the whole, and of each origin."""
+    whole = surprise.mean(0, len(tokens))
+    if whole is None:
+        return ""
+    said = [f"Mean {whole:.2f} bit per token"]
+    for count in counts(tokens):
+        places = [p for p in tokens.parts if p.origin == count.origin]
+        bits = [
+            value
+            for part in places
+            for place in range(part.start, part.end)
+            if (value := surprise.bits(place)) is not None
+        ]
+        if bits:
+            said.append(f"{origin_words(count.origin)} {sum(bits) / len(bits):.2f}")
+    return " · ".join(said)
+
+
+def difference_words(found: Difference, figures: MessageCounts | None) -> str:
+    """What changed since the turn before, and what the cache makes of it."""
+    said = [f"Same beginning: {_tokens(found.common)}, which the KV cache can reuse."]
+    if found.removed:
+        said.append(f"Gone (struck through): {_tokens(found.removed)} of the turn before.")
+    else:
+        said.append("Nothing of the turn before is gone.")
+    said.append(f"New (tinted): {_tokens(found.added)}.")
+    if found.same_end and found.removed:
+        said.append(
+            f"The last {_tokens(found.same_end)} as before, but behind a change: read anew."
+        )
+    if figures is not None and figures.reused is not None:
+        is_but_last = figures.reused == found.common - 1 and not found.removed
+        why = ", since a reply’s last token is drawn but not read" if is_but_last else ""
+        said.append(f"Recorded as reused: {figures.reused:,}{why}.")
+    return " ".join(said)
+
+
+def _tokens(count: int) -> str:
+    return _counted(count, "token")
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"1 {unit}" if count == 1 else f"{count:,} {unit}s"

@@ -1,0 +1,138 @@
+"""What binds every draw whatever the chain says: lengths, end tokens, banned texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from app.chat.settings.resolved import Resolved
+from app.chat.settings.settings import SettingRefused, checked
+from app.engine.protocol.stage_rules import MAX_MIN_TOKENS
+from ui.look.theme import Theme
+from ui.section.drag_number import DragNumber, field_sheet
+from ui.section.sampling.stage_words import LEVELS
+from ui.section.switch import Switch
+from ui.settings.fields import LinesField
+
+NAMES: Final = ("min_tokens", "ban_end_token", "banned_strings")
+_FIELD_PX: Final = 64
+
+
+class DrawRulesCard(QFrame):
+    """`changed(name, value)`: a value that can be used."""
+
+    changed = Signal(str, object)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._refused: dict[str, str] = {}
+        self._least = 0
+        self.setProperty("plane", "card")
+        self.setObjectName("draw_rules")
+        self.setAccessibleName("What binds every draw")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        self.title = QLabel("What binds every draw", self)
+        self.least = DragNumber(is_whole=True, step=8, bounds=(0, MAX_MIN_TOKENS), parent=self)
+        self.least.setObjectName("value_min_tokens")
+        self.least.setAccessibleName("Fewest tokens before the reply may end")
+        self.ban_end = Switch(theme, "Ban end tokens: the reply goes on past its end", self)
+        self.ban_end.setObjectName("value_ban_end_token")
+        self.banned = LinesField("None. One text a line", self)
+        self.banned.setObjectName("value_banned_strings")
+        self.banned.setAccessibleName("Banned texts, one a line")
+        self.banned.setToolTip(
+            "Where one of them comes up, the reply goes back to the token in which it began "
+            "and draws another one."
+        )
+        self.refusal = QLabel(self)
+        self.refusal.setObjectName("refusal_label")
+        self.refusal.setProperty("kind", "error")
+        self.refusal.setWordWrap(True)
+        self.refusal.hide()
+        self.whence = _small("", self)
+        self._rows: list[QHBoxLayout] = []
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self.title)
+        self._add("At least", self.least, "tokens, before an end token may come")
+        self._add("Ban end tokens", self.ban_end, "")
+        self._column.addWidget(_small("Banned texts", self))
+        self._column.addWidget(self.banned)
+        self._column.addWidget(self.whence)
+        self._column.addWidget(self.refusal)
+        self.least.changed_by_user.connect(partial(self._on_value, "min_tokens"))
+        self.least.taken_back.connect(self._take_back)
+        self.ban_end.clicked.connect(lambda is_on: self._on_value("ban_end_token", is_on))
+        self.banned.changed_by_user.connect(partial(self._on_value, "banned_strings"))
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def _add(self, before: str, control: QWidget, after: str) -> None:
+        row = QHBoxLayout()
+        row.addWidget(_small(before, self))
+        row.addWidget(control)
+        row.addWidget(_small(after, self), 1)
+        self._rows.append(row)
+        self._column.addLayout(row)
+
+    def show_settings(self, resolved: Resolved) -> None:
+        settings = resolved.settings
+        self._least = settings.min_tokens
+        shows: tuple[tuple[str, Callable[[Any], None], object], ...] = (
+            ("min_tokens", self.least.show_value, settings.min_tokens),
+            ("ban_end_token", self.ban_end.setChecked, settings.ban_end_token),
+            ("banned_strings", self.banned.show_value, settings.banned_strings),
+        )
+        for name, show, value in shows:
+            if name not in self._refused:
+                show(value)
+        levels = {resolved.level_of(name) for name in NAMES}
+        words = " and ".join(words for level, words in LEVELS.items() if level in levels)
+        idle = settings.ban_end_token and settings.min_tokens > 0
+        self.whence.setText(
+            ("End tokens are banned throughout, so the smallest length has no effect. " * idle)
+            + f"Set by {words}."
+        )
+
+    def _on_value(self, name: str, value: object) -> None:
+        try:
+            usable = checked(name, value)
+        except SettingRefused as refused:
+            self._refused[name] = str(refused)
+        else:
+            self._refused.pop(name, None)
+            self.changed.emit(name, usable)
+        self._show_refusal()
+
+    def _take_back(self) -> None:
+        self._refused.pop("min_tokens", None)
+        self.least.show_value(self._least)
+        self._show_refusal()
+
+    def _show_refusal(self) -> None:
+        self.least.show_refused("min_tokens" in self._refused)
+        self.refusal.setText(" ".join(self._refused.values()))
+        self.refusal.setVisible(bool(self._refused))
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(12), px(10), px(12), px(10))
+        self._column.setSpacing(px(6))
+        for row in self._rows:
+            row.setSpacing(px(6))
+        self.least.setStyleSheet(field_sheet(self._theme))
+        self.least.set_least_width(px(_FIELD_PX))
+        self.banned.setFixedHeight(px(56))
+        self.title.setStyleSheet("font-weight: 600;")
+        self.refusal.setStyleSheet(f"font-size: {self._theme.font_small().pixelSize()}px;")
+
+
+def _small(text: str, parent: QWidget) -> QLabel:
+    label = QLabel(text, parent)
+    label.setProperty("kind", "small")
+    label.setWordWrap(len(text) > 20 or not text)
+    return label

@@ -1,0 +1,62 @@
+"""What binds every draw of the open chat: lengths, bans, a grammar. It follows what counts."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ui.section.card_column import CardColumn
+from ui.section.panel import Panel, Tools
+from ui.section.sampling.draw_rules_card import DrawRulesCard
+from ui.section.sampling.grammar_editor import GrammarEditor
+
+
+class RulesRoom(Panel):
+    title = "What binds every draw"
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(tools, parent)
+        self._desk = tools.desk
+        self.setObjectName("rules_room")
+        self.grammar = GrammarEditor(tools.theme, tools.desk.check_grammar, self)
+        self.rules = DrawRulesCard(tools.theme, self)
+        self.area = CardColumn(self)
+        self.area.fill(self.grammar, self.rules)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.area)
+        bridge = tools.bridge
+        for signal in (
+            bridge.settings_changed,
+            bridge.levels_changed,
+            bridge.conversation_opened,
+            bridge.engine_state_changed,
+        ):
+            signal.connect(self._follow)
+        bridge.engine_state_changed.connect(self.grammar.recheck)
+        self.rules.changed.connect(self._on_rule)
+        self.grammar.changed.connect(self._on_grammar)
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _refresh_message(self) -> None:
+        self._follow()
+
+    def _follow(self) -> None:
+        if self._is_active:
+            resolved = self._desk.resolved_settings()
+            self.rules.show_settings(resolved)
+            self.grammar.show_chat(self._desk.conversation.id)
+            self.grammar.show_settings(resolved)
+
+    def _on_rule(self, name: str, value: object) -> None:
+        self._desk.set_at_level("chat", name, value)
+
+    def _on_grammar(self, grammar: str, json_schema: str) -> None:
+        """One of the two at most may say something: what says nothing first."""
+        given = (("grammar", grammar), ("json_schema", json_schema))
+        for name, text in sorted(given, key=lambda each: bool(each[1])):
+            if getattr(self._desk.resolved_settings().settings, name) != text:
+                self._desk.set_at_level("chat", name, text)
+
+    def _fit(self) -> None:
+        self.area.rows.setSpacing(self._theme.px(8))

@@ -1,0 +1,382 @@
+"""*What if*: the same dice, other settings. Which token would have been another one first?
+
+    card = WhatIfCard(tools, parent)    # a card of the sampling panel
+    card.set_active(True)               # while it is on screen; else it follows nothing
+
+Asked is what the chat's settings of now would have drawn, or values that are typed here. A click on
+the answer looks at that token; from there the reply can be branched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from app.chat.inspection.what_if import Question, can_ask_engine
+from app.chat.settings.preset_words import differences
+from app.chat.settings.resolved import merged
+from app.chat.settings.sampler_links import stages_of_reply
+from app.chat.settings.settings import Settings
+from app.insight.sampling.live import Values
+from app.insight.sampling.what_if import Unsure, WhatIf
+from app.insight.trace.tokens_shown import visible
+from models.records import Message
+from ui.section.card import Card, small_label
+from ui.section.panel import Tools
+from ui.section.sampling.live_card import MOST_TOKENS, values_of
+from ui.section.sampling.live_values import FIELDS, LiveValues
+from ui.settings.fields import ChoiceField
+from ui.widgets.elided_button import ElidedButton
+
+CHAT: Final = "chat"
+TYPED: Final = "typed"
+WHAT: Final = (
+    "Draws every token of this reply again: with the number that drew it, and other settings."
+)
+UNKNOWN: Final = "What this reply was drawn with was not stored with it: nothing to compare with."
+SAME: Final = "This is the chain that this reply was drawn with. Change it, or take values here."
+ASK: Final = "Same dice, other settings"
+ASK_ENGINE: Final = "Ask the engine"
+STOP: Final = "Stop asking"
+FROM_RECORD: Final = (
+    "Computed from the recorded candidates of each token (the best 64 before samplers) and the "
+    "number that drew it. Grammar and bans as the reply had them."
+)
+BY_ENGINE: Final = (
+    "Of these, {count} replayed by the engine: it read prompt and reply again and let the recorded "
+    "number fall on all candidates."
+)
+_NAMED: Final = 6
+_REASONS: Final = 3
+
+
+class WhatIfCard(Card):
+    """Asks when the button is pressed, and never by itself. `answered`: what it found is shown."""
+
+    answered = Signal()
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(tools.theme, "What if", parent)
+        self._desk, self._looking = tools.desk, tools.looking
+        self._is_active = False
+        self._is_typed_by_hand = False
+        self._offered: Values | None = None
+        self._asked: Question | None = None
+        self._asked_values: dict[str, Any] = {}
+        self._found: WhatIf | None = None
+        self.is_asking = False
+        self.setObjectName("what_if_card")
+        self.setAccessibleName(self.title.text())
+        self.what = small_label(WHAT, self)
+        self.which = ChoiceField(
+            tools.theme, [(CHAT, "The chat's settings"), (TYPED, "Values here")], self
+        )
+        self.which.setObjectName("what_if_which")
+        self.which.name_choices("Drawn with")
+        self.which.show_value(CHAT)
+        self.values = LiveValues(tools.theme, "What if", self)
+        self.refusal = small_label("", self)
+        self.refusal.setProperty("kind", "error")
+        self.difference = small_label("", self)
+        self.difference.setObjectName("what_if_difference")
+        self.ask_button = self._button(ASK, "what_if_button", self.ask)
+        self.answer = ElidedButton(self)
+        self.answer.setObjectName("what_if_answer")
+        self.answer.setAutoDefault(False)
+        self.answer.clicked.connect(lambda _=False: self._look())
+        self.answer.setProperty("kind", "quiet")
+        self.sentence = small_label("", self)
+        self.sentence.setObjectName("what_if_sentence")
+        self.unsure = small_label("", self)
+        self.unsure.setObjectName("what_if_unsure")
+        self.branch_button = self._button("Branch from there", "what_if_branch", self._branch)
+        self.branch_button.setToolTip(
+            "Another version of this reply: the same up to there, then this token, then on with "
+            "the settings that were asked about."
+        )
+        self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
+        self.engine_button.setToolTip(
+            "The engine reads prompt and reply again and draws the unsure tokens from all "
+            "candidates, with the same numbers. That takes as long as writing it did."
+        )
+        self.caption = small_label("", self)
+        self.caption.setObjectName("what_if_caption")
+        self._build()
+        self._connect(tools)
+        self._fit()
+        self._forget()
+
+    def _button(self, text: str, name: str, act: Any) -> QPushButton:
+        button = QPushButton(text, self)
+        button.setObjectName(name)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _=False: act())
+        return button
+
+    def _build(self) -> None:
+        self._answers = QHBoxLayout()
+        self._answers.addWidget(self.answer)
+        self._answers.addStretch(1)
+        self._acts = QHBoxLayout()
+        self._acts.addWidget(self.branch_button)
+        self._acts.addWidget(self.engine_button)
+        self._acts.addStretch(1)
+        self._asks = QHBoxLayout()
+        self._asks.addWidget(self.ask_button)
+        self._asks.addStretch(1)
+        for widget in (self.what, self.which, self.values, self.refusal, self.difference):
+            self.body.addWidget(widget)
+        self.body.addLayout(self._asks)
+        self.body.addLayout(self._answers)
+        for widget in (self.sentence, self.unsure):
+            self.body.addWidget(widget)
+        self.body.addLayout(self._acts)
+        self.body.addWidget(self.caption)
+
+    def _connect(self, tools: Tools) -> None:
+        tools.looking.message_changed.connect(self._on_message)
+        tools.looking.trace_changed.connect(self._refresh)
+        tools.looking.words_changed.connect(self._show_found)
+        bridge = tools.bridge
+        for changed in (
+            bridge.settings_changed,
+            bridge.levels_changed,
+            bridge.conversation_opened,
+        ):
+            changed.connect(self._on_settings)
+        self.which.changed_by_user.connect(self._on_which)
+        self.values.changed.connect(self._on_values)
+        self.values.refused.connect(self._on_refused)
+        tools.theme.changed.connect(self._fit)
+
+    # --- with what ------------------------------------------------------------------------------
+
+    def set_active(self, is_active: bool) -> None:
+        """Whether it is on screen."""
+        was_active, self._is_active = self._is_active, is_active
+        if is_active and not was_active:
+            shown = "" if self._looking.message is None else self._looking.message.id
+            if self._asked is not None and shown != self._asked.message.id:
+                self._forget()
+            self._on_settings()
+
+    def settings(self) -> Settings:
+        """What would be drawn with."""
+        settings = self._desk.resolved_settings().settings
+        if self.which.value() == CHAT:
+            return settings
+        return merged(settings, self._typed(settings))
+
+    def _typed(self, settings: Settings) -> dict[str, Any]:
+        """What is typed here and differs from the chat's settings."""
+        if self.which.value() == CHAT:
+            return {}
+        own, typed = values_of(settings), self.values.values
+        names = [field.name for field in FIELDS]
+        return {n: getattr(typed, n) for n in names if getattr(typed, n) != getattr(own, n)}
+
+    def offer(self, values: Values | None) -> None:
+        """Values that are moved elsewhere: those here begin with them, until one types here.
+        None: they are moved no more."""
+        self._offered = values
+        if not self._is_typed_by_hand:
+            if self.which.value() == TYPED:
+                self._forget()
+            self._on_settings()
+
+    def _on_which(self, _value: object) -> None:
+        self._forget()
+        self._on_settings()
+
+    def _on_values(self) -> None:
+        self._is_typed_by_hand = True
+        self._forget()
+        self._refresh()
+
+    def _on_settings(self) -> None:
+        if not self._is_active:
+            return
+        if not self._is_typed_by_hand:
+            of_chat = values_of(self._desk.resolved_settings().settings)
+            self.values.show_values(of_chat if self._offered is None else self._offered)
+        self._refresh()
+
+    def _on_refused(self, sentence: str) -> None:
+        self.refusal.setText(sentence)
+        self.refusal.setVisible(bool(sentence) and self.which.value() == TYPED)
+
+    def _on_message(self) -> None:
+        self._forget()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if not self._is_active:
+            return
+        self.values.setVisible(self.which.value() == TYPED)
+        self._on_refused(self.refusal.text())
+        message = self._looking.message
+        own = () if message is None else stages_of_reply(message.settings)
+        can_ask = bool(own) and len(self._looking.traces) > 0
+        self.ask_button.setEnabled(can_ask and not self.is_asking)
+        if not len(self._looking.traces):
+            text = self._looking.sentence
+        elif message is None or not own:
+            text = UNKNOWN
+        else:
+            found = self._differences(message)
+            text = f"Other than this reply: {'; '.join(found)}." if found else SAME
+        self.difference.setText(text)
+
+    def _differences(self, message: Message) -> list[str]:
+        """In what the settings differ from those of the reply."""
+        sampling = message.settings["sampling"]
+        return differences({"chain": [*sampling["filters"], sampling["select"]]}, self.settings())
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Draw again; the answer comes soon."""
+        message = self._looking.message
+        if message is None or not len(self._looking.traces):
+            return
+        self._forget()
+        sampling = self.settings().sampling()
+        stages = (*sampling.filters, sampling.select)
+        n_vocab = self._looking.n_vocab or MOST_TOKENS
+        self._asked = Question(message, self._looking.traces, stages, n_vocab)
+        self._asked_values = self._typed(self._desk.resolved_settings().settings)
+        self._set_asking(True)
+        self._desk.what_if(self._asked, self._take)
+
+    def _on_engine(self) -> None:
+        if self.is_asking:
+            self._desk.stop_what_if()
+            self._set_asking(False)
+            self._show_found()
+        elif self._asked is not None and self._found is not None:
+            self._set_asking(True)
+            self.engine_button.setText(STOP)
+            self._desk.what_if_of_engine(self._asked, self._found, self._take, self._on_failed)
+
+    def _take(self, found: WhatIf) -> None:
+        self._found = found
+        self._set_asking(False)
+        self._show_found()
+        self.answered.emit()
+
+    def _on_failed(self, sentence: str) -> None:
+        self._set_asking(False)
+        self._show_found()
+        self.unsure.setText(sentence)
+        self.unsure.setVisible(True)
+
+    def _set_asking(self, is_asking: bool) -> None:
+        self.is_asking = is_asking
+        self.ask_button.setEnabled(not is_asking)
+        self.engine_button.setText(ASK_ENGINE)
+
+    def _forget(self) -> None:
+        """The last answer is about something else now."""
+        if self.is_asking:
+            self._desk.stop_what_if()
+            self._set_asking(False)
+        self._asked = self._found = None
+        self._show_found()
+
+    # --- the answer -----------------------------------------------------------------------------
+
+    def _show_found(self) -> None:
+        asked, found = self._asked, self._found
+        has = asked is not None and found is not None
+        change = found.first if found is not None else None
+        self.figure.set_text("")
+        self.answer.setVisible(has and change is not None)
+        self.branch_button.setVisible(has and change is not None)
+        self.sentence.setVisible(has and change is None)
+        self.caption.setVisible(has)
+        self.unsure.setVisible(has and bool(found and found.unsure))
+        if asked is None or found is None:
+            self.engine_button.setVisible(False)
+            return
+        self.engine_button.setVisible(can_ask_engine(asked, found))
+        if change is not None:
+            was = asked.traces[change.index].token_id
+            self.answer.setText(
+                f"Token {change.index + 1:,} would have been “{self._name(change.token_id)}” "
+                f"instead of “{self._name(was)}”."
+            )
+            self.answer.setAccessibleName(self.answer.text())
+            self.answer.setToolTip(f"{self.answer.text()} Look at this token.")
+        self.sentence.setText(nothing_changes(found))
+        self.unsure.setText(named(found.unsure, before=change is not None))
+        self.caption.setText(
+            FROM_RECORD
+            + (" " + BY_ENGINE.format(count=f"{found.replayed:,}") if found.replayed else "")
+        )
+
+    def _name(self, token_id: int) -> str:
+        words = self._looking.words
+        piece = words.piece(token_id) if words is not None else b""
+        return visible(piece) or f"ID {token_id}"
+
+    def _look(self) -> None:
+        if self._found is not None and self._found.first is not None:
+            self._looking.select(self._found.first.index)
+
+    def _branch(self) -> None:
+        if self._asked is not None and self._found is not None and self._found.first is not None:
+            change = self._found.first
+            place = (self._asked.message.id, change.index, change.token_id)
+            if self._asked_values:
+                self._desk.branch_at(*place, self._asked_values)
+            else:
+                self._desk.branch_at(*place)
+
+    # --- looks ----------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        px, small = self._theme.px, self._theme.font_small().pixelSize()
+        for row in (self._acts, self._asks, self._answers):
+            row.setSpacing(px(6))
+        sheet = f"QPushButton {{ padding: {px(3)}px {px(10)}px; font-size: {small}px; }}"
+        for button in (self.ask_button, self.branch_button, self.engine_button):
+            button.setStyleSheet(sheet)
+        self.answer.setStyleSheet(
+            f"QPushButton {{ padding: {px(3)}px 0; text-align: left; font-weight: 600;"
+            f" font-size: {small}px; color: {self._theme.colors.accent}; }}"
+        )
+        self.refusal.setStyleSheet(f"font-size: {small}px;")
+
+
+def nothing_changes(found: WhatIf) -> str:
+    """
+    >>> nothing_changes(WhatIf(None, (), 40))
+    'Nothing would change: each of the 40 tokens would be the same.'
+    """
+    if not found.unsure:
+        return f"Nothing would change: each of the {found.looked_at:,} tokens would be the same."
+    sure = found.looked_at - len(found.unsure)
+    return f"No token is sure to change, and {sure:,} of {found.looked_at:,} are sure to stay."
+
+
+def named(unsure: Sequence[Unsure], *, before: bool) -> str:
+    """Which positions cannot be told, and why.
+
+    >>> named([Unsure(3, "Too close."), Unsure(8, "Too close.")], before=True)
+    'Before it 2 tokens cannot be told from the record. Tokens 4, 9: Too close.'
+    """
+    if not unsure:
+        return ""
+    count = f"{len(unsure):,} token" + ("s" if len(unsure) > 1 else "")
+    parts = [f"{'Before it ' if before else ''}{count} cannot be told from the record."]
+    by_reason: dict[str, list[int]] = {}
+    for each in unsure:
+        by_reason.setdefault(each.reason, []).append(each.index + 1)
+    for reason, numbers in list(by_reason.items())[:_REASONS]:
+        shown = ", ".join(f"{number:,}" for number in numbers[:_NAMED])
+        more = f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else ""
+        parts.append(f"Token{'s' if len(numbers) > 1 else ''} {shown}{more}: {reason}")
+    return " ".join(parts)

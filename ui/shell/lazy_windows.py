@@ -1,0 +1,113 @@
+"""What the window opens over or beside itself, each built when it is first asked for.
+
+None of it belongs to the first paint. They close with the window, once that really closes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from ui.look.theme import Theme
+from ui.shell.actions import Actions
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.library.view import LibraryView
+    from ui.settings.levels_window import LevelsWindow
+    from ui.shell.palette import Palette
+    from ui.shell.window import MainWindow
+    from ui.windows.presets_window import PresetsWindow
+
+
+class LazyWindows(QObject):
+    def __init__(
+        self, window: MainWindow, desk: Desk, bridge: Bridge, theme: Theme, actions: Actions
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._desk = desk
+        self._bridge = bridge
+        self._theme = theme
+        self._actions = actions
+        self._palette: Palette | None = None
+        self._levels_window: LevelsWindow | None = None
+        self._presets_window: PresetsWindow | None = None
+        self._library: LibraryView | None = None
+        self._beside: list[QWidget] = []
+
+    def palette(self) -> Palette:
+        if self._palette is None:
+            from ui.shell.palette import Palette
+
+            self._palette = Palette(
+                self._window,
+                self._theme,
+                self._actions,
+                lambda: self._desk.conversations,
+                self._open_conversation,
+            )
+        return self._palette
+
+    def _open_conversation(self, conversation_id: str) -> None:
+        self._desk.open_conversation(conversation_id)
+        self._window.focus_composer()
+
+    def show_levels(self) -> None:
+        """What the next reply of the open chat is made with, and whence."""
+        self._levels().show_chat()
+
+    def show_reply(self, message_id: str) -> None:
+        """What a reply was made with."""
+        self._levels().show_reply(message_id)
+
+    def _levels(self) -> LevelsWindow:
+        if self._levels_window is None:
+            from ui.settings.levels_window import LevelsWindow
+
+            self._levels_window = LevelsWindow(self._desk, self._bridge, self._theme, self._window)
+            self._beside.append(self._levels_window)
+        return self._levels_window
+
+    def show_presets(self) -> None:
+        if self._presets_window is None:
+            from ui.windows.presets_window import PresetsWindow
+
+            self._presets_window = PresetsWindow(
+                self._desk, self._bridge, self._theme, self._window
+            )
+            self._beside.append(self._presets_window)
+        self._presets_window.open()
+
+    def show_library(self, page: str = "") -> None:
+        """Weights: on this machine, on the hub, on their way. Without a name, the page that was
+        shown last."""
+        self._library_view().show_page(page)
+
+    def show_defaults(self, path: str = "", part: str = "") -> None:
+        """What is set for weights: those in the file, or those that are loaded or were last."""
+        known = self._desk.known_weights()
+        path = path or self._desk.weights_path or (known[0].path if known else "")
+        if path:
+            self._library_view().show_defaults(path, part)
+
+    def _library_view(self) -> LibraryView:
+        if self._library is None:
+            from ui.library.view import LibraryView
+
+            self._library = LibraryView(self._desk, self._bridge, self._theme, self._window)
+            self._library.chat_requested.connect(self._on_chat_requested)
+            self._beside.append(self._library)
+        return self._library
+
+    def _on_chat_requested(self) -> None:
+        self._window.activateWindow()
+        self._window.focus_composer()
+
+    def close(self) -> None:
+        """The window closes, and nobody wants to stay."""
+        for widget in self._beside:
+            widget.close()

@@ -1,0 +1,129 @@
+"""The section in its window: built when it is first wanted, shown, hidden, and remembered."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QObject
+
+from ui.chat.header import SECTION_KEY, Header
+from ui.look.theme import Theme
+from ui.shell.actions import Action, Actions
+from ui.shell.columns import Columns
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.section.looking import Looking
+    from ui.section.section import Section
+
+NEXT_KEY: Final = "Alt+."
+PREVIOUS_KEY: Final = "Alt+,"
+PLACES: Final = (
+    ("panel_tokens", "Tokens panel: what else was on the table", "Tokens", "This reply"),
+    ("panel_try_text", "Try a text: see its tokens", "Tokens", "Try a text"),
+    ("panel_vocabulary", "Vocabulary of the weights", "Tokens", "Vocabulary"),
+    ("panel_sampling", "Sampling panel: chain, logit bias, seed", "Sampling", "Chain"),
+    ("panel_what_if", "What if: the same dice, other settings", "Sampling", "What if"),
+    ("panel_grammar", "Grammar or JSON schema of replies", "Sampling", "Grammar, limits"),
+    ("panel_cache", "Cache panel: what the KV cache holds", "Cache", ""),
+    ("panel_prompt", "Prompt panel: what the engine was given", "Prompt", ""),
+    ("panel_time", "Time panel: prefill and decode", "Time", ""),
+)
+"""Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order."""
+
+
+class SectionActs(QObject):
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, columns: Columns, header: Header
+    ) -> None:
+        super().__init__(columns)
+        self._desk = desk
+        self._bridge = bridge
+        self._theme = theme
+        self._columns = columns
+        self._header = header
+        self._section: Section | None = None
+        self._looking: Looking | None = None
+        self._is_restored = False
+        header.section_requested.connect(self.toggle)
+        columns.moved.connect(self._say)
+
+    def add_actions(self, actions: Actions) -> None:
+        actions.add(
+            Action(
+                "toggle_section",
+                "Look inside: show or hide the panels",
+                SECTION_KEY,
+                self.toggle,
+                group="View",
+            )
+        )
+        for number, (name, title, panel, room) in enumerate(PLACES, 1):
+            act = partial(self.go_to, panel, room)
+            actions.add(Action(name, title, f"Ctrl+{number}", act, group="View"))
+
+        for name, title, key, by in (
+            ("panels_token_next", "Next token, in all panels", NEXT_KEY, 1),
+            ("panels_token_previous", "Previous token, in all panels", PREVIOUS_KEY, -1),
+        ):
+            step = partial(self._step, by)
+            actions.add(Action(name, title, key, step, self._has_tokens, group="View"))
+
+    def _has_tokens(self) -> bool:
+        is_shown = self._columns.is_section_shown
+        return is_shown and self._looking is not None and len(self._looking.traces) > 0
+
+    def _step(self, by: int) -> None:
+        self.looking().step(by)
+
+    def go_to(self, panel: str, room: str = "") -> None:
+        """Show a panel, and a room of it; the keyboard goes there."""
+        self.section().show_panel(panel)
+        self._desk.set_setting("section_panel", panel)
+        self.show(True)
+        self.section().enter(room)
+
+    def toggle(self) -> None:
+        self.show(not self._columns.is_section_shown)
+
+    def show(self, is_shown: bool) -> None:
+        if is_shown:
+            self.section()
+        self._columns.show_section(is_shown)
+        self._say()
+
+    def follow(self) -> None:
+        """The settings are there: the first time, what was open is open again."""
+        if not self._is_restored:
+            self._is_restored = True
+            if self._desk.settings.section_visible:
+                self.show(True)
+
+    def section(self) -> Section:
+        if self._section is None:
+            from ui.section.panel import Tools
+            from ui.section.sampling.kinds import KINDS
+            from ui.section.section import Section
+
+            tools = Tools(self._theme, self.looking(), self._desk, self._bridge)
+            self._section = Section(tools, KINDS)
+            self._section.show_panel(self._desk.settings.section_panel)
+            self._section.tab_changed.connect(
+                lambda title: self._desk.set_setting("section_panel", title)
+            )
+            self._section.hide_requested.connect(lambda: self.show(False))
+            self._columns.set_section(self._section)
+        return self._section
+
+    def looking(self) -> Looking:
+        """What is looked at, by the panels and by the token view."""
+        if self._looking is None:
+            from ui.section.looking import Looking
+
+            self._looking = Looking(self._desk, self._bridge, self)
+        return self._looking
+
+    def _say(self) -> None:
+        self._header.set_section_shown(self._columns.is_section_shown)

@@ -1,0 +1,248 @@
+"""The line under the composer: how full the window is, and how the reply is doing.
+
+Only measured figures are shown; what is not known yet is left out. Where the line has no
+room the least important figures go first.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
+
+from app.amounts import bytes_words
+from app.chat.events import EngineStateChanged, StatusFigures
+from app.engine.protocol.messages import Loaded
+from models.records import MessageCounts
+from ui.look.theme import Theme
+from ui.widgets.figures import device_text, rate_text, seconds_text
+
+METER_PX = 90
+GAP_PX = 20
+
+# In the order of the line. The last of `LEAVE_FIRST` stays longest.
+FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory", "downloads")
+LEAVE_FIRST = (
+    "memory",
+    "device",
+    "threads",
+    "first_token",
+    "tokens",
+    "downloads",
+    "rate",
+    "context",
+)
+
+
+class ContextMeter(QProgressBar):
+    """A thin bar. A little is seen as a little, not as nothing."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def filled_px(self) -> float:
+        """How wide the filled part is."""
+        if self.value() <= 0:
+            return 0.0
+        return max(float(self.height()), self.width() * self.value() / max(1, self.maximum()))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        colors, bar, radius = self._theme.colors, QRectF(self.rect()), self.height() / 2
+        painter.setBrush(QColor(colors.line))
+        painter.drawRoundedRect(bar, radius, radius)
+        if self.value() > 0:
+            bar.setWidth(self.filled_px())
+            painter.setBrush(QColor(colors.accent))
+            painter.drawRoundedRect(bar, radius, radius)
+
+
+class StatusLine(QWidget):
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName("status_line")
+        self.setAccessibleName("Status")
+        self._loaded: Loaded | None = None
+        self._waiting = ""
+        self._downloads = ""
+        self._texts = dict.fromkeys(FIGURES, "")
+        self._caption = self._label("context")
+        self.meter = ContextMeter(theme, self)
+        self.meter.setObjectName("context_meter")
+        self.meter.setAccessibleName("Context used")
+        self.meter.setTextVisible(False)
+        self._labels = {name: self._label() for name in FIGURES}
+        for name, label in self._labels.items():
+            label.setObjectName(f"status_{name}")
+        self._chosen: tuple[frozenset[str], int] | None = None
+        self._build()
+        self._show()
+
+    def _label(self, text: str = "") -> QLabel:
+        label = QLabel(text, self)
+        label.setProperty("kind", "small")
+        return label
+
+    def _build(self) -> None:
+        self._row = QHBoxLayout(self)
+        self._row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
+        self._row.addWidget(self._caption)
+        self._row.addWidget(self.meter)
+        for name in FIGURES:
+            self._row.addWidget(self._labels[name])
+        self._row.addStretch()
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(px(8))
+        self.meter.setFixedSize(px(METER_PX), px(5))
+        self._choose()
+
+    def minimumSizeHint(self) -> QSize:
+        """Figures leave; they never hold the window wide. The line is as high without any, so
+        that the composer above stays where it is."""
+        margins = self.contentsMargins()
+        line = QFontMetrics(self._theme.font_small()).height()
+        return QSize(0, line + margins.top() + margins.bottom())
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), self.minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._choose()
+
+    # --- what is known ------------------------------------------------------------------
+
+    def set_context(self, used: int, size: int, n_cut: int = 0, *, is_text: bool = False) -> None:
+        """`n_cut` messages, or of a text its beginning, would be left out of the next prompt."""
+        is_known = size > 0
+        self._texts["context"] = f"{used:,} / {size:,}" if is_known else ""
+        self.meter.setRange(0, max(1, size))
+        self.meter.setUpdatesEnabled(False)  # Qt would paint at once, and all that waits with it
+        self.meter.setValue(min(used, max(1, size)) if is_known else 0)
+        self.meter.setUpdatesEnabled(True)
+        self.meter.update()  # Qt compares with what it painted last, and it is not Qt that paints
+        what = "its beginning is" if is_text else _counted(n_cut, "older message")
+        cut = f"; {what} left out" if n_cut else ""
+        self.meter.setToolTip(f"{used:,} of {size:,} tokens of the context window are used{cut}")
+        self._show()
+
+    def set_figures(self, figures: StatusFigures) -> None:
+        """A running or finished reply; of one that is not on screen only the threads."""
+        if figures.n_threads:
+            self._texts["threads"] = _counted(figures.n_threads, "thread")
+        if not figures.is_shown:
+            self._show()
+            return
+        self._texts["tokens"] = _counted(figures.generated, "token") if figures.generated else ""
+        rate, first = figures.tokens_per_s, figures.first_token_s
+        self._texts["rate"] = rate_text(rate) if rate is not None else ""
+        self._texts["first_token"] = (
+            f"first token {seconds_text(first)}" if first is not None else ""
+        )
+        self.set_context(figures.context_used, figures.context_size)
+
+    def set_counts(self, counts: MessageCounts) -> None:
+        """A reply has ended: the figures that the engine measured, as they stand under it."""
+        rate, first = counts.tokens_per_s, counts.first_token_s
+        self._texts["tokens"] = _counted(counts.generated, "token") if counts.generated else ""
+        self._texts["rate"] = rate_text(rate) if rate else ""
+        self._texts["first_token"] = (
+            f"first token {seconds_text(first)}" if first is not None else ""
+        )
+        self._show()
+
+    def set_engine_state(self, state: EngineStateChanged) -> None:
+        self._loaded = state.loaded
+        if state.loaded is None:
+            self._texts = dict.fromkeys(FIGURES, "")
+        else:
+            self._texts["threads"] = _counted(state.loaded.n_threads, "thread")
+            self._texts["device"] = device_text(state.loaded)
+            sizes = sum(part.size_bytes for part in state.loaded.memory)
+            self._texts["memory"] = bytes_words(sizes) if sizes else ""
+            self._labels["memory"].setToolTip(_memory_parts(state.loaded))
+        self._show()
+
+    def set_waiting(self, is_waiting: bool) -> None:
+        """A message waits: for the weights, or for the reply that they are busy with."""
+        words = "Waits for its turn" if self._loaded else "Sends as soon as the weights are loaded"
+        self._waiting = words if is_waiting else ""
+        self._show()
+
+    def set_downloads(self, text: str, hint: str) -> None:
+        """What is fetched in the background; empty: nothing is."""
+        if text != self._downloads:
+            self._downloads = text
+            self._show()
+        self._labels["downloads"].setToolTip(hint)
+
+    def clear_reply(self) -> None:
+        """Another chat or another reply is on screen: the figures of the last one go."""
+        for name in ("tokens", "rate", "first_token"):
+            self._texts[name] = ""
+        self._show()
+
+    def text(self, name: str) -> str:
+        return self._texts[name]
+
+    # --- showing ------------------------------------------------------------------------
+
+    def _shown_texts(self) -> dict[str, str]:
+        texts = {**self._texts, "downloads": self._downloads}
+        return {**texts, "tokens": self._waiting} if self._waiting else texts
+
+    def _show(self) -> None:
+        texts = self._shown_texts()
+        for name, text in texts.items():
+            if self._labels[name].text() != text:
+                self._labels[name].setText(text)
+        self.setAccessibleDescription(", ".join(text for text in texts.values() if text))
+        self._choose()
+
+    def _text_width(self, name: str) -> int:
+        label = self._labels[name]
+        return label.sizeHint().width() - label.contentsMargins().left()
+
+    def _choose(self) -> None:
+        """Hide figures until the rest fits."""
+        px = self._theme.px
+        texts = self._shown_texts()
+        shown = {name for name in FIGURES if texts[name]}
+        widths = {name: self._text_width(name) + px(GAP_PX) for name in shown}
+        head = self._caption.sizeHint().width() + px(METER_PX) + px(16)
+        room = self.contentsRect().width() + px(GAP_PX) - (head if "context" in shown else 0)
+        for name in LEAVE_FIRST:
+            if sum(widths[each] for each in shown) <= room:
+                break
+            shown.discard(name)
+        chosen = (frozenset(shown), px(GAP_PX))
+        if chosen == self._chosen:
+            return
+        self._chosen = chosen
+        for name in FIGURES:
+            self._labels[name].setVisible(name in shown)
+            is_first = not shown or name == min(shown, key=FIGURES.index)
+            self._labels[name].setContentsMargins(0 if is_first else px(GAP_PX - 8), 0, 0, 0)
+        has_context = "context" in shown
+        self._caption.setVisible(has_context)
+        self.meter.setVisible(has_context)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _memory_parts(loaded: Loaded) -> str:
+    """Each measured allocation on its own line."""
+    return "\n".join(
+        f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory
+    )

@@ -1,0 +1,212 @@
+"""What the window itself can do, as actions. Other files add theirs beside their widgets."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from models.records import Message, Role
+from ui.chat.header import DEFAULTS_KEY, DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
+from ui.look.theme import Theme
+from ui.shell.actions import Action, Actions
+from ui.shell.lazy_windows import LazyWindows
+from ui.shell.zoom import IN_KEYS, OUT_KEYS, RESET_KEYS
+from ui.sidebar.sidebar import NEW_CHAT_KEY, SEARCH_KEY, SETTINGS_KEY, SIDEBAR_KEY
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.shell.window import MainWindow
+
+
+def add_window_actions(
+    window: MainWindow, actions: Actions, desk: Desk, bridge: Bridge, theme: Theme
+) -> LazyWindows:
+    """Chat, settings, view, weights and program, in the order in which they are listed."""
+    lazy = LazyWindows(window, desk, bridge, theme, actions)
+    window.message_acts.settings_requested.connect(lazy.show_reply)
+    window.chat.header.library_requested.connect(lazy.show_library)
+    window.chat.empty.library_requested.connect(lazy.show_library)
+    window.chat.header.defaults_requested.connect(lazy.show_defaults)
+    for action in (
+        *_of_chats(window, desk),
+        *_of_settings(window, desk, lazy),
+        *_of_the_view(window, lazy),
+        *_of_themes(desk),
+        *_of_weights(window, desk, lazy),
+        Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="Program"),
+        Action(
+            "show_log",
+            "The engine's log",
+            "Ctrl+Shift+L",
+            lambda: window.show_settings("log"),
+            group="Program",
+        ),
+        Action("quit", "Quit", "Ctrl+Q", window.quit, group="Program"),
+    ):
+        actions.add(action)
+    actions.hear("stop", False)
+    return lazy
+
+
+def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
+    return (
+        Action("new_chat", "New chat", NEW_CHAT_KEY, window.new_chat),
+        Action("write", "Write a message", "Ctrl+L", window.focus_composer),
+        Action(
+            "rename_chat",
+            "Rename this chat",
+            "F2",
+            window.rename,
+            lambda: window.sidebar.may_rename(desk.conversation.id),
+        ),
+        Action(
+            "trash_chat",
+            "Move this chat to the trash",
+            "Ctrl+Shift+Backspace",
+            lambda: desk.trash_conversation(desk.conversation.id),
+            lambda: any(each.id == desk.conversation.id for each in desk.conversations),
+        ),
+        Action(
+            "undo",
+            "Undo the last deletion or move",
+            "Ctrl+Alt+Z",
+            window.following.undo_last,
+            lambda: window.following.can_undo,
+        ),
+        Action("stop", "Stop the reply", "Esc", desk.stop, lambda: desk.is_generating),
+        Action(
+            "find",
+            "Find in this chat",
+            "Ctrl+F",
+            window.chat.open_find,
+            lambda: bool(len(window.chat.transcript.rows)),
+        ),
+        Action("find_next", "Next place found", "F3", lambda: window.chat.find_on(1)),
+        Action(
+            "find_previous", "Previous place found", "Shift+F3", lambda: window.chat.find_on(-1)
+        ),
+        Action("search_chats", "Search chats", SEARCH_KEY, window.search),
+        Action("open_trash", "Open the trash", "Ctrl+Shift+Del", window.show_trash),
+    )
+
+
+def _of_settings(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
+    def last_reply() -> Message | None:
+        replies = (m for m in reversed(desk.messages) if m.role is Role.ASSISTANT)
+        return next(replies, None)
+
+    def run_again() -> None:
+        reply = last_reply()
+        if reply is not None:
+            desk.run_again(reply.id)
+
+    def show_reply_settings() -> None:
+        reply = last_reply()
+        if reply is not None:
+            lazy.show_reply(reply.id)
+
+    return (
+        Action(
+            "chat_settings",
+            "Settings of this chat",
+            "Ctrl+.",
+            lazy.show_levels,
+            group="Settings of replies",
+        ),
+        Action("presets", "Presets", "Ctrl+P", lazy.show_presets, group="Settings of replies"),
+        Action(
+            "run_again",
+            "Run the last reply again, exactly",
+            "Ctrl+Shift+R",
+            run_again,
+            lambda: last_reply() is not None and not desk.is_generating,
+            group="Settings of replies",
+        ),
+        Action(
+            "reply_settings",
+            "What the last reply was made with",
+            "Ctrl+Shift+.",
+            show_reply_settings,
+            lambda: last_reply() is not None,
+            group="Settings of replies",
+        ),
+    )
+
+
+def _of_the_view(window: MainWindow, lazy: LazyWindows) -> tuple[Action, ...]:
+    def zoom(name: str, title: str, keys: tuple[str, ...], direction: int) -> Action:
+        return Action(
+            name,
+            title,
+            keys[0],
+            lambda: window.zoom(direction),
+            group="View",
+            other_keys=keys[1:],
+            binds=False,  # zoom works in every window of the program: `ui.shell.zoom` hears it
+        )
+
+    return (
+        Action("palette", "Command palette", "Ctrl+K", lambda: lazy.palette().open(), group="View"),
+        Action(
+            "keys", "Keyboard shortcuts", "F1", lambda: lazy.palette().open_keys(), group="View"
+        ),
+        Action(
+            "toggle_sidebar",
+            "Show or hide the chat list",
+            SIDEBAR_KEY,
+            window.toggle_sidebar,
+            group="View",
+        ),
+        zoom("zoom_in", "Larger", IN_KEYS, 1),
+        zoom("zoom_out", "Smaller", OUT_KEYS, -1),
+        zoom("zoom_reset", "Normal size (100 %)", RESET_KEYS, 0),
+    )
+
+
+def _of_themes(desk: Desk) -> tuple[Action, ...]:
+    return tuple(
+        Action(
+            f"theme_{mode}",
+            title,
+            key,
+            partial(desk.set_setting, "theme", mode),
+            lambda mode=mode: desk.settings.theme != mode,  # type: ignore[misc]
+            group="View",
+        )
+        for mode, title, key in (
+            ("light", "Theme: light", "Ctrl+Alt+1"),
+            ("dark", "Theme: dark", "Ctrl+Alt+2"),
+            ("system", "Theme: as the system", "Ctrl+Alt+3"),
+        )
+    )
+
+
+def _of_weights(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
+    def shows(name: str, title: str, key: str, page: str) -> Action:
+        return Action(name, title, key, lambda: lazy.show_library(page), group="Weights")
+
+    return (
+        shows("library", "Library of weights", LIBRARY_KEY, ""),
+        shows("hub", "Find weights on the hub", HUB_KEY, "hub"),
+        shows("downloads", "Downloads of weights", DOWNLOADS_KEY, "downloads"),
+        Action(
+            "weights_defaults",
+            "Defaults of these weights",
+            DEFAULTS_KEY,
+            lazy.show_defaults,
+            lambda: bool(desk.weights_path or desk.known_weights()),
+            group="Weights",
+        ),
+        Action(
+            "open_weights", "Open weights (GGUF file)", OPEN_KEY, window.open_gguf, group="Weights"
+        ),
+        Action(
+            "unload_weights",
+            "Unload the weights",
+            "Ctrl+Shift+U",
+            desk.unload_weights,
+            lambda: desk.engine_state.loaded is not None,
+            group="Weights",
+        ),
+    )

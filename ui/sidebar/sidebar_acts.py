@@ -1,0 +1,164 @@
+"""What the sidebar asks for, done by the desk; and what the desk says about it, shown there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from app.chat.events import (
+    EarlierArrived,
+    FoldersChanged,
+    MessageSought,
+    SearchAnswered,
+    SettingsChanged,
+)
+from models.records import SearchHit
+from ui.shell.actions import Action, Actions
+from ui.sidebar.list_menu import ARCHIVE_KEY, MOVE_KEY, NEW_FOLDER_KEY, PIN_KEY
+from ui.sidebar.sidebar import Sidebar
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.shell.window import MainWindow
+
+ARCHIVE_VIEW_KEY = "Ctrl+Shift+H"
+GROUP = "Chat list"
+
+
+class SidebarActs(QObject):
+    def __init__(self, window: MainWindow, desk: Desk, bridge: Bridge) -> None:
+        super().__init__(window)
+        self._window = window
+        self._desk = desk
+        self._sidebar: Sidebar = window.sidebar
+        self._sought = ""
+        self._connect()
+        bridge.folders_changed.connect(self._on_folders_changed)
+        bridge.search_answered.connect(self._on_search_answered)
+        bridge.message_sought.connect(self._on_message_sought)
+        bridge.earlier_arrived.connect(self._on_earlier_arrived)
+        bridge.settings_changed.connect(self._on_settings_changed)
+        self._sidebar.set_closed_folders(desk.settings.closed_folders)
+        self._sidebar.set_folders(desk.folders)
+
+    def _connect(self) -> None:
+        sidebar, desk = self._sidebar, self._desk
+        sidebar.rename_requested.connect(desk.rename_conversation)
+        sidebar.trash_requested.connect(self._trash)
+        sidebar.pin_requested.connect(desk.pin_conversations)
+        sidebar.archive_requested.connect(desk.archive_conversations)
+        sidebar.move_requested.connect(desk.move_conversations)
+        sidebar.move_to_new_requested.connect(self._move_to_new)
+        sidebar.folder_requested.connect(self._new_folder)
+        sidebar.folder_rename_requested.connect(desk.rename_folder)
+        sidebar.folder_move_requested.connect(desk.move_folder)
+        sidebar.folder_delete_requested.connect(desk.delete_folder)
+        sidebar.closed_folders_changed.connect(
+            lambda closed: desk.set_setting("closed_folders", closed)
+        )
+        sidebar.search_requested.connect(desk.search)
+        sidebar.search_more_requested.connect(desk.search_more)
+        sidebar.hit_requested.connect(self._open_hit)
+
+    def add_actions(self, actions: Actions) -> None:
+        sidebar = self._sidebar
+
+        def has_chosen() -> bool:
+            return bool(sidebar.chosen())
+
+        for action in (
+            Action(
+                "pin_chat",
+                "Pin or unpin the chat",
+                PIN_KEY,
+                lambda: sidebar.pin(sidebar.chosen()),
+                has_chosen,
+                GROUP,
+            ),
+            Action("move_chat", "Move to a folder", MOVE_KEY, sidebar.move_chosen, group=GROUP),
+            Action(
+                "archive_chat",
+                "Put the chat into the archive or take it out",
+                ARCHIVE_KEY,
+                lambda: sidebar.archive(sidebar.chosen()),
+                has_chosen,
+                GROUP,
+            ),
+            Action("new_folder", "New folder", NEW_FOLDER_KEY, self._show_new_folder, group=GROUP),
+            Action(
+                "archive",
+                "Show or leave the archive",
+                ARCHIVE_VIEW_KEY,
+                self._toggle_archive,
+                group=GROUP,
+            ),
+        ):
+            actions.add(action)
+
+    # --- asked by the sidebar -----------------------------------------------------------
+
+    def _trash(self, ids: tuple[str, ...]) -> None:
+        if len(ids) == 1:
+            self._desk.trash_conversation(ids[0])
+        else:
+            self._desk.trash_conversations(ids)
+
+    def _new_folder(self, parent_id: str | None) -> None:
+        """Made, then named in its place."""
+        folder_id = self._desk.create_folder("New folder", parent_id)
+        if folder_id:
+            if parent_id:
+                self._sidebar.view.model().toggle(parent_id, True)  # type: ignore[attr-defined]
+            self._sidebar.rename_folder(folder_id)
+
+    def _show_new_folder(self) -> None:
+        self._window.columns.show_sidebar()
+        self._sidebar.new_folder()
+
+    def _toggle_archive(self) -> None:
+        self._window.columns.show_sidebar()
+        self._sidebar.search_field.clear()
+        self._sidebar.archive_button.toggle()
+        self._sidebar.view.setFocus()
+
+    def _move_to_new(self, ids: tuple[str, ...], name: str) -> None:
+        folder_id = self._desk.create_folder(name)
+        if folder_id:
+            self._desk.move_conversations(ids, folder_id)
+
+    def _open_hit(self, hit: SearchHit) -> None:
+        """The keyboard stays in what was found: the next hit is one key away."""
+        if hit.message_id is None:
+            self._desk.open_conversation(hit.conversation_id)
+        else:
+            self._desk.open_message(hit.conversation_id, hit.message_id)
+        self._window.columns.show_chat()
+
+    # --- said by the desk ---------------------------------------------------------------
+
+    def _on_folders_changed(self, event: FoldersChanged) -> None:
+        self._sidebar.set_folders(event.folders)
+
+    def _on_settings_changed(self, event: SettingsChanged) -> None:
+        if "closed_folders" in event.names:
+            self._sidebar.set_closed_folders(self._desk.settings.closed_folders)
+
+    def _on_search_answered(self, event: SearchAnswered) -> None:
+        self._sidebar.show_answer(event)
+
+    def _on_message_sought(self, event: MessageSought) -> None:
+        self._sought = event.message_id
+        self._show_sought()
+
+    def _on_earlier_arrived(self, event: EarlierArrived) -> None:
+        if self._sought and any(message.id == self._sought for message in event.messages):
+            self._show_sought()
+
+    def _show_sought(self) -> None:
+        """A long chat comes part by part: the message may not be here yet."""
+        transcript = self._window.chat.transcript
+        if transcript.rows.index_of(self._sought) is not None:
+            transcript.show_message(self._sought)
+            self._sought = ""

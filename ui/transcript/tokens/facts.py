@@ -1,0 +1,117 @@
+"""What is said about one token: in its card, and to a screen reader. No Qt.
+
+Probability, rank and entropy are those that were recorded before samplers, at temperature 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.pieces import Pieces, unpack
+from app.insight.trace.message_tokens import MessageTokens
+from app.insight.trace.tokens_shown import hexadecimal, surprise_at_draw, visible
+from ui.section.tokens.model import percent
+
+N_ALTERNATIVES: Final = 5
+RECORDED: Final = "Recorded as it was drawn; before samplers, at temperature 1."
+CHOSEN: Final = "Chosen by hand; measured before samplers, at temperature 1."
+NOT_READ: Final = "Load the weights that wrote this to read the pieces and to branch."
+NO_TOKENS: Final = "This is a word of the text: where its tokens are is not known."
+CUT_NOW: Final = "Not drawn: it was written, and is cut here by the loaded vocabulary."
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """`probability`: before samplers, at temperature 1. `is_drawn`: it became the token;
+    `is_chosen`: and that by hand."""
+
+    token_id: int
+    text: str
+    probability: float
+    is_drawn: bool
+    may_branch: bool
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """`figures` stand beside the piece, `details` and `bytes` below it, `caption` says how they
+    were had."""
+
+    piece: str
+    figures: str
+    details: str
+    bytes: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    caption: str = ""
+
+
+def facts_of(
+    tokens: MessageTokens, number: int, words: Pieces | None, may_branch: bool
+) -> TokenFacts:
+    place, piece = tokens.place_of(number), tokens.piece(number)
+    if place is None:
+        return _not_drawn(tokens, number, piece)
+    trace = tokens.traces[place]
+    figures = (
+        f"ID {trace.token_id} · {percent(trace.logprob)} % · rank {trace.rank:,}"
+        f" · entropy {max(0.0, trace.entropy):.2f} bit"
+    )
+    details = [f"token {place + 1:,} of {len(tokens.traces):,}", f"{trace.ms:.1f} ms"]
+    bits = surprise_at_draw(trace)
+    if bits is not None:
+        details.append(f"surprise at the draw {bits:.2f} bit")
+    recorded = CHOSEN if trace.chosen else RECORDED
+    caption = recorded if words is not None else f"{recorded} {NOT_READ}"
+    found = _alternatives(trace, words, may_branch and words is not None)
+    return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)
+
+
+def _not_drawn(tokens: MessageTokens, number: int, piece: bytes) -> TokenFacts:
+    if not tokens.are_tokens:
+        hint = tokens.hint or NO_TOKENS
+        return TokenFacts(visible(piece), "", "", _bytes(piece), caption=hint)
+    token_id = tokens.id_of(number)
+    figures = "" if token_id is None else f"ID {token_id}"
+    details = f"token {number + 1:,} of {len(tokens):,}"
+    hint = tokens.hint or CUT_NOW
+    return TokenFacts(visible(piece), figures, details, _bytes(piece), caption=hint)
+
+
+def _alternatives(
+    trace: TokenTrace, words: Pieces | None, may_branch: bool
+) -> tuple[Alternative, ...]:
+    ids, logprobs = unpack(trace.alternative_ids), unpack(trace.alternative_logprobs)
+    return tuple(
+        Alternative(
+            token_id,
+            f"ID {token_id}" if words is None else visible(words.piece(token_id)),
+            # Candidates are kept in fewer digits: beside its own figure that would be another one.
+            math.exp(min(trace.logprob if token_id == trace.token_id else logprob, 0.0)),
+            token_id == trace.token_id,
+            may_branch and token_id != trace.token_id,
+            trace.chosen and token_id == trace.token_id,
+        )
+        for token_id, logprob in zip(ids[:N_ALTERNATIVES], logprobs, strict=False)
+    )
+
+
+def _bytes(piece: bytes) -> str:
+    shown = hexadecimal(piece[:16]) + ("…" if len(piece) > 16 else "")
+    return f"{'byte' if len(piece) == 1 else 'bytes'} {shown}" if piece else "no bytes"
+
+
+def spoken(tokens: MessageTokens, number: int) -> str:
+    """A token as a screen reader says it."""
+    facts = facts_of(tokens, number, None, may_branch=False)
+    place = tokens.place_of(number)
+    if place is None:
+        return ". ".join(part for part in (facts.piece, facts.figures, facts.caption) if part)
+    return f"{facts.piece}. Token {place + 1} of {len(tokens.traces)}. {facts.figures}"
+
+
+def shown_percent(probability: float) -> str:
+    return percent(math.log(probability) if probability > 0 else -math.inf)

@@ -1,0 +1,155 @@
+"""Export and import by the user's hand: which chats, what file, and what an import would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QStandardPaths, Qt
+from PySide6.QtWidgets import QFileDialog
+
+from app.chat.events import ImportPreviewed, ImportProgressed
+from models.records import Conversation
+from ui.look.theme import Theme
+from ui.shell.actions import Action, Actions
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.shell.window import MainWindow
+    from ui.windows.import_progress import ImportProgress
+
+EXPORT_KEY = "Ctrl+Shift+S"
+IMPORT_KEY = "Ctrl+Shift+O"
+FILTERS = {"json": "Cutaway chats (*.json)", "markdown": "Markdown (*.md)"}
+SUFFIXES = {"json": ".json", "markdown": ".md"}
+
+
+class ExchangeActs(QObject):
+    """Its dialogs are made when they are asked for; none of them blocks."""
+
+    def __init__(self, window: MainWindow, desk: Desk, bridge: Bridge, theme: Theme) -> None:
+        super().__init__(window)
+        self._window = window
+        self._desk = desk
+        self._theme = theme
+        self._folder = ""
+        self._progress: ImportProgress | None = None
+        bridge.import_previewed.connect(self._on_import_previewed)
+        bridge.import_progressed.connect(self._on_import_progressed)
+        window.sidebar.export_requested.connect(self.export)
+
+    def add_actions(self, actions: Actions) -> None:
+        desk, window = self._desk, self._window
+        for action in (
+            Action(
+                "export_chats",
+                "Export chats…",
+                EXPORT_KEY,
+                lambda: self.export(window.sidebar.chosen()),
+                lambda: bool(desk.conversations),
+            ),
+            Action("import_chats", "Import chats…", IMPORT_KEY, self.choose_import),
+        ):
+            actions.add(action)
+
+    # --- export -------------------------------------------------------------------------
+
+    def export(self, ids: Sequence[str] = ()) -> None:
+        """Ask what to export; `ids` are chats that were chosen for it."""
+        from ui.windows.export_dialog import ExportDialog
+
+        listed = {each.id: each for each in self._desk.conversations}
+        if not listed:
+            return
+        ExportDialog(
+            self._theme,
+            listed.get(self._desk.conversation.id),
+            [listed[each] for each in ids if each in listed],
+            len(listed),
+            self._ask_where,
+            self._window,
+        ).open()
+
+    def _ask_where(self, ids: Sequence[str] | None, form: str) -> None:
+        names = {each.id: each for each in self._desk.conversations}
+        is_folder = form == "markdown" and (ids is None or len(ids) > 1)
+        dialog = QFileDialog(self._window, "Export to a folder" if is_folder else "Export")
+        dialog.setObjectName("export_file_dialog")
+        if is_folder:
+            dialog.setFileMode(QFileDialog.FileMode.Directory)
+            dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+            dialog.setLabelText(QFileDialog.DialogLabel.Accept, "Export")
+        else:
+            dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+            dialog.setNameFilter(FILTERS[form])
+            dialog.setDefaultSuffix(SUFFIXES[form].removeprefix("."))
+        dialog.setDirectory(self._usual_folder())
+        if not is_folder:
+            dialog.selectFile(_file_name(ids, names, SUFFIXES[form]))
+        self._open(dialog, lambda files: self._desk.export_chats(ids, files[0], form))
+
+    # --- import -------------------------------------------------------------------------
+
+    def choose_import(self) -> None:
+        dialog = QFileDialog(self._window, "Import chats")
+        dialog.setObjectName("import_file_dialog")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.setNameFilters(
+            ["Chats (*.json *.md *.markdown *.txt)", *FILTERS.values(), "All files (*)"]
+        )
+        dialog.setDirectory(self._usual_folder())
+        self._open(dialog, self._desk.preview_import)
+
+    def _on_import_previewed(self, event: ImportPreviewed) -> None:
+        from ui.windows.import_dialog import ImportDialog
+
+        ImportDialog(
+            self._theme,
+            event,
+            self._desk.import_previewed,
+            self._desk.forget_import,
+            self._window,
+        ).open()
+
+    def _on_import_progressed(self, event: ImportProgressed) -> None:
+        if event.is_over:
+            progress, self._progress = self._progress, None
+            if progress is not None:
+                progress.close()
+                progress.deleteLater()
+            return
+        if self._progress is None:
+            from ui.windows.import_progress import ImportProgress
+
+            self._progress = ImportProgress(self._theme, self._window)
+            self._progress.cancelled.connect(self._desk.cancel_import)
+            self._progress.show()
+        self._progress.show_progress(event.done, event.total)
+
+    # --- files --------------------------------------------------------------------------
+
+    def _open(self, dialog: QFileDialog, chosen: Callable[[list[str]], object]) -> None:
+        def take(files: list[str]) -> None:
+            self._folder = dialog.directory().absolutePath()
+            if files:
+                chosen(files)
+
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.filesSelected.connect(take)
+        dialog.open()
+
+    def _usual_folder(self) -> str:
+        """The last one; at first where documents lie."""
+        documents = QStandardPaths.StandardLocation.DocumentsLocation
+        usual = self._folder or QStandardPaths.writableLocation(documents)
+        return usual if Path(usual).is_dir() else str(Path.home())
+
+
+def _file_name(ids: Sequence[str] | None, listed: dict[str, Conversation], suffix: str) -> str:
+    from app.chat.exchange.exporting import file_name
+
+    if ids is not None and len(ids) == 1 and ids[0] in listed:
+        return file_name(listed[ids[0]].title, suffix)
+    return f"Cutaway chats{suffix}"

@@ -1,0 +1,312 @@
+"""What was thrown away, chats and parts of chats, and the way back. Built when first asked for.
+
+Nothing here deletes for good without asking; what stays here too long goes at the next start,
+and the words below the list say when.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QCheckBox,
+    QHBoxLayout,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QMessageBox,
+    QPushButton,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.events import SettingsChanged, TrashedBranchesListed, TrashListed
+from models.records import Conversation, TrashedBranch
+from ui.chat.plain_words import plain_words
+from ui.look.theme import Theme
+from ui.shell.window_toasts import WindowToasts
+from ui.widgets.any_index import AnyIndex
+from ui.widgets.zoomed_size import ZoomedSize
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+
+
+SIZE_PX = (480, 480)
+_WHAT = Qt.ItemDataRole.UserRole
+"""A `Conversation` or a `TrashedBranch`."""
+_LEFT = Qt.ItemDataRole.UserRole + 1
+"""How long it still stays, in words."""
+
+
+class _LineDelegate(QStyledItemDelegate):
+    """What it is left, how long it stays right."""
+
+    def __init__(self, theme: Theme, view: QListWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        whole, left = QStyleOptionViewItem(option), str(index.data(_LEFT) or "")
+        self.initStyleOption(whole, index)
+        text, whole.text = whole.text, ""
+        item = QStyle.ControlElement.CE_ItemViewItem
+        self._view.style().drawControl(item, whole, painter, self._view)
+        colors, pad = self._theme.colors, self._theme.px(11)
+        room = option.rect.adjusted(pad, 0, -pad, 0)
+        middle, side = Qt.AlignmentFlag.AlignVCenter, Qt.AlignmentFlag
+        painter.save()
+        painter.setFont(self._theme.font_small())
+        painter.setPen(QColor(colors.dim))
+        painter.drawText(room, middle | side.AlignRight, left)
+        taken = painter.fontMetrics().horizontalAdvance(left) + pad if left else 0
+        painter.setFont(whole.font)
+        painter.setPen(QColor(colors.ink))
+        shown = painter.fontMetrics().elidedText(
+            text, Qt.TextElideMode.ElideRight, room.width() - taken
+        )
+        painter.drawText(room, middle | side.AlignLeft | Qt.TextFlag.TextSingleLine, shown)
+        painter.restore()
+
+
+class TrashWindow(QWidget):
+    """The list answers `TrashListed` and `TrashedBranchesListed`; Return brings back what is
+    chosen, Delete asks whether it shall go for good."""
+
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self._desk = desk
+        self._theme = theme
+        self._chats: tuple[Conversation, ...] = ()
+        self._branches: tuple[TrashedBranch, ...] = ()
+        self.setObjectName("trash_window")
+        self.setAccessibleName("Trash")
+        self.setWindowTitle("Trash")
+        self.setProperty("plane", "side")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._words = QLabel(self)
+        self._words.setProperty("kind", "small")
+        self._words.setWordWrap(True)
+        self.list = QListWidget(self)
+        self.list.setObjectName("trash_list")
+        self.list.setAccessibleName("Deleted chats and messages")
+        self.list.setItemDelegate(_LineDelegate(theme, self.list))
+        self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.restore_button = QPushButton("Restore", self)
+        self.restore_button.setObjectName("restore_button")
+        self.restore_button.setAccessibleName("Restore what is chosen")
+        self.restore_button.setProperty("kind", "primary")
+        self.delete_button = QPushButton("Delete for good…", self)
+        self.delete_button.setObjectName("delete_for_good_button")
+        self.delete_button.setAccessibleName("Delete the chosen chats for good")
+        self.empty_button = QPushButton("Empty the trash…", self)
+        self.empty_button.setObjectName("empty_trash_button")
+        self.empty_button.setAccessibleName("Delete all chats in the trash for good")
+        self._build()
+        self._connect(bridge)
+        self.toasts = WindowToasts(desk, bridge, theme, self)
+        self.toasts.focus_released.connect(self.list.setFocus)
+        self._fit()
+        self._show()
+        ZoomedSize(self, theme, SIZE_PX)
+
+    def _build(self) -> None:
+        self._row = QHBoxLayout()
+        self._row.addWidget(self.restore_button)
+        self._row.addWidget(self.delete_button)
+        self._row.addStretch()
+        self._row.addWidget(self.empty_button)
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self._words)
+        self._column.addWidget(self.list, 1)
+        self._column.addLayout(self._row)
+
+    def _connect(self, bridge: Bridge) -> None:
+        self.list.itemActivated.connect(lambda _: self._on_restore())
+        self.list.itemSelectionChanged.connect(self._on_selection_changed)
+        self.list.installEventFilter(self)
+        self.restore_button.clicked.connect(self._on_restore)
+        self.delete_button.clicked.connect(self._on_delete)
+        self.empty_button.clicked.connect(self._on_empty)
+        for key in ("Esc", "Ctrl+W"):
+            QShortcut(QKeySequence(key), self, self.close)
+        bridge.trash_listed.connect(self._on_trash_listed)
+        bridge.trashed_branches_listed.connect(self._on_branches_listed)
+        bridge.settings_changed.connect(self._on_settings_changed)
+        self._theme.changed.connect(self._fit)
+
+    def _fit(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
+        self._column.setSpacing(px(12))
+        self._row.setSpacing(px(8))
+
+    def open(self) -> None:
+        self._desk.list_trash()
+        self._desk.list_trashed_messages()
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        self.list.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+
+    # --- what is shown ------------------------------------------------------------------
+
+    def _on_trash_listed(self, event: TrashListed) -> None:
+        self._chats = event.conversations
+        self._show()
+
+    def _on_branches_listed(self, event: TrashedBranchesListed) -> None:
+        self._branches = event.branches
+        self._show()
+
+    def _on_settings_changed(self, event: SettingsChanged) -> None:
+        if "trash_days" in event.names:
+            self._show()
+
+    def _show(self) -> None:
+        """Chats and messages together, the last thrown away first."""
+        row = self.list.currentRow()
+        was_pressed = self.restore_button.hasFocus() or self.delete_button.hasFocus()
+        all_of_it: list[Conversation | TrashedBranch] = [*self._chats, *self._branches]
+        everything = sorted(
+            all_of_it,
+            key=lambda what: what.trashed_at or datetime.min.replace(tzinfo=UTC),
+            reverse=True,
+        )
+        self.list.clear()
+        days = self._desk.settings.trash_days
+        for what in everything:
+            item = QListWidgetItem(_line(what), self.list)
+            item.setData(_WHAT, what)
+            item.setData(_LEFT, time_left(what.trashed_at, days, datetime.now(UTC)))
+            item.setToolTip(self._hint(what))
+        if everything:
+            self.list.setCurrentRow(max(0, min(row, len(everything) - 1)))
+        self._words.setText(self._sentence(bool(everything)))
+        self.empty_button.setEnabled(bool(self._chats))
+        self._on_selection_changed()
+        if was_pressed:
+            # Empty for a moment, the list disables them, and Qt's next choice empties the trash.
+            self.list.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _sentence(self, has_some: bool) -> str:
+        days = self._desk.settings.trash_days
+        if not has_some:
+            return "The trash is empty."
+        if days == 0:
+            return "What is here stays until you delete it for good."
+        time = "a day" if days == 1 else f"{days:,} days"
+        return f"What has been here for {time} is deleted for good at the next start."
+
+    def _hint(self, what: Conversation | TrashedBranch) -> str:
+        if what.trashed_at is None:
+            return ""
+        thrown = f"Thrown away on {what.trashed_at.astimezone():%Y-%m-%d %H:%M}"
+        days = self._desk.settings.trash_days
+        if days == 0:
+            return thrown
+        until = (what.trashed_at + timedelta(days=days)).astimezone()
+        return f"{thrown}\nKept until {until:%Y-%m-%d}"
+
+    # --- acts ---------------------------------------------------------------------------
+
+    def _chosen(self) -> list[Conversation | TrashedBranch]:
+        return [item.data(_WHAT) for item in self.list.selectedItems()]
+
+    def _chosen_chats(self) -> tuple[str, ...]:
+        return tuple(what.id for what in self._chosen() if isinstance(what, Conversation))
+
+    def _on_selection_changed(self) -> None:
+        self.restore_button.setEnabled(bool(self._chosen()))
+        self.delete_button.setEnabled(bool(self._chosen_chats()))
+
+    def _on_restore(self) -> None:
+        chats = self._chosen_chats()
+        if len(chats) == 1:
+            self._desk.restore_conversation(chats[0])
+        elif chats:
+            self._desk.restore_conversations(chats)
+        for what in self._chosen():
+            if isinstance(what, TrashedBranch):
+                self._desk.restore_message(what.id, what.conversation_id)
+
+    def _on_delete(self) -> None:
+        self._ask(self._chosen_chats())
+
+    def _on_empty(self) -> None:
+        self._ask(tuple(chat.id for chat in self._chats))
+
+    def _ask(self, ids: tuple[str, ...]) -> None:
+        """There is no way back from this one, so it is asked first, and Cancel is chosen."""
+        if not ids:
+            return
+        titles = {chat.id: _line(chat) for chat in self._chats}
+        one = f"Delete “{titles.get(ids[0], 'this chat')}” for good?"
+        box = QMessageBox(self)
+        box.setObjectName("delete_for_good_dialog")
+        box.setWindowTitle("Delete for good")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setText(one if len(ids) == 1 else f"Delete {len(ids):,} chats for good?")
+        box.setInformativeText(
+            "They cannot be brought back. Backups still contain them."
+            if len(ids) > 1
+            else "It cannot be brought back. Backups still contain it."
+        )
+        backups = QCheckBox("Delete all backups too, then make a new one", box)
+        backups.setObjectName("delete_backups_box")
+        box.setCheckBox(backups)
+        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(QMessageBox.StandardButton.Cancel)
+
+        def act() -> None:
+            self._desk.delete_for_good(ids)
+            if backups.isChecked():
+                self._desk.delete_backups()
+
+        delete.clicked.connect(act)
+        box.open()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Delete asks; a key that is held down asks once."""
+        if (
+            watched is self.list
+            and isinstance(event, QKeyEvent)
+            and event.type() == QEvent.Type.KeyPress
+            and event.key() == Qt.Key.Key_Delete
+        ):
+            if not event.isAutoRepeat():
+                self._on_delete()
+            return True
+        return super().eventFilter(watched, event)
+
+
+def time_left(trashed_at: datetime | None, days: int, now: datetime) -> str:
+    """How long something still stays; empty for what stays for ever."""
+    if trashed_at is None or days == 0:
+        return ""
+    left = math.ceil((trashed_at + timedelta(days=days) - now) / timedelta(days=1))
+    if left <= 0:
+        return "goes at the next start"
+    return "1 day left" if left == 1 else f"{left:,} days left"
+
+
+def _line(what: Conversation | TrashedBranch) -> str:
+    if isinstance(what, Conversation):
+        return " ".join(what.title.split()) or "New chat"
+    count = "a message" if what.n_messages == 1 else f"{what.n_messages:,} messages"
+    excerpt = plain_words(" ".join(what.excerpt.split()))[0]
+    return f"{' '.join(what.conversation_title.split())} · {count}: {excerpt}"

@@ -1,0 +1,1 @@
+"""A prompt's tokens by the messages that they came from."""

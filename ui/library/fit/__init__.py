@@ -1,0 +1,1 @@
+"""What a model needs of the memory: the badge, the bars, the wish."""

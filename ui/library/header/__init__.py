@@ -1,0 +1,1 @@
+"""The window that shows all that a GGUF says, and writes a corrected copy."""

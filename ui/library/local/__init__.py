@@ -1,0 +1,1 @@
+"""The page of what lies on this machine."""

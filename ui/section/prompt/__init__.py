@@ -1,0 +1,1 @@
+"""The panel *Prompt*: the prompt as the engine was given it, token by token and by its parts."""

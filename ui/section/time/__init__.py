@@ -1,0 +1,1 @@
+"""The panel *Time*: the time line of a reply."""

@@ -1,0 +1,1 @@
+"""A message shown by its tokens, in the same item, selection and search as its Markdown."""

@@ -1,0 +1,1 @@
+"""Windows and dialogs beside the main one: export, import, presets, trash."""

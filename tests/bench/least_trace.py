@@ -39,10 +39,11 @@ from native_session import load_quietly
 from app.bench.loop import make_chain
 from app.bench.sides import TEXT, sampling
 from app.engine.process.native import native
+from app.engine.process.native.arrays import as_array
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
-from app.engine.process.trace.measuring import Measured, Measurer, as_array
+from app.engine.process.trace.measuring import Measured, Measurer
 from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.scores import ScoreBuffers
 from app.engine.process.trace.shortlist import ShortlistFinder

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.engine.process.sampling.banned import check_banned
 from app.engine.protocol.bounds import (
     BadSetting,
     Bounds,
@@ -48,6 +47,8 @@ MAX_SEED: Final = 2**32 - 2
 MAX_STAGES: Final = 32
 MAX_MIN_TOKENS: Final = 10_000_000
 MAX_BIASES: Final = 1024
+MAX_BANNED: Final = 64
+MAX_BANNED_BYTES: Final = 1000
 MAX_BREAKERS: Final = 32
 MAX_BREAKER_BYTES: Final = 40
 """llama.cpp cuts a longer one, and if need be through the middle of a character."""
@@ -260,7 +261,14 @@ def check_stages(sampling: Sampling, n_vocab: int | None = None) -> None:
     shortest = Bounds(0, MAX_MIN_TOKENS, words, whole=True)
     check_number(sampling.min_tokens, "The smallest length", "min_tokens", shortest)
     check_switch(sampling.ban_end_token, "Banning end tokens", "ban_end_token")
-    check_banned(sampling.banned_strings)
+    _check_banned(sampling.banned_strings)
+
+
+def _check_banned(strings: object) -> None:
+    check_list(strings, "Banned strings", "banned_strings", most=MAX_BANNED)
+    assert isinstance(strings, list | tuple)
+    for position, text in enumerate(strings):
+        check_text(text, "A banned string", f"banned_strings[{position}]", most=MAX_BANNED_BYTES)
 
 
 def check_seed(seed: object) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.sampling.candidates import CANDIDATE
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.messages import (
     AdaptiveP,

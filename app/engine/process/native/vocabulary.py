@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from app.engine.process.native.arrays import as_array
 from app.engine.process.native.native import NativeError, llama
-from app.engine.process.trace.measuring import as_array
 from app.engine.protocol.messages import Vocabulary as VocabularyTable, clean_text
 from app.engine.text.channels import MARKS, channel_marks
 from app.engine.text.reasoning import KNOWN

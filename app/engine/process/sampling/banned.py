@@ -15,21 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from app.engine.protocol.bounds import check_list, check_text
 from app.engine.text.text import overlap
-
-MAX_STRINGS: Final = 64
-MAX_BYTES: Final = 1000
-
-
-def check_banned(strings: object) -> None:
-    """Raise BadSetting for the first banned string that cannot be used."""
-    check_list(strings, "Banned strings", "banned_strings", most=MAX_STRINGS)
-    assert isinstance(strings, list | tuple)
-    for position, text in enumerate(strings):
-        check_text(text, "A banned string", f"banned_strings[{position}]", most=MAX_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

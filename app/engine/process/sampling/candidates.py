@@ -7,15 +7,13 @@ of them Python reads what is left without copying it.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import llama
 from app.engine.process.trace.shortlist import Scores, Shortlist, ShortlistFinder
-
-CANDIDATE: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
-"""llama_token_data, so that an array of them is filled by columns and read without copies."""
 
 
 class _Array(ctypes.Structure):

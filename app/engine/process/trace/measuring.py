@@ -22,7 +22,6 @@ import numpy as np
 
 from app.engine.process.trace.scores import ExpAndSum
 from app.engine.process.trace.shortlist import Ids, Scores, Shortlist, ShortlistFinder
-from app.engine.protocol.messages import Array
 
 _FLOOR: Final = np.float32(-120.0)
 """exp of it is 0 in float32: scores of −inf count as nothing instead of giving 0 · −inf."""
@@ -119,15 +118,3 @@ def _larger(scores: Scores, shortlist: Shortlist, score: np.float32) -> int:
     """How many scores are larger; the shortlist has all that are above its limit."""
     listed = len(shortlist) > 0 and score >= shortlist.limit
     return int(np.count_nonzero((shortlist.scores if listed else scores) > score))
-
-
-def as_array(values: np.ndarray[Any, Any]) -> Array:
-    """A numpy array as it travels on the wire.
-
-    >>> as_array(np.array([1, 2], np.int32)).dtype
-    'i4'
-    """
-    values = np.ascontiguousarray(values)
-    name = f"{values.dtype.kind}{values.dtype.itemsize}"
-    data = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-    return Array(name, list(values.shape), data)

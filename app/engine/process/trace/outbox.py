@@ -16,7 +16,8 @@ from typing import Final, Literal
 import msgspec
 
 from app import cores
-from app.engine.process.trace.measuring import Measurer, as_array
+from app.engine.process.native.arrays import as_array
+from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.replay import Replay, Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.protocol.messages import (

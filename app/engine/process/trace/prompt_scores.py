@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.process.trace.measuring import as_array
+from app.engine.process.native.arrays import as_array
 from app.engine.process.trace.shortlist import Scores
 from app.engine.protocol.messages import PromptScores
 

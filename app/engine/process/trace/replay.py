@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from app.engine.process.sampling.candidates import CANDIDATE
+from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.trace.measuring import Measured
 from app.engine.process.trace.shortlist import Scores
 from app.engine.protocol.messages import SURVIVED, StageEffect

@@ -7,8 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
+from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import llama
-from app.engine.process.sampling.candidates import CANDIDATE, Candidates
+from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.trace.shortlist import ShortlistFinder
 
 

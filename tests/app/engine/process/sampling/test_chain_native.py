@@ -351,7 +351,7 @@ def array_view(array: Array) -> np.ndarray:
     """What is left, wherever a sampler has moved the beginning to."""
     import ctypes
 
-    from app.engine.process.sampling.candidates import CANDIDATE
+    from app.engine.process.native.arrays import CANDIDATE
 
     address = ctypes.cast(array.native.data, ctypes.c_void_p).value
     start = ((address or 0) - array.data.ctypes.data) // CANDIDATE.itemsize

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from native_chains import Array, Steps, native_chain
 
+from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import llama
-from app.engine.process.sampling.candidates import CANDIDATE, Candidates
+from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.sampling.uniforms import Uniforms
 from app.engine.process.trace.measuring import Measurer

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.engine.process.trace.measuring import Measurer, as_array
+from app.engine.process.native.arrays import as_array
+from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import Outbox, TokenRecord
 from app.engine.process.trace.replay import Replay, Snapshot
 from app.engine.protocol.messages import (

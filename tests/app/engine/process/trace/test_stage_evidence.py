@@ -14,9 +14,9 @@ import pytest
 from native_chains import Array, native_chain
 from native_session import NativeSession
 
+from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.sampling.candidates import CANDIDATE
 from app.engine.process.sampling.chain import Chain
 from app.engine.protocol.messages import (
     AdaptiveP,

@@ -27,7 +27,7 @@ from app.engine.protocol.messages import Log, Stop, Tokenize
 
 _PRELUDE = """
 import os, sys, time
-from app.engine import wire
+from app.engine.protocol import wire
 from app.engine.protocol.messages import Log
 commands, frames = wire.begin_child()
 reader, writer = wire.FrameReader(commands), wire.FrameWriter(frames)

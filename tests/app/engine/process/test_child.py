@@ -438,7 +438,7 @@ def test_death_of_the_parent_ends_the_child(starter_gguf: Path) -> None:
     """C10. A parent that is killed closes the pipe; the child goes although it is computing."""
     script = f"""
 import subprocess, sys, time
-from app.engine import wire
+from app.engine.protocol import wire
 from app.engine.client.process import child_command
 from app.engine.protocol.messages import *
 child = subprocess.Popen(child_command("engine"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)

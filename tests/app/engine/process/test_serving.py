@@ -56,7 +56,7 @@ _BEGIN = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from app.engine.process.child import main
-from app.engine import serving
+from app.engine.process import serving
 from app.engine.process.scheduling.scheduler import Scheduler
 
 def fail(*_, **__):
@@ -170,7 +170,7 @@ def _tiny(folder: Path) -> Path:
     return path
 
 
-_QUICK_PULSE = "from app.engine import pulse; pulse.PULSE_S = 0.2\n"
+_QUICK_PULSE = "from app.engine.process import pulse; pulse.PULSE_S = 0.2\n"
 
 _LONG_STEP = """
 import os, time

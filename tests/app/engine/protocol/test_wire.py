@@ -343,7 +343,7 @@ def test_frames_of_two_threads_do_not_interleave() -> None:
 
 _CHILD = """
 import os, sys
-from app.engine import wire
+from app.engine.protocol import wire
 from app.engine.protocol.messages import Stop, Log
 commands, frames = wire.begin_child()
 print("printed by Python")

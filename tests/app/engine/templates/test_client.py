@@ -79,7 +79,7 @@ def _over(tmp_path: Path, *lives: str) -> tuple[TemplateClient, Path]:
     source = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from app.engine import wire
+from app.engine.protocol import wire
 from app.engine.protocol.template_messages import Rendered, TemplatesReady
 from pathlib import Path
 counter = Path({str(counter)!r})

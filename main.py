@@ -299,9 +299,9 @@ def engine_factory(script: Path | None) -> EngineFactory:
 
 def check_weights(path: Path) -> None:
     """Raise HeaderRefused for a file that cannot be loaded, as far as its header tells."""
-    from app.gguf.header import read_header
+    from app.gguf.chat_check import read_chat_header
 
-    read_header(path)
+    read_chat_header(path)
 
 
 class App:

@@ -18,9 +18,9 @@ from typing import Any
 
 from gguf_fields import Mutation, mutations_of
 
-from app.gguf.chat_check import check_for_chat
+from app.gguf.chat_check import check_for_chat, read_chat_header
 from app.gguf.facts import facts_of
-from app.gguf.header import Header, HeaderRefused, read_header, read_header_of
+from app.gguf.header import Header, HeaderRefused, read_header_of
 
 
 class BytesSource:
@@ -97,7 +97,7 @@ def read_in_fork(path: Path) -> dict[str, Any]:
     if child == 0:
         before, begun = _status("VmRSS"), time.process_time()
         try:
-            read_header(path)
+            read_chat_header(path)
             kind = "accepted"
         except HeaderRefused as refused:
             kind = refused.sentence

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from app.gguf.architectures import DRAFT_HEADS, NOT_GENERATING
+from app.gguf.header import Header, read_header
 from app.gguf.local.split_names import part_names, split_name
 from app.gguf.refusal import HeaderRefused
-
-if TYPE_CHECKING:
-    from app.gguf.header import Header
 
 MAX_LAYERS: Final = 512  # LLAMA_MAX_LAYERS: llama.cpp keeps per-layer values in arrays of this size
 
@@ -42,6 +41,14 @@ _PER_TOKEN: Final = {
     "scores": ("array of float32",),
     "token_type": ("array of int32", "array of uint32"),
 }
+
+
+def read_chat_header(path: Path | str) -> Header:
+    """The header of a file that is to be chatted with, or HeaderRefused: also for files that are
+    whole but write no text (embedding weights, projectors, adapters)."""
+    header = read_header(path)
+    check_for_chat(header)
+    return header
 
 
 def check_for_chat(header: Header) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from app.gguf import first_bytes
-from app.gguf.chat_check import check_for_chat
 from app.gguf.cursor import Cursor
 from app.gguf.local.split_names import piece_of
 from app.gguf.refusal import Fault, HeaderRefused, damaged, incomplete
@@ -209,24 +208,19 @@ class Header:
 def read_header(
     path: Path | str,
     *,
-    for_chat: bool = True,
     keep_arrays: frozenset[str] = frozenset(),
     deadline_s: float = DEADLINE_S,
     max_held_bytes: int = MAX_HELD_BYTES,
 ) -> Header:
     """Read and check the header of `path`, or raise HeaderRefused.
 
-    `for_chat` also refuses files that are whole but write no text (embedding weights,
-    projectors, adapters). `keep_arrays` names arrays to keep as lists; large ones need more
-    than the usual `max_held_bytes` of memory.
+    `keep_arrays` names arrays to keep as lists; large ones need more than the usual
+    `max_held_bytes` of memory. Whether it can be chatted with is not asked: see `chat_check.py`.
     """
     with opened(Path(path)) as source:
-        header = read_header_of(
+        return read_header_of(
             source, keep_arrays, deadline_s=deadline_s, max_held_bytes=max_held_bytes
         )
-    if for_chat:
-        check_for_chat(header)
-    return header
 
 
 def read_header_of(
@@ -236,10 +230,7 @@ def read_header_of(
     deadline_s: float = DEADLINE_S,
     max_held_bytes: int = MAX_HELD_BYTES,
 ) -> Header:
-    """Read and check the header of any source, or raise HeaderRefused. The source stays open.
-
-    Whether it can be chatted with is not asked: see `facts.trouble_of`.
-    """
+    """Read and check the header of any source, or raise HeaderRefused. The source stays open."""
     path = source.path if isinstance(source, FileSource) else Path(source.name)
     try:
         return _read(path, Cursor(source, deadline_s, max_held_bytes), keep_arrays)

@@ -232,7 +232,7 @@ class _Copy:
         """The copy's header, read again: its tensors are where they must be."""
         if self._state() != self._as_it_was:
             raise self._changed_meanwhile()
-        header = read_header(unfinished, for_chat=False)
+        header = read_header(unfinished)
         if header.tensors != self._header.tensors or header.size_bytes != self._total:
             raise CopyRefused(
                 "The copy is not what was to be written, and was deleted. Try again, on another "

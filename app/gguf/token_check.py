@@ -11,7 +11,8 @@ from array import array
 from pathlib import Path
 from typing import Final
 
-from app.gguf.header import Entry, Header, HeaderRefused, opened, read_header
+from app.gguf.chat_check import read_chat_header
+from app.gguf.header import Entry, Header, HeaderRefused, opened
 
 TOKENS_KEY: Final = "tokenizer.ggml.tokens"
 MAX_COUNT: Final = 1 << 20
@@ -23,9 +24,9 @@ _LENGTH: Final = struct.Struct("<Q")
 
 
 def read_for_load(path: Path | str) -> Header:
-    """The header of a file that is to be loaded. Raises HeaderRefused as `read_header` does, and
-    for a vocabulary that llama.cpp would abort at."""
-    header = read_header(path)
+    """The header of a file that is to be loaded. Raises HeaderRefused as `read_chat_header` does,
+    and for a vocabulary that llama.cpp would abort at."""
+    header = read_chat_header(path)
     texts = _texts(header)
     missing = _missing_bytes(header, texts)
     if missing:

@@ -176,7 +176,6 @@ def read_vocabulary(path: Path | str) -> FileVocabulary:
     kept = frozenset(_PREFIX + name for name in _ARRAYS)
     values = read_header(
         path,
-        for_chat=False,  # what is amiss in it is to be seen
         keep_arrays=kept,
         deadline_s=_DEADLINE_S,
         max_held_bytes=_MAX_HELD_BYTES,

@@ -98,7 +98,7 @@ class HeaderShown:
 def read_shown(path: Path) -> HeaderShown:
     """Read a file's header, and those of the other parts where it is one of a split set. Raises
     HeaderRefused for the file itself; a part that cannot be read counts as missing."""
-    header, split = read_header(path, for_chat=False), split_name(path.name)
+    header, split = read_header(path), split_name(path.name)
     if split is None or split.of > MAX_PARTS:
         return shown({0: header})
     parts, missing = {split.part: header}, []
@@ -106,7 +106,7 @@ def read_shown(path: Path) -> HeaderShown:
         if number == split.part:
             continue
         try:
-            parts[number] = read_header(path.with_name(name), for_chat=False)
+            parts[number] = read_header(path.with_name(name))
         except HeaderRefused:
             missing.append(name)
     return shown(dict(sorted(parts.items())), of=split.part, missing=missing)

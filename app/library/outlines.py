@@ -41,7 +41,7 @@ class Outlines:
         if known is not None and known[0] == seen:
             self._kept.move_to_end(path)
             return known[1]
-        outline = outline_of(joined([read_header(part, for_chat=False) for part in paths]))
+        outline = outline_of(joined([read_header(part) for part in paths]))
         if seen is not None:
             self._kept[path] = (seen, outline)
             if len(self._kept) > MAX_KEPT:

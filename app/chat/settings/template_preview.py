@@ -163,7 +163,7 @@ class TemplatePreviews:
         )
 
     def _words(self, path: str) -> tuple[FileVocabulary, str]:
-        from app.gguf.header import read_header
+        from app.gguf.chat_check import read_chat_header
         from app.gguf.vocabulary import read_vocabulary
 
         stamp: object = path
@@ -173,7 +173,7 @@ class TemplatePreviews:
         except (OSError, ValueError):
             self._read = None  # the reader below says why
         if self._read is None or self._read[0] != stamp:
-            header = read_header(path)
+            header = read_chat_header(path)
             self._read = (stamp, (read_vocabulary(path), header.chat_template or ""))
         return self._read[1]
 

@@ -102,12 +102,13 @@ class VocabularyFiles:
 
 def _read(path: str, wanted_hash: str) -> FileVocabulary:
     """Raises HeaderRefused, also where the file holds other weights by now."""
+    from app.gguf.chat_check import read_chat_header
     from app.gguf.fingerprint import fast_hash
-    from app.gguf.header import HeaderRefused, read_header
+    from app.gguf.header import HeaderRefused
     from app.gguf.vocabulary import read_vocabulary
 
     found = read_vocabulary(path)
-    if wanted_hash and fast_hash(read_header(path)) != wanted_hash:
+    if wanted_hash and fast_hash(read_chat_header(path)) != wanted_hash:
         raise HeaderRefused("not_readable", REPLACED)
     return found
 

@@ -271,7 +271,7 @@ def look_at(seen: SeenFile) -> LookedFile:
             "Wait until it is whole.",
         )
     try:
-        facts = facts_of(read_header(seen.path, for_chat=False))
+        facts = facts_of(read_header(seen.path))
     except HeaderRefused as refused:
         is_unread = isinstance(refused.__cause__, OSError)
         return LookedFile(seen, trouble=refused.sentence, is_unread=is_unread)

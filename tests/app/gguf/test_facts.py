@@ -20,7 +20,7 @@ from app.gguf.tensor_types import TENSOR_TYPES
 
 def facts(path: Path, **writing: Any) -> Facts:
     tiny_llama(path, **writing)
-    return facts_of(read_header(path, for_chat=False))
+    return facts_of(read_header(path))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_trouble(path: Path, writing: dict[str, Any], words: str) -> None:
 def test_an_adapter_is_one(path: Path) -> None:
     """D13."""
     tiny_lora(path)
-    found = facts_of(read_header(path, for_chat=False))
+    found = facts_of(read_header(path))
     assert found.kind == "adapter"
     assert "needs the weights that it was made for" in found.trouble
 
@@ -137,7 +137,7 @@ def test_a_split_set_is_counted_whole(tmp_path: Path) -> None:
         tensors = {f"t{part}": Tensor((32,), [0.0] * 32, kind=("f32", "f16")[part - 1])}
         split = {"split.no": Typed("u16", part - 1), "split.count": Typed("u16", 2)}
         write_gguf(path, metadata=split, tensors=tensors)
-        headers.append(read_header(path, for_chat=False))
+        headers.append(read_header(path))
     found = facts_of(*headers)
     assert found.n_parameters == 64
     assert found.bits_per_weight == 24.0
@@ -156,7 +156,7 @@ def test_a_file_type_that_lies_is_not_believed(
 
 def test_a_file_without_tensors(path: Path) -> None:
     write_gguf(path, metadata={"general.type": "vocab"})
-    found = facts_of(read_header(path, for_chat=False))
+    found = facts_of(read_header(path))
     assert (found.n_parameters, found.bits_per_weight, found.types) == (0, 0.0, ())
     assert (found.quantisation, found.size_label, found.kind) == ("", "", "other")
 

@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def hash_of(path: Path) -> str:
-    return fast_hash(read_header(path, for_chat=False))
+    return fast_hash(read_header(path))
 
 
 def test_a_copy_of_another_name_is_the_same(path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_copy_of_another_name_is_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["header", "first", "last"])
 def test_a_changed_byte_in_header_or_a_sampled_block_is_seen(path: Path, place: str) -> None:
-    before, header = hash_of(path), read_header(path, for_chat=False)
+    before, header = hash_of(path), read_header(path)
     offsets = {
         "header": path.read_bytes().index(b"llama"),
         "first": header.data_offset,
@@ -46,7 +46,7 @@ def test_a_changed_byte_in_header_or_a_sampled_block_is_seen(path: Path, place: 
 
 def test_little_is_read_of_a_large_file(path: Path) -> None:
     """The blocks cover the tensors' ends; between them most is left unread."""
-    header = read_header(path, for_chat=False)
+    header = read_header(path)
     starts = fingerprint._block_starts(header.data_offset, header.size_bytes)
     assert starts[0] == header.data_offset
     assert starts[-1] + BLOCK_BYTES == header.size_bytes
@@ -54,7 +54,7 @@ def test_little_is_read_of_a_large_file(path: Path) -> None:
 
 
 def test_a_file_that_has_vanished_is_an_error_of_the_system(path: Path) -> None:
-    header: Header = read_header(path, for_chat=False)
+    header: Header = read_header(path)
     path.unlink()
     with pytest.raises(FileNotFoundError):
         fast_hash(header)

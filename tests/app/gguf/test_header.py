@@ -15,6 +15,7 @@ from gguf_writer import Tensor, Typed, tiny_llama, write_gguf
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from app.gguf import cursor
+from app.gguf.chat_check import read_chat_header
 from app.gguf.header import Header, HeaderRefused, read_header
 
 MAX_S = 2.0
@@ -36,13 +37,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Any]:
     return path.read_bytes(), layout
 
 
-def refused(path: Path, **options: Any) -> HeaderRefused:
+def refused(path: Path) -> HeaderRefused:
     """The refusal of this file, which must come soon and cheaply."""
     tracemalloc.start()
     begun = time.process_time()
     try:
         with pytest.raises(HeaderRefused) as caught:
-            read_header(path, **options)
+            read_chat_header(path)
         assert time.process_time() - begun < MAX_S
         assert tracemalloc.get_traced_memory()[1] < MAX_BYTES
     finally:
@@ -54,7 +55,7 @@ def refused(path: Path, **options: Any) -> HeaderRefused:
 
 def outcome_of(path: Path) -> Header | HeaderRefused:
     try:
-        return read_header(path)
+        return read_chat_header(path)
     except HeaderRefused as error:
         return error
 
@@ -527,7 +528,7 @@ def test_values_at_which_llama_cpp_ends_are_refused_before(
     error = refused(path)
     assert error.kind == "unsupported"
     assert words in error.sentence
-    assert read_header(path, for_chat=False).architecture == "llama"
+    assert read_header(path).architecture == "llama"
 
 
 @pytest.mark.parametrize(
@@ -543,7 +544,7 @@ def test_values_at_which_llama_cpp_ends_are_refused_before(
 )
 def test_values_beside_those_are_taken(path: Path, metadata: dict[str, Any]) -> None:
     tiny_llama(path, metadata=metadata)
-    read_header(path)
+    read_chat_header(path)
 
 
 @pytest.mark.parametrize(
@@ -562,7 +563,7 @@ def test_what_an_architecture_cannot_be_without(path: Path, architecture: str, w
 def test_sections_of_positions_are_read(path: Path) -> None:
     key = "paddleocr.rope.dimension_sections"
     tiny_llama(path, architecture="paddleocr", metadata={key: [4, 2, 2, 0]})
-    read_header(path)
+    read_chat_header(path)
     tiny_llama(path, architecture="paddleocr", metadata={key: [0, 0, 0, 8]})
     assert "each kind of position" in refused(path).sentence
 
@@ -585,14 +586,14 @@ def test_tensors_of_types_that_llama_cpp_does_not_compute_are_refused(
 
 def test_a_table_of_ids_is_whole_numbers_by_right(path: Path) -> None:
     write_gguf(path, tensors={"blk.0.ffn_gate_tid2eid": Tensor((4,), [0.0] * 4, type_id=26)})
-    read_header(path)
+    read_chat_header(path)
 
 
 def test_tensor_name_longer_than_ggml_takes(path: Path) -> None:
     write_gguf(path, tensors={"t" * 64: Tensor((4,), [0.0] * 4)})
     assert "64 bytes" in refused(path).sentence
     write_gguf(path, tensors={"t" * 63: Tensor((4,), [0.0] * 4)})
-    read_header(path)
+    read_chat_header(path)
 
 
 # --- sound files that cannot chat ---------------------------------------------------------------
@@ -605,7 +606,7 @@ def test_weights_that_write_no_text(path: Path, architecture: str) -> None:
     error = refused(path)
     assert error.kind == "not_a_chat_model"
     assert architecture in error.sentence
-    assert read_header(path, for_chat=False).architecture == architecture
+    assert read_header(path).architecture == architecture
 
 
 def test_draft_heads_guess_only_for_others(path: Path) -> None:
@@ -639,7 +640,7 @@ def test_parts_of_a_split_file(tmp_path: Path) -> None:
                 "split.count": Typed("u16", 2),
             },
         )
-    read_header(part(1))
+    read_chat_header(part(1))
     assert "big-00001-of-00002.gguf" in refused(part(2)).sentence
     part(2).unlink()
     error = refused(part(1))
@@ -653,4 +654,4 @@ def test_a_part_under_another_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     write_gguf(path, metadata={"split.no": Typed("u16", 0), "split.count": Typed("u16", 2)})
     assert "-00001-of-00002.gguf" in refused(path).sentence
-    assert read_header(path, for_chat=False).architecture == "llama"
+    assert read_header(path).architecture == "llama"

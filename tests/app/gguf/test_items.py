@@ -13,7 +13,7 @@ from app.gguf.source import FileSource
 
 
 def entry_of(path: Path, key: str) -> Entry:
-    return read_header(path, for_chat=False).entries[key]
+    return read_header(path).entries[key]
 
 
 def whole(text: str) -> ShownText:

@@ -44,7 +44,7 @@ def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
     adapters = []
     for lora in loras:
         try:
-            header = read_header(Path(lora.path).expanduser(), for_chat=False)
+            header = read_header(Path(lora.path).expanduser())
         except HeaderRefused as refused:
             sentence = f"A LoRA adapter cannot be loaded. {refused.sentence}"
             raise LoadRefused(refused.kind, sentence, refused.evidence) from refused

@@ -14,6 +14,7 @@ from fake_hub.repos import FakeFile, FakeRepo
 from app.hub.downloads.patience import Limits
 from app.hub.downloads.transfer import Transfer, Wanted
 from app.hub.gate import Call, Gate
+from app.hub.transport import plain_client
 
 REPO = "ana/tiny-GGUF"
 PATIENT = Limits(stall_s=10.0)
@@ -88,7 +89,12 @@ class Fetching:
             | changes
         )
         return Transfer(
-            wanted, self.gate.client(), self.tokens, call, heard or Heard(), limits=limits
+            wanted,
+            self.gate.client(plain_client),
+            self.tokens,
+            call,
+            heard or Heard(),
+            limits=limits,
         )
 
     def run(self, heard: Heard | None = None, **changes: Any) -> int | None:

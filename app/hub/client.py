@@ -31,7 +31,7 @@ from app.hub.faults import FAILURES, Asked, HubFault, fault_of, not_a_hub
 from app.hub.gate import Gate
 from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
 from app.hub.tags import LANGUAGES
-from app.hub.transport import read_whole
+from app.hub.transport import plain_client, read_whole
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
@@ -288,7 +288,7 @@ class Hub:
     def open(self, url: str, headers: Mapping[str, str]) -> httpx2.Response:
         """A streamed answer, redirects followed; to another origin without the token, and never
         from https to http. Whoever calls closes it. Raises what httpx2 and the gate raise."""
-        client = self.gate.client()
+        client = self.gate.client(plain_client)
         sent = dict(headers)
         for _ in range(MAX_REDIRECTS + 1):
             request = client.build_request("GET", url, headers=sent)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -146,14 +146,13 @@ class Gate:
         if self._why_closed:
             raise GateClosed(self._why_closed)
 
-    def client(self) -> httpx2.Client:
-        """The client whose every connection passes here. It follows no redirect by itself, keeps
-        no cookies, and reads no credentials from anywhere."""
-        from app.hub.transport import plain_client
-
+    def client(self, make: Callable[[Gate], httpx2.Client]) -> httpx2.Client:
+        """The client whose every connection passes here; `transport.plain_client` makes it, once.
+        It follows no redirect by itself, keeps no cookies, and reads no credentials from
+        anywhere."""
         with self._lock:
             if self._client is None:
-                self._client = plain_client(self)
+                self._client = make(self)
             return self._client
 
     def shut_down(self, why: str = OFFLINE) -> None:

@@ -203,6 +203,7 @@ class DownloadRun:
 
     def _fetch(self, folder: Path, index: int, file: DownloadFile) -> None:
         from app.hub.downloads.transfer import Transfer, Wanted
+        from app.hub.transport import plain_client
 
         around, download = self._around, self.download
         wanted = Wanted(
@@ -217,7 +218,7 @@ class DownloadRun:
         watcher = _Watcher(self, index)
         transfer = Transfer(
             wanted,
-            around.gate.client(),
+            around.gate.client(plain_client),
             around.headers_for,
             self._call,
             watcher,

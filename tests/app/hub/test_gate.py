@@ -17,7 +17,14 @@ from huggingface_hub.utils import send_telemetry
 from app.hub import library
 from app.hub.faults import Asked, HubFault, fault_of
 from app.hub.gate import Call, CalledOff, Gate, GateClosed
-from app.hub.transport import READ_TIMEOUT_S, AnswerTooLong, AnswerTooSlow, origin_of, read_whole
+from app.hub.transport import (
+    READ_TIMEOUT_S,
+    AnswerTooLong,
+    AnswerTooSlow,
+    origin_of,
+    plain_client,
+    read_whole,
+)
 
 DATA = bytes(range(256)) * 400
 
@@ -58,22 +65,22 @@ def test_it_is_closed_at_first_and_says_so(sockets):
     gate = Gate()
     assert not gate.is_open
     with pytest.raises(GateClosed, match="being read"):
-        gate.client().get("http://127.0.0.1:9/")
+        gate.client(plain_client).get("http://127.0.0.1:9/")
     gate.close_it()
     with pytest.raises(GateClosed, match="Switch Offline off"):
-        gate.client().get("http://127.0.0.1:9/")
+        gate.client(plain_client).get("http://127.0.0.1:9/")
     assert sockets == []
     gate.shut_down()
 
 
 def test_open_it_connects(gate, fake_hub, sockets):
-    assert gate.client().get(f"{fake_hub.endpoint}/api/models").status_code == 200
+    assert gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models").status_code == 200
     assert gate.n_connections == 1
     assert sockets != []
 
 
 def test_a_kept_connection_is_not_used_while_it_is_closed(gate, fake_hub, sockets):
-    client = gate.client()
+    client = gate.client(plain_client)
     client.get(f"{fake_hub.endpoint}/api/models")
     sockets.clear()
     assert gate.n_connections == 1
@@ -136,7 +143,7 @@ def test_closing_cuts_what_is_under_way(gate, fake_hub):
 
     def ask() -> None:
         try:
-            gate.client().get(f"{fake_hub.endpoint}/api/models")
+            gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models")
         except BaseException as error:
             caught.append(error)
 
@@ -159,7 +166,7 @@ def test_a_connection_that_is_made_while_it_closes_is_let_go(gate, fake_hub, mon
 
     monkeypatch.setattr(socket, "create_connection", slow)
     with pytest.raises(GateClosed):
-        gate.client().get(f"{fake_hub.endpoint}/api/models")
+        gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models")
     assert (gate.n_connections, fake_hub.requests) == (0, [])
 
 
@@ -172,7 +179,9 @@ def test_a_call_is_called_off_in_mid_answer(gate, fake_hub):
         try:
             with (
                 call.running(),
-                gate.client().stream("GET", f"{fake_hub.cdn}/x/{sha256}?Signature=1") as answer,
+                gate.client(plain_client).stream(
+                    "GET", f"{fake_hub.cdn}/x/{sha256}?Signature=1"
+                ) as answer,
             ):
                 for _ in answer.iter_raw():
                     read.set()
@@ -189,17 +198,17 @@ def test_a_call_is_called_off_in_mid_answer(gate, fake_hub):
     with pytest.raises(CalledOff), call.running():
         raise AssertionError("it runs no more")
     # Others go on, over connections of their own.
-    assert gate.client().get(f"{fake_hub.endpoint}/api/models").status_code == 200
+    assert gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models").status_code == 200
 
 
 def test_a_token_goes_to_its_origin_alone(gate, fake_hub):
     own = {"Authorization": "Bearer hf_secret"}
-    gate.client().get(f"{fake_hub.endpoint}/api/models", headers=own)
+    gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models", headers=own)
     assert fake_hub.requests[-1].headers["authorization"] == "Bearer hf_secret"
-    gate.client().get(f"{fake_hub.cdn}/x", headers=own)
+    gate.client(plain_client).get(f"{fake_hub.cdn}/x", headers=own)
     assert "authorization" not in fake_hub.requests[-1].headers
     gate.token_origin = origin_of(fake_hub.cdn)
-    gate.client().get(f"{fake_hub.endpoint}/api/models", headers=own)
+    gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models", headers=own)
     assert "authorization" not in fake_hub.requests[-1].headers
 
 
@@ -216,7 +225,7 @@ def test_a_token_does_not_go_along_a_redirect(gate, fake_hub):
 
 
 def test_a_token_is_not_sent_in_the_clear_to_another_machine(gate):
-    transport = gate.client()._transport
+    transport = gate.client(plain_client)._transport
     gate.token_origin = "http://hub.example.org:80"
     assert not transport._may_have_token(httpx2.URL("http://hub.example.org/api"))
     gate.token_origin = "https://hub.example.org:443"
@@ -229,11 +238,13 @@ def test_certificates_are_checked(gate, fake_hub):
     secure = fake_hub.endpoint.replace("http:", "https:")
     gate.token_origin = origin_of(secure)
     with pytest.raises(httpx2.ConnectError) as caught:
-        gate.client().get(f"{secure}/api/models", headers={"Authorization": "Bearer hf_secret"})
+        gate.client(plain_client).get(
+            f"{secure}/api/models", headers={"Authorization": "Bearer hf_secret"}
+        )
     fault = fault_of(caught.value, Asked("hub.example.org"))
     assert (fault.kind, fake_hub.requests) == ("network", [])
     assert "could not prove that it is the one" in fault.sentence
-    context = gate.client()._transport._context
+    context = gate.client(plain_client)._transport._context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
@@ -241,13 +252,13 @@ def test_no_wait_is_endless_whatever_is_asked_for(gate, fake_hub, monkeypatch):
     monkeypatch.setattr("app.hub.transport.READ_TIMEOUT_S", 0.1)
     fake_hub.script(Act(stall_after=0), path="/api/models")
     with pytest.raises(httpx2.ReadTimeout):
-        gate.client().get(f"{fake_hub.endpoint}/api/models", timeout=None)
+        gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models", timeout=None)
 
 
 def test_answers_are_bounded_in_bytes_and_time(gate, fake_hub):
     def ask(max_bytes: int = 10_000_000, deadline_s: float = 5.0) -> bytes:
-        request = gate.client().build_request("GET", f"{fake_hub.endpoint}/api/models")
-        answer = gate.client().send(request, stream=True)
+        request = gate.client(plain_client).build_request("GET", f"{fake_hub.endpoint}/api/models")
+        answer = gate.client(plain_client).send(request, stream=True)
         return read_whole(answer, max_bytes, deadline_s)
 
     packed = Act(body=bytes(3_000_000), gzip=True)
@@ -264,14 +275,14 @@ def test_answers_are_bounded_in_bytes_and_time(gate, fake_hub):
 def test_a_proxy_is_used_but_not_for_this_machine(gate, fake_hub, monkeypatch):
     monkeypatch.setenv("http_proxy", fake_hub.cdn)
     monkeypatch.delenv("no_proxy", raising=False)
-    assert gate.client().get(f"{fake_hub.endpoint}/api/models").status_code == 200
+    assert gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models").status_code == 200
     assert fake_hub.requests[-1].server == "hub"
-    gate.client().get("http://hub.example.org/api/models")
+    gate.client(plain_client).get("http://hub.example.org/api/models")
     assert fake_hub.requests[-1].server == "cdn"
     assert fake_hub.requests[-1].headers["host"] == "hub.example.org"
     gate.close_it()
     with pytest.raises(GateClosed):
-        gate.client().get("http://hub.example.org/api/models")
+        gate.client(plain_client).get("http://hub.example.org/api/models")
 
 
 @pytest.mark.parametrize("proxy", ["socks5://me:pa55@127.0.0.1:1", "ftp://me:pa55@x:1"])
@@ -279,7 +290,7 @@ def test_a_proxy_that_cannot_be_used_is_said(gate, monkeypatch, proxy):
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.delenv("no_proxy", raising=False)
     with pytest.raises(httpx2.ProxyError) as caught:
-        gate.client().get("http://hub.example.org/api/models")
+        gate.client(plain_client).get("http://hub.example.org/api/models")
     sentence = fault_of(caught.value, Asked("hub.example.org")).sentence
     assert "The proxy on the way to “hub.example.org”" in sentence
     assert "pa55" not in sentence
@@ -288,8 +299,8 @@ def test_a_proxy_that_cannot_be_used_is_said(gate, monkeypatch, proxy):
 def test_addresses_and_tokens_are_in_no_log(gate, fake_hub, caplog):
     caplog.set_level(logging.DEBUG)
     own = {"Authorization": "Bearer hf_secret"}
-    gate.client().get(f"{fake_hub.cdn}/x?Signature=s1gned", headers=own)
-    gate.client().get(f"{fake_hub.endpoint}/api/models", headers=own)
+    gate.client(plain_client).get(f"{fake_hub.cdn}/x?Signature=s1gned", headers=own)
+    gate.client(plain_client).get(f"{fake_hub.endpoint}/api/models", headers=own)
     with pytest.raises(HubFault):
         library.api(gate, fake_hub.endpoint).whoami(token="hf_secret")
     assert "hf_secret" not in caplog.text

@@ -35,6 +35,7 @@ FIRST = {
     "ui.chat.composer",
     "ui.chat.message_edit",
     "ui.look",
+    "ui.look.colors",
     "ui.look.fonts",
     "ui.look.theme",
     "ui.look.theme_sheet",

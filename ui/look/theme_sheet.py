@@ -6,10 +6,9 @@ Widgets choose a look by dynamic properties: `plane` (chat, side, card) for a ba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from ui.look.theme import Theme
+from ui.look.colors import Colors
 
 CHOICE_PX = 16
 """The box that is ticked, the ring that is chosen."""
@@ -23,17 +22,31 @@ HEADING_PX = 5
 """At both sides of a cell and of a heading in a tight table."""
 
 
-def stylesheet(theme: Theme) -> str:
+class Sized(Protocol):
+    """What the sheet asks of a theme."""
+
+    @property
+    def colors(self) -> Colors: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def small_px(self) -> int: ...
+    @property
+    def reading_px(self) -> int: ...
+    def px(self, length: float) -> int: ...
+
+
+def stylesheet(theme: Sized) -> str:
     """The whole application's style sheet."""
     parts = (_planes, _labels, _buttons, _fields, _views, _menus, _choices, _progress)
     return "\n".join(part(theme) for part in parts)
 
 
-def _size(theme: Theme, size_px: int) -> str:
+def _size(theme: Sized, size_px: int) -> str:
     return f"{max(1, round(size_px * theme.scale))}px"
 
 
-def _planes(theme: Theme) -> str:
+def _planes(theme: Sized) -> str:
     c = theme.colors
     return f"""
     QMainWindow, *[plane="chat"] {{ background: {c.chat}; }}
@@ -46,7 +59,7 @@ def _planes(theme: Theme) -> str:
     }}"""
 
 
-def _labels(theme: Theme) -> str:
+def _labels(theme: Sized) -> str:
     c = theme.colors
     small = _size(theme, theme.small_px)
     return f"""
@@ -58,7 +71,7 @@ def _labels(theme: Theme) -> str:
     QLabel:disabled {{ color: {c.dim}; }}"""
 
 
-def _buttons(theme: Theme) -> str:
+def _buttons(theme: Sized) -> str:
     c = theme.colors
     pad = f"{theme.px(6)}px {theme.px(12)}px"
     radius = theme.px(8)
@@ -95,7 +108,7 @@ def _buttons(theme: Theme) -> str:
     *[kind="danger"] {{ color: {c.error}; }}"""
 
 
-def _fields(theme: Theme) -> str:
+def _fields(theme: Sized) -> str:
     c = theme.colors
     # Fields stand on cards: in the dark only a deeper plane tells them apart.
     field = c.chat if c.is_dark else c.card
@@ -117,7 +130,7 @@ def _fields(theme: Theme) -> str:
     }}"""
 
 
-def _views(theme: Theme) -> str:
+def _views(theme: Sized) -> str:
     c = theme.colors
     radius = theme.px(8)
     return f"""
@@ -158,7 +171,7 @@ def _views(theme: Theme) -> str:
     QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}"""
 
 
-def _menus(theme: Theme) -> str:
+def _menus(theme: Sized) -> str:
     c = theme.colors
     return f"""
     QMenu {{
@@ -182,7 +195,7 @@ def _menus(theme: Theme) -> str:
     QTabBar::tab:hover {{ color: {c.ink}; }}"""
 
 
-def _choices(theme: Theme) -> str:
+def _choices(theme: Sized) -> str:
     c = theme.colors
     line = theme.px(1.5)
     inside = theme.px(CHOICE_PX) - 2 * line
@@ -220,7 +233,7 @@ def _choices(theme: Theme) -> str:
     }}"""
 
 
-def _progress(theme: Theme) -> str:
+def _progress(theme: Sized) -> str:
     c = theme.colors
     return f"""
     QProgressBar {{

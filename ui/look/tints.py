@@ -9,7 +9,7 @@ from typing import Final
 
 from PySide6.QtGui import QColor
 
-from ui.look.theme import Colors
+from ui.look.colors import Colors
 
 N_LEVELS: Final = 16
 

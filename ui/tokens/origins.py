@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtGui import QColor
 
-from ui.look.theme import Colors
+from ui.look.colors import Colors
 
 WORDS: Final = {
     "bos": "BOS",

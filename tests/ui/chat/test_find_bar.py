@@ -207,7 +207,7 @@ def test_mark_in_light_mode_has_the_marker_colour(room: Room) -> None:
 
 
 def test_words_under_the_marks_stay_readable(theme: Theme) -> None:
-    from ui.look.theme import DARK, LIGHT
+    from ui.look.colors import DARK, LIGHT
 
     for colors in (LIGHT, DARK):
         for plane in (colors.chat, colors.bubble, colors.code):

@@ -25,7 +25,9 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.chat.settings.settings import Settings
-from ui.look.theme import DARK, LIGHT, Colors, Theme, stylesheet
+from ui.look.colors import DARK, LIGHT, Colors
+from ui.look.theme import Theme
+from ui.look.theme_sheet import stylesheet
 
 TEXTS = ("ink", "dim", "accent", "error", "warning")
 PLANES = ("chat", "side", "card", "bubble", "code", "hover", "accent_tone")

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from PySide6.QtGui import QColor
 
-from ui.look.theme import DARK, LIGHT, Colors
+from ui.look.colors import DARK, LIGHT, Colors
 from ui.look.tints import N_LEVELS, tint_colors
 
 BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QColor
 
 from app.insight.prompt.parts import ORIGINS
-from ui.look.theme import DARK, LIGHT, Colors
+from ui.look.colors import DARK, LIGHT, Colors
 from ui.tokens.origins import WORDS, origin_color, origin_tone, origin_words
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from PySide6.QtGui import QColor
 
 from app.insight.cache.cells import TURNS, CellMap, Stretch
-from ui.look.theme import Colors
+from ui.look.colors import Colors
 from ui.section.cache.words import short_title
 from ui.tokens.origins import WORDS, origin_color, origin_words
 

@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QPainter, QPixmap, QPixmapCache
 from shiboken6 import isValid
 
 from ui.markdown.formula_child import INK, SIZE
-from ui.markdown.styles import Recent
+from ui.markdown.recent import Recent
 
 MAX_CHARS = 2000
 MAX_KEPT = 600

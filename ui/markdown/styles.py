@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextOption
 
-from ui.look.theme import Colors, Theme
+from ui.look.colors import Colors
+from ui.look.theme import Theme
 from ui.markdown.blocks import Span
+from ui.markdown.recent import Recent
 
 if TYPE_CHECKING:
     from ui.markdown.formulas import Formulas, Picture
@@ -24,19 +26,6 @@ CODE_PX = 13
 _FOREIGN = re.compile("[\u0590-\u1dff\u2e80-\U0010ffff]")
 MAX_CELLS = 800
 """Cells of tables whose layouts are kept; a view shows some hundred."""
-
-
-class Recent(dict[Any, Any]):
-    """A cache that forgets what came first once it is full."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if len(self) >= self._limit and key not in self:
-            del self[next(iter(self))]
-        super().__setitem__(key, value)
 
 
 class Styles:

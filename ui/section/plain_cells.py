@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem,
 
 from ui.look.theme import Theme
 from ui.look.theme_sheet import CELL_PX, ITEM_MARGIN
-from ui.markdown.styles import Recent
+from ui.markdown.recent import Recent
 
 Index = QModelIndex | QPersistentModelIndex
 MAX_WIDTHS: Final = 4_096

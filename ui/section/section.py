@@ -18,8 +18,7 @@ from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
 from ui.section.tokens.model import percent
-from ui.shell.keys import with_key
-from ui.shell.section_acts import NEXT_KEY, PREVIOUS_KEY
+from ui.shell.keys import NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY, with_key
 from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.plane import Plane
@@ -69,8 +68,10 @@ class Section(Plane):
         self.name = PartsLabel("", self)
         self.name.setObjectName("section_token")
         self.name.setProperty("kind", "small")
-        self.previous_button = self._step_button("caret-left", "Previous token", PREVIOUS_KEY, -1)
-        self.next_button = self._step_button("caret-right", "Next token", NEXT_KEY, 1)
+        self.previous_button = self._step_button(
+            "caret-left", "Previous token", PREVIOUS_TOKEN_KEY, -1
+        )
+        self.next_button = self._step_button("caret-right", "Next token", NEXT_TOKEN_KEY, 1)
         self._stack = QStackedWidget(self)
         self._row = QHBoxLayout()
         self._row.addWidget(self.tabs, 1)

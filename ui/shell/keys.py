@@ -1,11 +1,15 @@
-"""Shortcuts as people read them."""
+"""Shortcuts as people read them, and those that several files name."""
 
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QKeySequence
+
+NEXT_TOKEN_KEY: Final = "Alt+."
+PREVIOUS_TOKEN_KEY: Final = "Alt+,"
 
 
 def shown_key(sequence: str) -> str:

@@ -11,6 +11,7 @@ from ui.chat.header import SECTION_KEY, Header
 from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
 from ui.shell.columns import Columns
+from ui.shell.keys import NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ui.section.looking import Looking
     from ui.section.section import Section
 
-NEXT_KEY: Final = "Alt+."
-PREVIOUS_KEY: Final = "Alt+,"
 PLACES: Final = (
     ("panel_tokens", "Tokens panel: what else was on the table", "Tokens", "This reply"),
     ("panel_try_text", "Try a text: see its tokens", "Tokens", "Try a text"),
@@ -65,8 +64,8 @@ class SectionActs(QObject):
             actions.add(Action(name, title, f"Ctrl+{number}", act, group="View"))
 
         for name, title, key, by in (
-            ("panels_token_next", "Next token, in all panels", NEXT_KEY, 1),
-            ("panels_token_previous", "Previous token, in all panels", PREVIOUS_KEY, -1),
+            ("panels_token_next", "Next token, in all panels", NEXT_TOKEN_KEY, 1),
+            ("panels_token_previous", "Previous token, in all panels", PREVIOUS_TOKEN_KEY, -1),
         ):
             step = partial(self._step, by)
             actions.add(Action(name, title, key, step, self._has_tokens, group="View"))

@@ -21,7 +21,7 @@ from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable, cuts_of
 from app.insight.trace.tokens_shown import SIGNS, hexadecimal, visible
-from ui.markdown.styles import Recent
+from ui.markdown.recent import Recent
 
 Index = QModelIndex | QPersistentModelIndex
 

@@ -22,8 +22,8 @@ from app.insight.trace.token_groups import Groups, Spelling
 from app.insight.trace.tokens_shown import Tint, strength
 from ui.markdown.blocks import Block, LiteralBlock
 from ui.markdown.document import Document
+from ui.markdown.recent import Recent
 from ui.markdown.segments import Segment, SegmentKind
-from ui.markdown.styles import Recent
 
 LEAST_GROUPS: Final = 192
 """A segment ends at the first line's end after so many groups."""

@@ -19,7 +19,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen, Q
 from app.insight.trace.token_groups import Spelling
 from ui.look.tints import tint_colors
 from ui.markdown.layouts import SegmentLayout
-from ui.markdown.styles import Recent, Styles
+from ui.markdown.recent import Recent
+from ui.markdown.styles import Styles
 from ui.transcript.tokens.document import LEVELS, UNTINTED, TokenDocument, TokenSegment
 
 LINE_HEIGHT: Final = 1.9

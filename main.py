@@ -63,6 +63,7 @@ REST: Final = (
     "ui.tokens.token_view_acts",
     "ui.transcript.tokens.body",
     "ui.transcript.tokens.place",
+    "ui.shell.lazy_windows",
     "ui.shell.window_actions",
 )
 """What the window is made of besides; imported once the last chat can be read."""

@@ -5,6 +5,7 @@ None of it belongs to the first paint. They close with the window, once that rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
@@ -19,13 +20,20 @@ if TYPE_CHECKING:
     from ui.library.view import LibraryView
     from ui.settings.levels_window import LevelsWindow
     from ui.shell.palette import Palette
-    from ui.shell.window import MainWindow
     from ui.windows.presets_window import PresetsWindow
 
 
 class LazyWindows(QObject):
+    """`focus_composer`: for when one of them leads back to the chat."""
+
     def __init__(
-        self, window: MainWindow, desk: Desk, bridge: Bridge, theme: Theme, actions: Actions
+        self,
+        window: QWidget,
+        desk: Desk,
+        bridge: Bridge,
+        theme: Theme,
+        actions: Actions,
+        focus_composer: Callable[[], None],
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -33,6 +41,7 @@ class LazyWindows(QObject):
         self._bridge = bridge
         self._theme = theme
         self._actions = actions
+        self._focus_composer = focus_composer
         self._palette: Palette | None = None
         self._levels_window: LevelsWindow | None = None
         self._presets_window: PresetsWindow | None = None
@@ -54,7 +63,7 @@ class LazyWindows(QObject):
 
     def _open_conversation(self, conversation_id: str) -> None:
         self._desk.open_conversation(conversation_id)
-        self._window.focus_composer()
+        self._focus_composer()
 
     def show_levels(self) -> None:
         """What the next reply of the open chat is made with, and whence."""
@@ -105,7 +114,7 @@ class LazyWindows(QObject):
 
     def _on_chat_requested(self) -> None:
         self._window.activateWindow()
-        self._window.focus_composer()
+        self._focus_composer()
 
     def close(self) -> None:
         """The window closes, and nobody wants to stay."""

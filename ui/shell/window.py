@@ -142,8 +142,8 @@ class MainWindow(QMainWindow):
         self.text_following = TextFollowing(desk, bridge, theme, self.chat)
         self.message_acts = MessageActs(desk, bridge, theme, self.chat)
         self._template_banner = TemplateBanner(desk, bridge, self.chat)
-        self.sidebar_acts = SidebarActs(self, desk, bridge)
-        self.exchange_acts = ExchangeActs(self, desk, bridge, theme)
+        self.sidebar_acts = SidebarActs(desk, bridge, self.sidebar, self.columns, self.chat)
+        self.exchange_acts = ExchangeActs(desk, bridge, theme, self.sidebar, self)
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
@@ -240,11 +240,17 @@ class MainWindow(QMainWindow):
         self.following.generating_changed.connect(self._on_generating_changed)
 
     def _connect_shortcuts(self) -> None:
+        from ui.shell.lazy_windows import LazyWindows
         from ui.shell.window_actions import add_window_actions
 
-        self.lazy = add_window_actions(
-            self, self.action_registry, self._desk, self._bridge, self._theme
-        )
+        desk, chat, actions = self._desk, self.chat, self.action_registry
+        lazy = LazyWindows(self, desk, self._bridge, self._theme, actions, self.focus_composer)
+        self.lazy = lazy
+        self.message_acts.settings_requested.connect(lazy.show_reply)
+        chat.header.library_requested.connect(lazy.show_library)
+        chat.empty.library_requested.connect(lazy.show_library)
+        chat.header.defaults_requested.connect(lazy.show_defaults)
+        add_window_actions(actions, desk, self, lazy, self.sidebar, chat, self.following)
         self._zoom.requested.connect(self.zoom)
         for widget in (
             self.chat.transcript.viewport(),

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from models.records import Message, Role
 from ui.chat.header import DEFAULTS_KEY, DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
-from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
-from ui.shell.lazy_windows import LazyWindows
 from ui.shell.zoom import IN_KEYS, OUT_KEYS, RESET_KEYS
 from ui.sidebar.sidebar import NEW_CHAT_KEY, SEARCH_KEY, SETTINGS_KEY, SIDEBAR_KEY
 
 if TYPE_CHECKING:
-    from app.bridge import Bridge
     from app.chat.desk import Desk
-    from ui.shell.window import MainWindow
+    from ui.chat.chat_column import ChatColumn
+    from ui.shell.following import Following
+    from ui.shell.lazy_windows import LazyWindows
+    from ui.sidebar.sidebar import Sidebar
+
+
+class WindowActs(Protocol):
+    """What these actions call of the window."""
+
+    def new_chat(self) -> None: ...
+    def focus_composer(self) -> None: ...
+    def rename(self) -> None: ...
+    def search(self) -> None: ...
+    def open_gguf(self) -> None: ...
+    def show_settings(self, page: str = "") -> None: ...
+    def show_trash(self) -> None: ...
+    def toggle_sidebar(self) -> None: ...
+    def zoom(self, direction: int) -> None: ...
+    def quit(self) -> None: ...
 
 
 def add_window_actions(
-    window: MainWindow, actions: Actions, desk: Desk, bridge: Bridge, theme: Theme
-) -> LazyWindows:
+    actions: Actions,
+    desk: Desk,
+    window: WindowActs,
+    lazy: LazyWindows,
+    sidebar: Sidebar,
+    chat: ChatColumn,
+    following: Following,
+) -> None:
     """Chat, settings, view, weights and program, in the order in which they are listed."""
-    lazy = LazyWindows(window, desk, bridge, theme, actions)
-    window.message_acts.settings_requested.connect(lazy.show_reply)
-    window.chat.header.library_requested.connect(lazy.show_library)
-    window.chat.empty.library_requested.connect(lazy.show_library)
-    window.chat.header.defaults_requested.connect(lazy.show_defaults)
     for action in (
-        *_of_chats(window, desk),
-        *_of_settings(window, desk, lazy),
+        *_of_chats(desk, window, sidebar, chat, following),
+        *_of_settings(desk, lazy),
         *_of_the_view(window, lazy),
         *_of_themes(desk),
         *_of_weights(window, desk, lazy),
@@ -46,10 +62,11 @@ def add_window_actions(
     ):
         actions.add(action)
     actions.hear("stop", False)
-    return lazy
 
 
-def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
+def _of_chats(
+    desk: Desk, window: WindowActs, sidebar: Sidebar, chat: ChatColumn, following: Following
+) -> tuple[Action, ...]:
     return (
         Action("new_chat", "New chat", NEW_CHAT_KEY, window.new_chat),
         Action("write", "Write a message", "Ctrl+L", window.focus_composer),
@@ -58,7 +75,7 @@ def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
             "Rename this chat",
             "F2",
             window.rename,
-            lambda: window.sidebar.may_rename(desk.conversation.id),
+            lambda: sidebar.may_rename(desk.conversation.id),
         ),
         Action(
             "trash_chat",
@@ -71,27 +88,25 @@ def _of_chats(window: MainWindow, desk: Desk) -> tuple[Action, ...]:
             "undo",
             "Undo the last deletion or move",
             "Ctrl+Alt+Z",
-            window.following.undo_last,
-            lambda: window.following.can_undo,
+            following.undo_last,
+            lambda: following.can_undo,
         ),
         Action("stop", "Stop the reply", "Esc", desk.stop, lambda: desk.is_generating),
         Action(
             "find",
             "Find in this chat",
             "Ctrl+F",
-            window.chat.open_find,
-            lambda: bool(len(window.chat.transcript.rows)),
+            chat.open_find,
+            lambda: bool(len(chat.transcript.rows)),
         ),
-        Action("find_next", "Next place found", "F3", lambda: window.chat.find_on(1)),
-        Action(
-            "find_previous", "Previous place found", "Shift+F3", lambda: window.chat.find_on(-1)
-        ),
+        Action("find_next", "Next place found", "F3", lambda: chat.find_on(1)),
+        Action("find_previous", "Previous place found", "Shift+F3", lambda: chat.find_on(-1)),
         Action("search_chats", "Search chats", SEARCH_KEY, window.search),
         Action("open_trash", "Open the trash", "Ctrl+Shift+Del", window.show_trash),
     )
 
 
-def _of_settings(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
+def _of_settings(desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
     def last_reply() -> Message | None:
         replies = (m for m in reversed(desk.messages) if m.role is Role.ASSISTANT)
         return next(replies, None)
@@ -134,7 +149,7 @@ def _of_settings(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Act
     )
 
 
-def _of_the_view(window: MainWindow, lazy: LazyWindows) -> tuple[Action, ...]:
+def _of_the_view(window: WindowActs, lazy: LazyWindows) -> tuple[Action, ...]:
     def zoom(name: str, title: str, keys: tuple[str, ...], direction: int) -> Action:
         return Action(
             name,
@@ -182,7 +197,7 @@ def _of_themes(desk: Desk) -> tuple[Action, ...]:
     )
 
 
-def _of_weights(window: MainWindow, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
+def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
     def shows(name: str, title: str, key: str, page: str) -> Action:
         return Action(name, title, key, lambda: lazy.show_library(page), group="Weights")
 

@@ -21,18 +21,22 @@ from ui.sidebar.sidebar import Sidebar
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
-    from ui.shell.window import MainWindow
+    from ui.chat.chat_column import ChatColumn
+    from ui.shell.columns import Columns
 
 ARCHIVE_VIEW_KEY = "Ctrl+Shift+H"
 GROUP = "Chat list"
 
 
 class SidebarActs(QObject):
-    def __init__(self, window: MainWindow, desk: Desk, bridge: Bridge) -> None:
-        super().__init__(window)
-        self._window = window
+    def __init__(
+        self, desk: Desk, bridge: Bridge, sidebar: Sidebar, columns: Columns, chat: ChatColumn
+    ) -> None:
+        super().__init__(columns)
         self._desk = desk
-        self._sidebar: Sidebar = window.sidebar
+        self._sidebar = sidebar
+        self._columns = columns
+        self._chat = chat
         self._sought = ""
         self._connect()
         bridge.folders_changed.connect(self._on_folders_changed)
@@ -114,11 +118,11 @@ class SidebarActs(QObject):
             self._sidebar.rename_folder(folder_id)
 
     def _show_new_folder(self) -> None:
-        self._window.columns.show_sidebar()
+        self._columns.show_sidebar()
         self._sidebar.new_folder()
 
     def _toggle_archive(self) -> None:
-        self._window.columns.show_sidebar()
+        self._columns.show_sidebar()
         self._sidebar.search_field.clear()
         self._sidebar.archive_button.toggle()
         self._sidebar.view.setFocus()
@@ -134,7 +138,7 @@ class SidebarActs(QObject):
             self._desk.open_conversation(hit.conversation_id)
         else:
             self._desk.open_message(hit.conversation_id, hit.message_id)
-        self._window.columns.show_chat()
+        self._columns.show_chat()
 
     # --- said by the desk ---------------------------------------------------------------
 
@@ -158,7 +162,7 @@ class SidebarActs(QObject):
 
     def _show_sought(self) -> None:
         """A long chat comes part by part: the message may not be here yet."""
-        transcript = self._window.chat.transcript
+        transcript = self._chat.transcript
         if transcript.rows.index_of(self._sought) is not None:
             transcript.show_message(self._sought)
             self._sought = ""

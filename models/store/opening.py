@@ -15,6 +15,9 @@ The ladder, top to bottom; the original is kept at every step:
 5. unreadable or missing: the newest sound backup is restored;
 6. nothing to restore: a fresh one.
 
+A database that cannot be migrated is shown all the same, read-only: its rows are salvaged into a
+temporary copy of the present form.
+
 Every step below the second has a sentence for the user; a first start has none.
 """
 

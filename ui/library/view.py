@@ -1,7 +1,8 @@
 """The library in one window: weights on this machine, on the hub, and on their way here.
 
 It stands beside the chat, not in its place, so that a reply and a download can be watched at once
-and the chat's keys keep meaning the chat. Built when it is first asked for; closing hides it.
+and the chat's keys keep meaning the chat. Built when it is first asked for; closing hides it. The
+page of one file's own settings lies over the others: Escape leads back from it, then out.
 
 What the desk says while this window is in front is said here too: the main window's notices may
 lie behind it. At its foot stands what is loaded, with the way back to the chat.

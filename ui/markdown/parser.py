@@ -1,8 +1,9 @@
 """One segment of Markdown → blocks, by markdown-it-py with GitHub's tables and strikethrough.
 
 What must hold: HTML is text, an entity its character; images become their address; a link keeps its
-target only if it is http, https or mailto; a formula keeps its source. Line breaks in a
-paragraph stay line breaks, since people and small models mean them.
+target only if it is http, https or mailto; a formula keeps its source. Line breaks in a paragraph
+stay line breaks, since people and small models mean them; footnotes stay where they are defined and
+keep their labels, so that nothing is numbered anew while a reply streams.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Room for a panel that is higher than its place: it scrolls, and nothing of it is squeezed."""
+"""Room for a panel that is higher than its place: it scrolls, and nothing of it is squeezed.
+
+`tests/scenarios/test_low_window.py` looks at 900×600, 100, 200 and 300 % for what is cut or laid
+over something.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Find in chat: where a text occurs in the messages, and which of these places is looked at.
 
-What must hold: all messages are looked through, in slices between events, beginning with what
-is in view; positions are those of the text as it is shown; messages that come above, change or
-grow meanwhile are looked at (again), and what was found stays on its message.
+What must hold: all messages are looked through, in slices between events, beginning with what is in
+view; positions are those of the text as it is shown; messages that come above, change or grow
+meanwhile are looked at (again), and what was found stays on its message. Entities (`&auml;`) are
+found as the characters that they show; the search over all chats knows the source.
 """
 
 from __future__ import annotations

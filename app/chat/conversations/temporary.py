@@ -2,8 +2,9 @@
 
 `Stores` stands where the store would stand and sends each question to the database or to the
 memory, by the ids that it is about. What must hold: whatever belongs to a temporary chat goes to
-the memory. A mistake here cannot write one: the database refuses messages of a conversation that
-it does not have.
+the memory. A mistake here cannot write one: the database refuses messages of a conversation that it
+does not have. There is one at a time, in no list; when it ends, after a warning, its tokens leave
+the KV cache and host memory, too.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Questions are of a few kinds (a search, a repository, its card, …), and of eac
 alone is answered: asking again calls the one before off. Every question ends in one call of `then`
 or of `failed`, on the owner's thread, unless it was called off. What must hold:
 
-* The gate is closed until the stored settings have been read and say that it may be open.
+* The gate is closed until the stored settings have been read and say that it may be open; where
+  they cannot be read it stays closed.
 * The token is read from the keyring only where one was kept there, and beside the window.
 * `HubTrouble.sentence` says what to do next.
 """

@@ -5,10 +5,11 @@ What must hold:
 * A sent message is on disk before the engine sees it, and the reply's row before its
   first token.
 * The engine is given the whole path, also where only its end is on screen yet.
-* Each conversation has at most one reply waiting or in the making, or the several that were
-  asked for at once: versions of one another.
-* A retry, a continuation and each of several answers is a version beside the others; none
-  removes or changes anything.
+* Each conversation has at most one reply waiting or in the making, or the several that were asked
+  for at once: versions of one another. Several are that many requests, sent together; the engine
+  reads their prompt once, and the first is on the path until another is picked.
+* A retry, a continuation and each of several answers is a version beside the others; none removes
+  or changes anything.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ What must hold:
 * A reply may wait for hours, in a chat that is not on screen, too; who leaves it is told where it
   waits. Whatever ends it (Stop, the engine's death, the app's end), what it said so far is kept.
 * The engine counts no time in which it waited for somebody.
+* It is one switch for all chats, off at each start; *Run on from here* turns it off. A choice that
+  was refused is announced again as held, so that watchdog and bar know that it still waits.
 """
 
 from __future__ import annotations

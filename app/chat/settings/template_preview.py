@@ -2,8 +2,8 @@
 
 The template and the texts of the special tokens come out of the file; rendering goes the way of
 every prompt (`app.engine.prompts.prompt`, in a template process of its own), so what is shown is
-what the engine would be given. A thread of its own reads and renders; only the last question is
-answered, so that typing in a template never queues up.
+what the engine would be given (a test compares both test files). A thread of its own reads and
+renders; only the last question is answered, so that typing in a template never queues up.
 """
 
 from __future__ import annotations

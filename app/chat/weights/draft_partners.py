@@ -1,8 +1,12 @@
 """Which weights can draft for others: smaller ones whose token IDs mean the same.
 
 Every known and found file is looked at by itself; its vocabulary is read out of the file and
-compared token by token (`app.gguf.vocabulary`), not by name or family. On a thread of its own: a
-vocabulary of 262,144 tokens takes a second. What was read is remembered as a mark of some bytes.
+compared token by token (`app.gguf.vocabulary`), not by name or family: as many tokens, the same
+texts and types in the same order, the same tokens that begin and end, the same rule of adding them.
+Padding and masks may differ. The choice is only kept: the engine does not draft yet.
+
+On a thread of its own: a vocabulary of 262,144 tokens takes a second. What was read is remembered
+as a mark of some bytes.
 """
 
 from __future__ import annotations

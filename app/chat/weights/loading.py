@@ -1,4 +1,8 @@
-"""Weights: loading, unloading, what is known of them, and the engine's state in words."""
+"""Weights: loading, unloading, what is known of them, and the engine's state in words.
+
+After an unload, or a crash in mid-reply, the next message loads the same weights again. After a
+load that failed or was cancelled it waits and says so.
+"""
 
 from __future__ import annotations
 

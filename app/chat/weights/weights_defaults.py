@@ -7,7 +7,9 @@ has load settings for), and beside it what only a file has:
 * `draft`: the path of the weights that shall draft for these;
 * `notes`: whatever somebody wants to remember of them.
 
-What is set for a file that is not there stays: it may come back.
+What is set for a file that is not there stays: it may come back. A file that was only found gets a
+row when something is set for it; until then what is set for the same content at another path
+counts. Load options count with the next load, but for the number of threads, which counts at once.
 """
 
 from __future__ import annotations

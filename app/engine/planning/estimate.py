@@ -1,7 +1,9 @@
 """The estimate of a load, in the same parts as llama.cpp's measured ones.
 
 Weights and cache are exact arithmetic on the header and stay within 5 % of what is measured
-afterwards; the compute buffer is a reserve, an upper bound.
+afterwards (`tests/plain_memory.py` asks llama.cpp without the app, for twelve settings of two
+files); the compute buffer is a reserve, an upper bound. Sliding-window layers are kept whole, as
+the engine does; layers with a state instead of cells count by sequence.
 """
 
 from __future__ import annotations

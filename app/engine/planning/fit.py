@@ -7,7 +7,9 @@ and every suggestion was tried in the same way.
 
 What is needed is a little less than what llama.cpp reports: a matrix that the processor keeps in
 another order counts there twice, but nobody reads its first place in the mapped file any more, so
-the system takes that memory back when it is short.
+the system takes that memory back when it is short. Which tensor types that is, only llama.cpp
+knows: the engine's Hello tells it. What is loaded now counts as free, because it makes way. An
+`Outline` is all that is kept of a header: some kilobytes, judged anew in 0.1 to 3 ms.
 """
 
 from __future__ import annotations

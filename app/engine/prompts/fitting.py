@@ -25,7 +25,9 @@ In turn 5 the prompt would have 95 of 94 tokens: turns are left out from the fir
 
 Sizes are read off the rendered prompt: a message is as long as its own tokens and the scaffold
 before them. Templates may do otherwise with fewer messages, so what was chosen is rendered and
-counted again; where it still does not fit, more goes.
+counted again; where it still does not fit, more goes. A turn that has its answer is cut as when it
+was asked, then once more if the answer does not fit: so the path alone and the path with a short
+question behind it have one cut.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     ⟨channel⟩analysis⟨message⟩thoughts⟨end⟩⟨start⟩assistant⟨channel⟩final⟨message⟩answer⟨return⟩
 
 The format is OpenAI's harmony. Its marks are control tokens, and so is the prompt's end
-(⟨start⟩assistant): what comes first is a header or a mark. What must hold: only control tokens
-are marks, since weights may well write "<|end|>" as ordinary words. So marks travel through the
+(⟨start⟩assistant): what comes first is a header or a mark. What must hold: only control tokens are
+marks, since weights may well write "<|end|>" as ordinary words (llama.cpp calls four of them
+user-defined, to have them shown; here they count as control tokens). So marks travel through the
 text machines as noncharacters, which Unicode reserves for a program's own use.
 """
 

@@ -2,7 +2,9 @@
 
 The same file is one entry, however many paths lead to it (links, hard links, a folder inside
 another one, NFC and NFD); so is a split set, and the same content in several files, once that is
-known. A set with parts missing is named as such.
+known. A set with parts missing is named as such. A blob of Hugging Face's or Ollama's is named by
+its SHA-256: that counts until it is computed, and one that turns out to be something else is named
+as damaged.
 """
 
 from __future__ import annotations

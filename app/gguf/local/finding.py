@@ -6,8 +6,8 @@ by `app.gguf.local.entries`. What must hold:
 
 * A walk ends: folders are known by device and inode, so no loop of links is walked twice, and
   what cannot be read is named while the rest goes on.
-* What is not whole is never taken for whole: neither a file under the name that programs give
-  to a download they have begun, nor one beside such a file.
+* What is not whole is never taken for whole: neither a file under the name that programs give to a
+  download they have begun (the only ones that are not listed at all), nor one beside such a file.
 
 All of it is for a thread: disks sleep, and networks hang.
 """

@@ -1,5 +1,7 @@
 """The files of a download on the disk: where they go, and what is removed of them.
 
+Each repository has a folder of its own; where another file has the name there, one of its revision.
+
 Everything that touches a disk here is for a thread that may wait.
 """
 

@@ -1,4 +1,8 @@
-"""When a download is tried again: waits that grow, with some chance in them, and how often."""
+"""When a download is tried again: waits that grow, with some chance in them, and how often.
+
+What a server asks for (Retry-After, `ratelimit`) is waited three times in a row; then the waits
+grow all the same. 1 MiB more is progress, and the count begins again.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Whether a folder takes a download: that it can be written to, and that its disk has room.
 
-Everything here asks a disk, which may be slow or gone: for a thread that may wait.
+What is queued for the same disk counts when a download is added; what runs, when one begins and
+every 64 MiB or 5 s. Everything here asks a disk, which may be slow or gone: for a thread that may
+wait.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ Before all this, texts of user-defined tokens (and of control tokens, where they
 are taken out of the text whole.
 
 What must hold: a replay is shown only if it ends in the IDs that llama.cpp gave for this text.
+WordPiece is not replayed, nor is Unigram where the file's table of characters changes the text.
 """
 
 from __future__ import annotations

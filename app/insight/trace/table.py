@@ -1,8 +1,8 @@
 """The trace of a reply while it grows: a table of bytes that reads as a list of tokens.
 
-As objects the traces of 16,384 tokens with 64 alternatives each take 45 MB, and the allocator
-keeps much of that when the reply has ended. Here a token is one row of fixed size; what differs
-in length (its bytes, its alternatives, what the stages did) stands one behind the other in
+As objects the traces of 16,384 tokens with 64 alternatives each take 45 MB, and the allocator keeps
+much of that when the reply has ended. Here a token takes 0.9 kB: one row of fixed size; what
+differs in length (its bytes, its alternatives, what the stages did) stands one behind the other in
 buffers, and the row says where it ends:
 
     rows      token 0: … pieces end at 2   token 1: … pieces end at 5

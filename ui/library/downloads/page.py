@@ -1,7 +1,8 @@
 """*Downloads*: what is on its way here, what has come, and what went wrong, with what to do next.
 
 The list follows the desk, which tells a few times a second at most; while the page is not seen it
-rests.
+rests. What is thrown away goes to the system's trash by Qt, on a thread, and only if size and time
+are those that we gave it.
 """
 
 from __future__ import annotations

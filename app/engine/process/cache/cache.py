@@ -1,8 +1,10 @@
 """What the KV cache holds, told and changed by hand, between two steps of the scheduler.
 
 Runs on the thread that owns the context; `interrupt` may be called on another one. What must hold:
-telling costs a step less than a millisecond at 4,096 cells; a slot in which a reply is written is
-never changed; after a change the mirror in `Cells` says what llama.cpp holds.
+telling costs a step less than a millisecond at 4,096 cells (3,800 cells: 0.2 ms with SmolLM2, 0.5
+with Gemma 3 270M); a slot in which a reply is written is never changed; after a change the mirror
+in `Cells` says what llama.cpp holds. Where a prefix is kept, longer parked copies of that chat go,
+or its next turn would go on from them.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ is a stretch of cells that one sequence wrote; a fork holds the beginning of ano
 
 Not every architecture lets go of the end of what it has read. Recurrent and hybrid ones hold one
 state, after the last token; a sliding window forgets the cells before it, also in a state copy.
-`usable` knows how much of a prefix can be gone on from.
+`usable` knows how much of a prefix can be gone on from. Where that is nothing a retry is a full
+pass, with a note.
 """
 
 from __future__ import annotations

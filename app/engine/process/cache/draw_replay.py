@@ -6,8 +6,10 @@
 llama.cpp's drawing samplers take their numbers from a generator that no one can set. So the filters
 alone are its work here, XTC's too once it is decided whether it acts; the last step, adding up
 shares until they reach the number, is done as `llama_sampler_dist` does it: softmax in float32, sum
-in float64. What must hold: nothing that the cache holds is touched; stages with a memory
-(penalties, DRY, the grammar) have seen just the tokens before the position.
+in float64. The reply is read token by token, as it was written: read in one pass its scores differ
+so much that the same settings drew another token (Gemma 3 270M). What must hold: nothing that the
+cache holds is touched; stages with a memory (penalties, DRY, the grammar) have seen just the tokens
+before the position.
 """
 
 from __future__ import annotations

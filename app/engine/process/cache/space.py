@@ -8,7 +8,9 @@ The longest beginning of a prompt that is already known is not computed again. I
 
 What a slot leaves behind is parked if it is worth it, so that A, B, A, B … reads neither again.
 Idle slots keep nothing when somebody else begins: each cell slows every step a little. Only what
-finds no place in host memory stays until its cells are needed: to read it again costs far more.
+finds no place in host memory stays until its cells are needed: to read it again costs far more. A
+chat is forked rather than cut where too much of another one would be lost (`PARK_FROM`,
+`PARK_OWN_FROM`); what begins like a prompt that is just being read waits until it can share it.
 """
 
 from __future__ import annotations

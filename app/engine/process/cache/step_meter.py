@@ -3,9 +3,10 @@
     read again    nothing in the cache, n tokens in:            scores of token n + 1
     one step      n - 1 cells there, the last token in:         the same scores
 
-Both run in a context of their own beside the one that writes, with the same weights, threads,
-types and flash attention; it is freed at the end. So nothing that the cache holds is touched,
-whatever the architecture could have taken back.
+Both run in a context of their own beside the one that writes, with the same weights, threads, types
+and flash attention; it is freed at the end. So nothing that the cache holds is touched, whatever
+the architecture could have taken back. It takes as much memory as the chat's cells and the compute
+buffer, is refused in words where that is not free, and ends when a message is sent.
 """
 
 from __future__ import annotations

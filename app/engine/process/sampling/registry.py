@@ -7,7 +7,8 @@ llama-sampler.cpp:
 * `orders`: it may sort or shorten the array; before the first such stage candidate i is token i.
 * `touches`: it changes the scores of some candidates, each by itself. So until the array is sorted
   it is enough to hand it those that it may change: on 262,144 candidates penalties take 5 ms, on
-  the few hundred that have been seen 10 µs, with the same result.
+  the few hundred that have been seen 10 µs, with the same result (a whole token of Gemma 3 270M:
+  0.5 ms instead of 1.65).
 * `draws`: it has a random generator or another state that applying it changes. All other state
   changes only when a token is accepted.
 """

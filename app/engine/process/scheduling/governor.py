@@ -1,8 +1,9 @@
 """How many threads decode: steered by how long the steps take. Pure logic, no clock, no threads.
 
 llama.cpp's threads spin while they wait for each other, so one that loses its core to another
-program stalls all of them: two threads on two cores decode 56 tokens/s when the machine is idle
-and 2 to 5 when another program takes one core, where a single thread still does 21 to 25.
+program stalls all of them: two threads on two cores decode 56 tokens/s when the machine is idle and
+2 to 5 when another program takes one core, where a single thread still does 21 to 25. Steered, a
+token took 36 ms there, where two fixed threads took 202 and one 40.
 
     settled at n threads ──step much slower than the best──▶ try fewer ──faster?──▶ settle there,
           ▲                                                      │ no               try fewer still
@@ -10,10 +11,11 @@ and 2 to 5 when another program takes one core, where a single thread still does
     settled below the ceiling ──every 3, 6, 12 … 60 s──▶ try more ──not slower?──▶ settle there
 
 Only steps of the same number of rows are compared, and a step may take longer as the cache grows.
-The machine may be busy from the start, where the steps' times tell nothing. Threads that spin
-and have their cores take all of those cores' time; where they get less for a third of a second
-and three steps, or where nobody knows, the next one tries fewer threads, once. What the window
-does as a reply begins shall not be taken for another program, so this is soon asked again.
+What counts is the mean of the last six: beside a busy program most are quick, some twenty times
+slower. The machine may be busy from the start, where the steps' times tell nothing. Threads that
+spin and have their cores take all of those cores' time; where they get less for a third of a second
+and three steps, or where nobody knows, the next one tries fewer threads, once. What the window does
+as a reply begins shall not be taken for another program, so this is soon asked again.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ in which the match begins, that token is banned at its position, and another one
 the kept scores. Bans at one position add up; they end when the reply goes on from another
 token before it. Without a possible match nothing of this is kept.
 
-A reply that has drawn again for long goes on in the next step, so that others get their tokens.
+The token that completes a banned string is announced too, then taken back, so that the trace can
+show it. A reply that has drawn again for long (`REDRAW_S`) goes on in the next step, so that others
+get their tokens.
 """
 
 from __future__ import annotations

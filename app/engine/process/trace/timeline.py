@@ -7,8 +7,9 @@ So the stretches have no gaps, and add up to the time from the command's arrival
                                                   31 tokens  1        98 tokens, 1 slot
 
 Passes of one token each that shared their step with as many others are one stretch: how long each
-took is in the tokens' own traces. What must hold: a token costs the decoding thread a comparison
-and two additions.
+took is in the tokens' own traces; where there are more stretches than `MAX_SPANS` they are gathered
+by kind. What step mode held is a stretch, but no part of the engine's clock. Stored with the reply,
+some 200 bytes. What must hold: a token costs the decoding thread a comparison and two additions.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -24,31 +25,6 @@ from app.insight.trace.tokens_shown import SIGNS, hexadecimal, visible
 from ui.markdown.recent import Recent
 
 Index = QModelIndex | QPersistentModelIndex
-
-COLUMNS: Final = ("#", "Token", "ID", "Prob.", "Rank", "Entropy", "Time", "Type", "Bytes")
-NUMBER, TOKEN, ID, PROBABILITY, RANK, ENTROPY, TIME, TYPE, BYTES = range(len(COLUMNS))
-_UNITS: Final = {"Prob.": "%", "Rank": "", "Entropy": "bit", "Time": "ms"}
-"""What stands in a second line of the heading, with the arrow."""
-_HINTS: Final = {
-    "#": "Place among the tokens that were drawn, from 1",
-    "Token": "The piece of text; · is a space, ↵ a line break. A sign before it: not drawn by the "
-    "sampler, but chosen by hand or proposed by a draft",
-    "ID": "The number that stands for it in the vocabulary",
-    "Prob.": "Probability before samplers, at temperature 1, in percent",
-    "Rank": "How many were as probable or more, before samplers; 1 is the most probable",
-    "Entropy": "How uncertain the choice was, before samplers, in bits",
-    "Time": "From the token before to this one, in milliseconds",
-    "Type": "What the vocabulary says it is: normal text, a control token, a single byte, …",
-    "Bytes": "What the piece is made of, in hexadecimal",
-}
-_TEXTUAL: Final = frozenset((TOKEN, TYPE, BYTES))
-_FIELDS: Final = {
-    ID: "token_id",
-    PROBABILITY: "logprob",
-    RANK: "rank",
-    ENTROPY: "entropy",
-    TIME: "ms",
-}
 
 _WHOLE_MS: Final = 100
 """From here on tenths of a millisecond say nothing."""
@@ -74,6 +50,88 @@ def percent(logprob: float) -> str:
     if share == 0:
         return "0"
     return f"{share:.1f}" if share >= 1 else f"{share:.2g}" if share >= 1e-4 else f"{share:.0e}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: a row of `COLUMNS`, and nothing else, makes one.
+
+    `text`: what stands in a cell, without its unit; None where it is not the token that says it.
+    `unit`: the second line of the heading, with the arrow; None: there is none. `field`: the number
+    that is sorted by. `widest`: what is seen whole, besides what depends on reply and vocabulary.
+    """
+
+    title: str
+    hint: str
+    text: Callable[[TokenTrace], str] | None = None
+    unit: str | None = None
+    field: str = ""
+    widest: tuple[str, ...] = ()
+    is_text: bool = False
+
+
+COLUMNS: Final = (
+    Column("#", "Place among the tokens that were drawn, from 1"),
+    Column(
+        "Token",
+        "The piece of text; · is a space, ↵ a line break. A sign before it: not drawn by the "
+        "sampler, but chosen by hand or proposed by a draft",
+        lambda token: visible(token.piece),
+        widest=("·token",),
+        is_text=True,
+    ),
+    Column(
+        "ID",
+        "The number that stands for it in the vocabulary",
+        lambda token: str(token.token_id),
+        field="token_id",
+    ),
+    Column(
+        "Prob.",
+        "Probability before samplers, at temperature 1, in percent",
+        lambda token: percent(token.logprob),
+        unit="%",
+        field="logprob",
+        widest=("0.00012", "5e-07", "100.0"),
+    ),
+    Column(
+        "Rank",
+        "How many were as probable or more, before samplers; 1 is the most probable",
+        lambda token: f"{token.rank:,}",
+        unit="",
+        field="rank",
+    ),
+    Column(
+        "Entropy",
+        "How uncertain the choice was, before samplers, in bits",
+        lambda token: f"{max(0.0, token.entropy):.2f}",
+        unit="bit",
+        field="entropy",
+        widest=("17.99",),
+    ),
+    Column(
+        "Time",
+        "From the token before to this one, in milliseconds",
+        lambda token: f"{token.ms:.1f}" if token.ms < _WHOLE_MS else f"{token.ms:,.0f}",
+        unit="ms",
+        field="ms",
+        widest=("1,234",),
+    ),
+    Column(
+        "Type",
+        "What the vocabulary says it is: normal text, a control token, a single byte, …",
+        widest=("user-defined",),
+        is_text=True,
+    ),
+    Column(
+        "Bytes",
+        "What the piece is made of, in hexadecimal",
+        lambda token: hexadecimal(token.piece),
+        widest=("e2 96 81 41",),
+        is_text=True,
+    ),
+)
+NUMBER, TOKEN, ID, PROBABILITY, RANK, ENTROPY, TIME, TYPE, BYTES = range(len(COLUMNS))
 
 
 class TokenModel(QAbstractTableModel):
@@ -175,25 +233,10 @@ class TokenModel(QAbstractTableModel):
 
     def cell(self, token: TokenTrace, at: int, column: int) -> str:
         """What stands in a cell, without its unit."""
-        match column:
-            case 0:
-                return f"{at + 1:,}"
-            case 1:
-                return visible(token.piece)
-            case 2:
-                return str(token.token_id)
-            case 3:
-                return percent(token.logprob)
-            case 4:
-                return f"{token.rank:,}"
-            case 5:
-                return f"{max(0.0, token.entropy):.2f}"
-            case 6:
-                return f"{token.ms:.1f}" if token.ms < _WHOLE_MS else f"{token.ms:,.0f}"
-            case 7:
-                return self._type(token.token_id)
-            case _:
-                return hexadecimal(token.piece)
+        text = COLUMNS[column].text
+        if text is not None:
+            return text(token)
+        return f"{at + 1:,}" if column == NUMBER else self._type(token.token_id)
 
     def _type(self, token_id: int) -> str:
         return "" if self._words is None else self._words.kind(token_id) or ""
@@ -250,7 +293,7 @@ class TokenModel(QAbstractTableModel):
         if column == TYPE:
             return [self._type(token_id) for token_id in self._ids()]
         if isinstance(self._traces, TraceTable):
-            return _ordered(self._traces.column(_FIELDS[column]))
+            return _ordered(self._traces.column(COLUMNS[column].field))
         return self._keys_of(range(self._known))
 
     def _keys_of(self, places: Iterable[int]) -> list[Any]:
@@ -262,7 +305,7 @@ class TokenModel(QAbstractTableModel):
             return [self._type(token.token_id) for token in tokens]
         if column in (TOKEN, BYTES):
             return [token.piece for token in tokens]
-        field = _FIELDS[column]
+        field = COLUMNS[column].field
         return _ordered([getattr(token, field) for token in tokens])
 
     # --- Qt -------------------------------------------------------------------------------------
@@ -277,7 +320,7 @@ class TokenModel(QAbstractTableModel):
         column = index.column()
         if role == Qt.ItemDataRole.DisplayRole:
             return self._row(index.row())[0][column]
-        if role == Qt.ItemDataRole.TextAlignmentRole and column not in _TEXTUAL:
+        if role == Qt.ItemDataRole.TextAlignmentRole and not COLUMNS[column].is_text:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if column == TOKEN and role in _TOKEN_ROLES:
             return self._about(self._traces[self._rows[index.row()]], role)
@@ -286,7 +329,9 @@ class TokenModel(QAbstractTableModel):
     def plain(self, row: int, column: int) -> tuple[str, bool] | None:
         """The text of a cell and whether it stands at the right; None where there is a sign."""
         texts, has_sign = self._row(row)
-        return None if has_sign and column == TOKEN else (texts[column], column not in _TEXTUAL)
+        return (
+            None if has_sign and column == TOKEN else (texts[column], not COLUMNS[column].is_text)
+        )
 
     def _row(self, row: int) -> tuple[list[str], bool]:
         """The texts of a row, and whether it has a sign: a token never changes."""
@@ -317,9 +362,9 @@ class TokenModel(QAbstractTableModel):
             sign = ("", " ↓" if is_down else " ↑")[section == column]
             return f"{heading_lines(section)}{sign}".replace("\n ", "\n").rstrip("\n")
         if role == Qt.ItemDataRole.ToolTipRole:
-            return _HINTS[COLUMNS[section]]
+            return COLUMNS[section].hint
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            is_text = section in _TEXTUAL
+            is_text = COLUMNS[section].is_text
             side = Qt.AlignmentFlag.AlignLeft if is_text else Qt.AlignmentFlag.AlignRight
             return side | Qt.AlignmentFlag.AlignVCenter
         return None
@@ -343,13 +388,12 @@ _TOKEN_ROLES: Final = frozenset(
 
 def heading_lines(column: int) -> str:
     """The name, and in a second line the unit, which may be empty."""
-    name = COLUMNS[column]
-    return f"{name}\n{_UNITS[name]}" if name in _UNITS else name
+    title, unit = COLUMNS[column].title, COLUMNS[column].unit
+    return title if unit is None else f"{title}\n{unit}"
 
 
 def heading(column: int) -> str:
-    name = COLUMNS[column]
-    return f"{name} {_UNITS.get(name, '')}".rstrip()
+    return f"{COLUMNS[column].title} {COLUMNS[column].unit or ''}".rstrip()
 
 
 def _ordered(numbers: Sequence[float]) -> list[float]:

@@ -29,17 +29,13 @@ from ui.section.panel import Panel, Tools
 from ui.section.plain_cells import PlainCells
 from ui.section.tokens.alternatives import FEWEST_ROWS, Alternatives
 from ui.section.tokens.model import (
-    BYTES,
     CHOSEN,
+    COLUMNS,
     DRAFTED,
-    ENTROPY,
     ID,
     NUMBER,
-    PROBABILITY,
     RANK,
-    TIME,
     TOKEN,
-    TYPE,
     TokenModel,
     heading_lines,
 )
@@ -49,15 +45,6 @@ from ui.widgets.icon_button import IconButton
 CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
 SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
 LOW_PX: Final = 600
-_WIDEST: Final = {
-    TOKEN: ("·token",),
-    PROBABILITY: ("0.00012", "5e-07", "100.0"),
-    ENTROPY: ("17.99",),
-    TIME: ("1,234",),
-    TYPE: ("user-defined",),
-    BYTES: ("e2 96 81 41",),
-}
-"""What is seen whole in a column, besides what depends on the reply and its vocabulary."""
 _USUAL_VOCABULARY: Final = 99_999
 
 
@@ -234,16 +221,11 @@ class ReplyTokens(Panel):
         """As wide as their headings and cells, in the fonts of now."""
         words, count = self._looking.words, len(self._looking.traces)
         largest = max(_USUAL_VOCABULARY, 0 if words is None else len(words))
-        widest = {
-            **_WIDEST,
-            NUMBER: (f"{max(10, count):,}",),
-            ID: (str(largest),),
-            RANK: (f"{largest:,}",),
-        }
+        widest = {NUMBER: f"{max(10, count):,}", ID: str(largest), RANK: f"{largest:,}"}
         self.table.set_widths(
             [
-                column_px(self._theme, heading_lines(column), *widest[column])
-                for column in range(self.model.columnCount())
+                column_px(self._theme, heading_lines(at), *column.widest, widest.get(at, ""))
+                for at, column in enumerate(COLUMNS)
             ]
         )
 

@@ -309,7 +309,7 @@ def took(act: Callable[[], Any]) -> float:
 
 def test_each_column_has_a_heading_a_unit_and_a_hint() -> None:
     model = TokenModel()
-    for column, name in enumerate(COLUMNS):
+    for column, name in enumerate(each.title for each in COLUMNS):
         assert model.headerData(column, Qt.Orientation.Horizontal).startswith(name)
         hint = model.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole)
         assert len(hint) > len(name)

@@ -22,11 +22,22 @@ from pytestqt.qtbot import QtBot
 from app.engine.protocol.messages import Array, TokenTrace, Vocabulary
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable
-from ui.section.tokens.model import COLUMNS, TokenModel
+from ui.section.tokens.model import (
+    BYTES,
+    COLUMNS,
+    ENTROPY,
+    ID,
+    NUMBER,
+    PROBABILITY,
+    RANK,
+    TIME,
+    TOKEN,
+    TYPE,
+    TokenModel,
+)
 
 DOWN = Qt.SortOrder.DescendingOrder
 UP = Qt.SortOrder.AscendingOrder
-NUMBER, TOKEN, ID, PROBABILITY, RANK, ENTROPY, TIME, TYPE, BYTES = range(9)
 ATTRIBUTES = {100: 4, 101: 8, 102: 32, 103: 16, 104: 1, 105: 2}
 KINDS = {100: "normal", 101: "control", 102: "byte", 103: "user-defined", 104: "unknown"}
 

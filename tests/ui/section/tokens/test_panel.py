@@ -173,7 +173,7 @@ def test_columns_are_seen_whole_or_not_at_all(read: Callable[..., ReplyTokens]) 
     table = read().table
     header, room = table.horizontalHeader(), table.viewport().width()
     ends = [header.sectionPosition(at) + header.sectionSize(at) for at in range(header.count())]
-    assert ends[TIME] == room, "the first ones fill it"
+    assert room in ends[:-1], "the first ones fill it"
     assert ends[-1] > room, "and the others are behind"
     table.setColumnWidth(TOKEN, 40)
     table.resize(table.width() + 30, table.height())

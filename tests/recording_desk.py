@@ -104,9 +104,9 @@ class FakeDesk:
         try:
             self.settings = changed(self.settings, name, value)
         except SettingRefused as refused:
-            self.bridge.noticed.emit(Noticed("error", str(refused)))
+            self.bridge.emit_event(Noticed("error", str(refused)))
             return
-        self.bridge.settings_changed.emit(SettingsChanged(frozenset({name})))
+        self.bridge.emit_event(SettingsChanged(frozenset({name})))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -52,7 +52,7 @@ class SamplingDesk(FakeDesk):
 
     def put(self, values: Mapping[str, Any]) -> None:
         self.own = dict(values)
-        self.bridge.levels_changed.emit(LevelsChanged("chat"))
+        self.bridge.emit_event(LevelsChanged("chat"))
 
     def set_sampling_links(self, links: Sequence[Link], undo: str = "") -> str:
         self.calls.append(("set_sampling_links", tuple(links), undo))

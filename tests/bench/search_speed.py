@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from app.chat.events import SearchAnswered
+
 ROOT = Path(__file__).resolve().parents[2]
 N_MESSAGES = 1_000_000
 SAMPLES = 40
@@ -93,7 +95,7 @@ class Watched:
         self._painted_at: float | None = None
         self._paints = Paints()
         self.sidebar.results.viewport().installEventFilter(self._paints)
-        self.app.bridge.search_answered.connect(self._on_answered)
+        self.app.bridge.on(SearchAnswered, self._on_answered)
 
     def _on_answered(self, event: object) -> None:
         if getattr(event, "is_first", False):

@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QTabBar, QWidget
 
+from app.chat.events import ContextCounted
 from models.records import Message
 from ui.section.section import Section
 
@@ -88,8 +89,9 @@ def test_after_each_reply_it_is_where_the_next_message_will_be_cut(open_window: 
     """Nobody has to type for it: the reply made the chat longer."""
     person = filled(open_window, 3, reply="A reply is longer than its question. " * 3)
     n_moved, counts = 0, list[str]()
-    person.app.bridge.context_counted.connect(
-        lambda event: None if event.last_cut is None else counts.append(event.last_cut)
+    person.app.bridge.on(
+        ContextCounted,
+        lambda event: None if event.last_cut is None else counts.append(event.last_cut),
     )
     for _ in range(6):
         person.send(QUESTION)

@@ -32,7 +32,7 @@ def test_several_answers_are_written_in_one_batch(person: Any):
     desk, prompt = person.app.desk, person.reply().counts.prompt_tokens
     desk.set_setting("max_tokens", 24)
     order: list[str] = []
-    person.app.bridge.token_recorded.connect(lambda event: note(order, event))
+    person.app.bridge.on(TokenRecorded, lambda event: note(order, event))
     desk.ask_several(person.reply().id, [{"seed": 1, "temperature": 1.0}, {"seed": 2}])
     shown = person.wait(lambda: comparison(person))
     person.qtbot.waitUntil(lambda: not desk.is_generating, timeout=90_000)

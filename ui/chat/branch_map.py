@@ -23,7 +23,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import TreeRead
+from app.chat.events import (
+    ConversationOpened,
+    MessageAdded,
+    MessageChanged,
+    TrashedBranchesListed,
+    TreeRead,
+)
 from models.records import MessageState, Role, TreeNode
 from ui.chat.branch_map_rows import Line, lines_of
 from ui.chat.plain_words import plain_words
@@ -113,14 +119,11 @@ class BranchMap(QDialog):
         self.restore_button = self._button("Bring back", "restore_branch_button", self.restore)
         self._arrange()
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
-        bridge.tree_read.connect(self._on_tree_read)
-        for signal in (
-            bridge.message_added,
-            bridge.message_changed,
-            bridge.conversation_opened,
-            bridge.trashed_branches_listed,
-        ):
-            signal.connect(self._on_changed)
+        bridge.on(TreeRead, self._on_tree_read)
+        bridge.on(
+            (MessageAdded, MessageChanged, ConversationOpened, TrashedBranchesListed),
+            self._on_changed,
+        )
         theme.changed.connect(self._on_theme_changed)
 
     def open_map(self) -> None:

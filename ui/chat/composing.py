@@ -52,9 +52,9 @@ class Composing(QObject):
         composer.queued_changed.connect(desk.change_queued)
         composer.queued_removed.connect(desk.remove_queued)
         composer.send_next_requested.connect(desk.send_queued)
-        bridge.attachments_changed.connect(self._on_attachments_changed)
-        bridge.queue_changed.connect(self._on_queue_changed)
-        bridge.context_counted.connect(self._on_context_counted)
+        bridge.on(AttachmentsChanged, self._on_attachments_changed)
+        bridge.on(QueueChanged, self._on_queue_changed)
+        bridge.on(ContextCounted, self._on_context_counted)
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(Action("attach", "Attach a text file", ATTACH_KEY, self.choose_files))

@@ -60,12 +60,12 @@ class MessageActs(QObject):
         self._map: BranchMap | None = None
         self.editing = Editing(chat.transcript, desk)
         chat.transcript.act_requested.connect(self.do)
-        bridge.path_changed.connect(self._on_path_changed)
-        bridge.answers_began.connect(self._on_answers_began)
-        bridge.versions_read.connect(self._on_versions_read)
-        bridge.text_arrived.connect(self._on_text_arrived)
-        bridge.message_changed.connect(self._on_message_changed)
-        bridge.conversation_opened.connect(self._on_conversation_opened)
+        bridge.on(PathChanged, self._on_path_changed)
+        bridge.on(AnswersBegan, self._on_answers_began)
+        bridge.on(VersionsRead, self._on_versions_read)
+        bridge.on(TextArrived, self._on_text_arrived)
+        bridge.on(MessageChanged, self._on_message_changed)
+        bridge.on(ConversationOpened, self._on_conversation_opened)
 
     def add_actions(self, actions: Actions) -> None:
         """For the message that the keyboard is on, else the last one that it fits."""

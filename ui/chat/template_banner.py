@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu
 
+from app.chat.events import EngineStateChanged, LevelsChanged
 from app.chat.settings.formats import FILE, FORMATS, OWN, PLAIN
 from ui.shell.notices import Act, Notice
 from ui.transcript.offers import CHOOSE_FORMAT
@@ -39,8 +40,8 @@ class TemplateBanner(QObject):
         super().__init__(chat)
         self._desk = desk
         self._chat = chat
-        bridge.engine_state_changed.connect(self._follow)
-        bridge.levels_changed.connect(self._follow)
+        bridge.on(EngineStateChanged, self._follow)
+        bridge.on(LevelsChanged, self._follow)
         chat.transcript.act_requested.connect(self._on_act)
         self._follow()
 

@@ -30,7 +30,7 @@ class TemporaryChat(QObject):
         self._may_close = False
         self._warning: QMessageBox | None = None
         chat.header.temporary_requested.connect(self.toggle)
-        bridge.conversation_opened.connect(self._on_conversation_opened)
+        bridge.on(ConversationOpened, self._on_conversation_opened)
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(

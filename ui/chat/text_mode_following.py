@@ -41,13 +41,13 @@ class TextFollowing(QObject):
         self._is_shown = False
         self._page: TextPage | None = None
         chat.header.new_text_requested.connect(desk.new_text)
-        bridge.conversation_opened.connect(self._on_conversation_opened)
-        bridge.earlier_arrived.connect(self._on_earlier_arrived)
-        bridge.path_changed.connect(self._on_path_changed)
-        bridge.message_added.connect(self._on_message_added)
-        bridge.message_changed.connect(self._on_message_changed)
-        bridge.text_arrived.connect(self._on_text_arrived)
-        bridge.context_counted.connect(self._on_context_counted)
+        bridge.on(ConversationOpened, self._on_conversation_opened)
+        bridge.on(EarlierArrived, self._on_earlier_arrived)
+        bridge.on(PathChanged, self._on_path_changed)
+        bridge.on(MessageAdded, self._on_message_added)
+        bridge.on(MessageChanged, self._on_message_changed)
+        bridge.on(TextArrived, self._on_text_arrived)
+        bridge.on(ContextCounted, self._on_context_counted)
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(Action("new_text", "New text (no template)", NEW_TEXT_KEY, self._desk.new_text))

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import LoadProgressed
+from app.chat.events import EngineStateChanged, LoadProgressed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
 from app.hub.downloads.progress import ACTIVE, Progress
 from ui.chat.header import (
@@ -167,8 +167,8 @@ class LibraryView(QWidget):
         QShortcut(QKeySequence(DEFAULTS_KEY), self, self._show_loaded_defaults)
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
-        bridge.engine_state_changed.connect(self._show_engine)
-        bridge.load_progressed.connect(self._on_load_progressed)
+        bridge.on(EngineStateChanged, self._show_engine)
+        bridge.on(LoadProgressed, self._on_load_progressed)
         for page in self._pages:
             if hasattr(page, "follow"):
                 page.follow(bridge)

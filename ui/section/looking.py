@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app import cores
+from app.chat.events import (
+    ConversationOpened,
+    EngineStateChanged,
+    MessageAdded,
+    MessageChanged,
+    PathChanged,
+    TokenRecorded,
+    TokensTakenBack,
+    TraceRead,
+    VocabularyRead,
+)
 from app.insight.trace.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
-    from app.chat.events import (
-        ConversationOpened,
-        MessageAdded,
-        MessageChanged,
-        PathChanged,
-        TokenRecorded,
-        TokensTakenBack,
-        TraceRead,
-        VocabularyRead,
-    )
     from app.engine.protocol.messages import TokenTrace
     from app.engine.protocol.pieces import Pieces
 
@@ -71,15 +72,15 @@ class Looking(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(GROWN_MS)
         self._timer.timeout.connect(self.trace_changed)
-        bridge.conversation_opened.connect(self._on_opened)
-        bridge.path_changed.connect(self._on_path)
-        bridge.message_added.connect(self._on_added)
-        bridge.message_changed.connect(self._on_changed)
-        bridge.token_recorded.connect(self._on_token)
-        bridge.tokens_taken_back.connect(self._on_taken_back)
-        bridge.trace_read.connect(self._on_trace)
-        bridge.vocabulary_read.connect(self._on_vocabulary)
-        bridge.engine_state_changed.connect(self._on_engine)
+        bridge.on(ConversationOpened, self._on_opened)
+        bridge.on(PathChanged, self._on_path)
+        bridge.on(MessageAdded, self._on_added)
+        bridge.on(MessageChanged, self._on_changed)
+        bridge.on(TokenRecorded, self._on_token)
+        bridge.on(TokensTakenBack, self._on_taken_back)
+        bridge.on(TraceRead, self._on_trace)
+        bridge.on(VocabularyRead, self._on_vocabulary)
+        bridge.on(EngineStateChanged, self._on_engine)
 
     # --- what is there --------------------------------------------------------------------------
 

@@ -21,6 +21,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import (
+    ConversationOpened,
+    EngineStateChanged,
+    LevelsChanged,
+    PresetsListed,
+    SettingsChanged,
+)
 from app.chat.replies.recorded import settings_of
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings.settings import SettingRefused, as_stored, checked
@@ -73,14 +80,10 @@ class LevelsWindow(QWidget):
         self.toasts.focus_released.connect(self._focus_first)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
-        for signal in (
-            bridge.settings_changed,
-            bridge.levels_changed,
-            bridge.conversation_opened,
-            bridge.engine_state_changed,
-            bridge.presets_listed,
-        ):
-            signal.connect(self._follow)
+        bridge.on(
+            (SettingsChanged, LevelsChanged, ConversationOpened, EngineStateChanged, PresetsListed),
+            self._follow,
+        )
         stops = [stop for row in self._rows.values() for stop in row.stops()]
         put_in_order(stops, stops[0])
         theme.changed.connect(self._fit)

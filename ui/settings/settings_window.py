@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import LogLineArrived, SettingsChanged
+from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
 from app.chat.settings.settings import SettingRefused, Settings, checked
 from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
@@ -94,9 +94,9 @@ class SettingsWindow(QWidget):
             QShortcut(QKeySequence(key), self, self.close)
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
-        bridge.settings_changed.connect(self._on_settings_changed)
-        bridge.log_line_arrived.connect(self._on_log_line)
-        bridge.engine_state_changed.connect(self._show_loaded)
+        bridge.on(SettingsChanged, self._on_settings_changed)
+        bridge.on(LogLineArrived, self._on_log_line)
+        bridge.on(EngineStateChanged, self._show_loaded)
         theme.changed.connect(self._fit)
         self.log_view.set_lines(desk.log_lines())
         self._show_values(frozenset(self._rows))

@@ -103,6 +103,7 @@ class MainWindow(QMainWindow):
 
     def complete(self, desk: Desk, bridge: Bridge) -> None:
         """Build the rest around the composer. What was typed and sent meanwhile counts."""
+        from app.chat.events import ConversationOpened, LastChatStays, SettingsChanged
         from ui.chat.composing import Composing
         from ui.chat.message_acts import MessageActs
         from ui.chat.template_banner import TemplateBanner
@@ -158,7 +159,7 @@ class MainWindow(QMainWindow):
         self.step_acts.add_actions(self.action_registry)
         add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
-        bridge.settings_changed.connect(self._on_settings_changed)
+        bridge.on(SettingsChanged, self._on_settings_changed)
         self.following.read_desk(self._peeked)
         self.token_view_acts.follow()
         own_template = partial(self.lazy.show_defaults, "", "template")
@@ -169,8 +170,8 @@ class MainWindow(QMainWindow):
             self._take_early(typed)
         else:
             # After `following`, which shows what was opened.
-            bridge.conversation_opened.connect(self._settle)
-            bridge.last_chat_stays.connect(self._on_last_chat_stays)
+            bridge.on(ConversationOpened, self._settle)
+            bridge.on(LastChatStays, self._on_last_chat_stays)
             if typed:
                 desk.save_draft(typed)
         self.chat.focus_writing()

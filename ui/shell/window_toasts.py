@@ -25,7 +25,7 @@ class WindowToasts(ToastArea):
         super().__init__(theme, host)
         self._desk = desk
         self.setObjectName(f"{host.window().objectName()}_toasts")
-        bridge.noticed.connect(self._on_noticed)
+        bridge.on(Noticed, self._on_noticed)
 
     def _on_noticed(self, event: Noticed) -> None:
         loaded = self._desk.engine_state.loaded

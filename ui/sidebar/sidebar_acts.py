@@ -39,11 +39,11 @@ class SidebarActs(QObject):
         self._chat = chat
         self._sought = ""
         self._connect()
-        bridge.folders_changed.connect(self._on_folders_changed)
-        bridge.search_answered.connect(self._on_search_answered)
-        bridge.message_sought.connect(self._on_message_sought)
-        bridge.earlier_arrived.connect(self._on_earlier_arrived)
-        bridge.settings_changed.connect(self._on_settings_changed)
+        bridge.on(FoldersChanged, self._on_folders_changed)
+        bridge.on(SearchAnswered, self._on_search_answered)
+        bridge.on(MessageSought, self._on_message_sought)
+        bridge.on(EarlierArrived, self._on_earlier_arrived)
+        bridge.on(SettingsChanged, self._on_settings_changed)
         self._sidebar.set_closed_folders(desk.settings.closed_folders)
         self._sidebar.set_folders(desk.folders)
 

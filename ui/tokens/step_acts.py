@@ -11,7 +11,13 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from app.chat.documents.text_document import PLACE
-from app.chat.events import HeldEnded, StepModeChanged, TokenHeld
+from app.chat.events import (
+    ConversationOpened,
+    HeldEnded,
+    StepModeChanged,
+    TokenHeld,
+    VocabularyRead,
+)
 from models.records import Message
 from ui.chat.chat_column import ChatColumn
 from ui.chat.header import STEP_KEY
@@ -33,11 +39,11 @@ class StepActs(QObject):
         self._chat = chat
         self._bar: StepBar | None = None
         chat.header.step_requested.connect(self.toggle)
-        bridge.step_mode_changed.connect(self._on_mode)
-        bridge.token_held.connect(self._on_held)
-        bridge.held_ended.connect(self._on_ended)
-        bridge.conversation_opened.connect(self._follow)
-        bridge.vocabulary_read.connect(self._on_words)
+        bridge.on(StepModeChanged, self._on_mode)
+        bridge.on(TokenHeld, self._on_held)
+        bridge.on(HeldEnded, self._on_ended)
+        bridge.on(ConversationOpened, self._follow)
+        bridge.on(VocabularyRead, self._on_words)
 
     def add_actions(self, actions: Actions) -> None:
         def is_held() -> bool:

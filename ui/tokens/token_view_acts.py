@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
-from app.chat.events import EngineStateChanged, SettingsChanged, TraceRead
+from app.chat.events import EngineStateChanged, SettingsChanged, TraceRead, VocabularyRead
 from app.engine.protocol.messages import Tokens, TokenTrace
 from models.records import Message, MessageState, Role
 from ui.chat.chat_column import ChatColumn
@@ -63,10 +63,10 @@ class TokenViewActs(QObject):
         self._growing: dict[str, Sequence[TokenTrace]] = {}
         self._cut: dict[tuple[str, str], Tokens] = {}
         chat.header.tokens_requested.connect(self.toggle)
-        bridge.settings_changed.connect(self._on_settings)
-        bridge.trace_read.connect(self._on_trace)
-        bridge.vocabulary_read.connect(self._on_vocabulary)
-        bridge.engine_state_changed.connect(self._on_engine)
+        bridge.on(SettingsChanged, self._on_settings)
+        bridge.on(TraceRead, self._on_trace)
+        bridge.on(VocabularyRead, self._on_vocabulary)
+        bridge.on(EngineStateChanged, self._on_engine)
         self._mode.wanted.connect(self._on_wanted)
         self._mode.chosen.connect(self._on_chosen)
         self._mode.branch_requested.connect(desk.branch_at)

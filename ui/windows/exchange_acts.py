@@ -39,8 +39,8 @@ class ExchangeActs(QObject):
         self._theme = theme
         self._folder = ""
         self._progress: ImportProgress | None = None
-        bridge.import_previewed.connect(self._on_import_previewed)
-        bridge.import_progressed.connect(self._on_import_progressed)
+        bridge.on(ImportPreviewed, self._on_import_previewed)
+        bridge.on(ImportProgressed, self._on_import_progressed)
         sidebar.export_requested.connect(self.export)
 
     def add_actions(self, actions: Actions) -> None:

@@ -114,7 +114,7 @@ class PresetsWindow(QWidget):
         self.toasts.focus_released.connect(self.list.setFocus)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
-        bridge.presets_listed.connect(self._on_listed)
+        bridge.on(PresetsListed, self._on_listed)
         theme.changed.connect(self._fit)
         self._fit()
         ZoomedSize(self, theme, SIZE_PX)

@@ -142,9 +142,9 @@ class TrashWindow(QWidget):
         self.empty_button.clicked.connect(self._on_empty)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
-        bridge.trash_listed.connect(self._on_trash_listed)
-        bridge.trashed_branches_listed.connect(self._on_branches_listed)
-        bridge.settings_changed.connect(self._on_settings_changed)
+        bridge.on(TrashListed, self._on_trash_listed)
+        bridge.on(TrashedBranchesListed, self._on_branches_listed)
+        bridge.on(SettingsChanged, self._on_settings_changed)
         self._theme.changed.connect(self._fit)
 
     def _fit(self) -> None:

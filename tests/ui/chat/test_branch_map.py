@@ -40,7 +40,7 @@ def map_(qtbot: Any, desk: FakeDesk, bridge: FakeBridge, theme: Theme) -> Iterat
     made = BranchMap(desk, bridge, theme, window)  # type: ignore[arg-type]
     with qtbot.waitExposed(made):
         made.open_map()
-    bridge.tree_read.emit(TreeRead("c0", NODES, ("q", "b", "c")))
+    bridge.emit_event(TreeRead("c0", NODES, ("q", "b", "c")))
     yield made
     made.close()
 
@@ -112,19 +112,19 @@ def test_it_follows_the_chat_and_keeps_its_place(
     map_: BranchMap, desk: FakeDesk, bridge: FakeBridge
 ):
     map_.tree.setCurrentItem(map_.item("a"))
-    bridge.message_added.emit(MessageAdded(message(1, Role.USER, "x")))
+    bridge.emit_event(MessageAdded(message(1, Role.USER, "x")))
     assert len(desk.called("read_tree")) == 2
-    bridge.tree_read.emit(TreeRead("c0", NODES, ("q", "a")))
+    bridge.emit_event(TreeRead("c0", NODES, ("q", "a")))
     assert map_.tree.currentItem() is map_.item("a")
     assert map_.item("a").text(1) == f"1 of 2 · {HERE}"
-    bridge.tree_read.emit(TreeRead("another", (), ()))
+    bridge.emit_event(TreeRead("another", (), ()))
     assert map_.item("a") is not None
 
 
 def test_a_folded_run_opens_by_enter(qtbot: Any, map_: BranchMap, bridge: FakeBridge):
     run = [node("0", None, Role.USER, "0")]
     run += [node(str(i), str(i - 1), Role.USER, str(i)) for i in range(1, 30)]
-    bridge.tree_read.emit(TreeRead("c0", tuple(run), ("0",)))
+    bridge.emit_event(TreeRead("c0", tuple(run), ("0",)))
     folded = next(i for i in map_._all_items() if i.data(0, NODE) is None)
     assert not folded.isExpanded()
     map_.tree.setCurrentItem(folded)
@@ -145,7 +145,7 @@ def test_ten_thousand_messages_are_shown_at_once(map_: BranchMap, bridge: FakeBr
     nodes += [node(str(i), str(i - 1), Role.USER, f"text {i}") for i in range(1, 10_000)]
     nodes.append(node("beside", "0", Role.USER, "beside"))
     began = time.thread_time()
-    bridge.tree_read.emit(TreeRead("c0", tuple(nodes), ("0", "1")))
+    bridge.emit_event(TreeRead("c0", tuple(nodes), ("0", "1")))
     assert time.thread_time() - began < 1.0
     assert map_.item("9999") is not None
     assert "10,001 messages, 2 branches" in map_.summary.text()
@@ -153,7 +153,7 @@ def test_ten_thousand_messages_are_shown_at_once(map_: BranchMap, bridge: FakeBr
 
 def test_lines_are_plain_words(map_: BranchMap, bridge: FakeBridge):
     signs = (node("q", None, Role.USER, "Is **$n$** right?"),)
-    bridge.tree_read.emit(TreeRead("c0", signs, ("q",)))
+    bridge.emit_event(TreeRead("c0", signs, ("q",)))
     assert map_.item("q").text(0) == "You: Is n right?"
 
 

@@ -308,13 +308,13 @@ def test_a_message_is_inserted_with_the_role_that_lies_near(
 def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
     many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(1, 12))
     desk.messages = many
-    bridge.path_changed.emit(PathChanged("c1", many))
+    bridge.emit_event(PathChanged("c1", many))
     transcript = window.chat.transcript
     transcript.show_message("m3")
     window.message_acts.do("edit", "m3")
     editor(window).buttons[0].click()
     assert not transcript.is_at_end
-    bridge.path_changed.emit(PathChanged("c1", many[:9]))
+    bridge.emit_event(PathChanged("c1", many[:9]))
     assert transcript.is_at_end
 
 
@@ -429,19 +429,19 @@ def test_only_as_many_rows_as_answers_are_shown(qtbot: Any, theme: Theme, desk: 
 
 def test_answers_that_grow_stand_side_by_side(window: MainWindow, bridge: FakeBridge, qtbot: Any):
     growing = answers("", "", state=MessageState.STREAMING)
-    bridge.answers_began.emit(AnswersBegan("c1", "m3", growing))
+    bridge.emit_event(AnswersBegan("c1", "m3", growing))
     shown = comparison(window)
     assert shown is not None
     assert shown.question.text() == "Two?"
-    bridge.text_arrived.emit(TextArrived("c1", "v0", "Left", "content"))
-    bridge.text_arrived.emit(TextArrived("c1", "v1", "Right", "content"))
+    bridge.emit_event(TextArrived("c1", "v0", "Left", "content"))
+    bridge.emit_event(TextArrived("c1", "v1", "Right", "content"))
     views = [column.view for column in shown.columns]
     qtbot.waitUntil(lambda: not any(view.is_update_due for view in views))
     for view, text in zip(views, ("Left", "Right"), strict=True):
         view.select_all()
         assert view.selected_text() == text
     assert all(column.stop.isVisible() for column in shown.columns)
-    bridge.message_changed.emit(MessageChanged(answers("Left", "Right")[0]))
+    bridge.emit_event(MessageChanged(answers("Left", "Right")[0]))
     assert [column.stop.isVisible() for column in shown.columns] == [False, True]
 
 
@@ -451,7 +451,7 @@ def test_the_answers_share_the_formulas_of_the_chat(
     formulas = window.chat.transcript.formulas
     assert formulas.find("n^2", is_display=False) is None
     child = formulas._process
-    bridge.answers_began.emit(AnswersBegan("c1", "m3", answers("$n^2$", "$n^3$")))
+    bridge.emit_event(AnswersBegan("c1", "m3", answers("$n^2$", "$n^3$")))
     assert [column.view.formulas for column in comparison(window).columns] == [formulas] * 2
     assert not window.chat.transcript.isVisible()
     qtbot.wait(0)
@@ -463,7 +463,7 @@ def test_the_answers_share_the_formulas_of_the_chat(
 
 def test_one_answer_is_stopped_alone(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
     growing = answers("", "", state=MessageState.STREAMING)
-    bridge.answers_began.emit(AnswersBegan("c1", "m3", growing))
+    bridge.emit_event(AnswersBegan("c1", "m3", growing))
     comparison(window).columns[1].stop.click()
     assert desk.called("stop_reply") == [("v1",)]
 
@@ -475,7 +475,7 @@ def test_picking_by_button_or_number_goes_to_that_version(
         lambda: comparison(window).columns[1].pick.click(),
         lambda: QTest.keyClick(comparison(window).columns[0].pick, Qt.Key.Key_2),
     ):
-        bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+        bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
         pick()
         assert comparison(window) is None
     assert desk.called("go_to_message") == [("v1",), ("v1",)]
@@ -483,26 +483,26 @@ def test_picking_by_button_or_number_goes_to_that_version(
 
 
 def test_escape_leads_back_to_the_chat(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
-    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
     QTest.keyClick(comparison(window).columns[0].pick, Qt.Key.Key_Escape)
     assert comparison(window) is None
     assert desk.called("go_to_message") == []
 
 
 def test_another_chat_ends_the_comparison(window: MainWindow, bridge: FakeBridge):
-    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
-    bridge.conversation_opened.emit(ConversationOpened(conversation(2, "Other"), ()))
+    bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
+    bridge.emit_event(ConversationOpened(conversation(2, "Other"), ()))
     assert comparison(window) is None
 
 
 def test_versions_of_another_chat_are_not_shown(window: MainWindow, bridge: FakeBridge):
-    bridge.versions_read.emit(VersionsRead("c9", answers("Left", "Right")))
-    bridge.answers_began.emit(AnswersBegan("c9", "m3", answers("", "")))
+    bridge.emit_event(VersionsRead("c9", answers("Left", "Right")))
+    bridge.emit_event(AnswersBegan("c9", "m3", answers("", "")))
     assert comparison(window) is None
 
 
 def test_nothing_changes_the_path_in_a_column(window: MainWindow, bridge: FakeBridge):
-    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
     view = comparison(window).columns[0].view
     assert [a.name for a in view.rows.item(0).actions(0, 500)] == ["copy_message"]
     assert [offer.name for offer in view.offers_of(0)] == ["copy_message"]
@@ -514,7 +514,7 @@ def test_four_answers_fit_a_small_window_by_scrolling(
 ):
     window.resize(900, 600)
     theme.set_zoom(zoom)
-    bridge.versions_read.emit(VersionsRead("c1", answers("a", "b", "c", "d")))
+    bridge.emit_event(VersionsRead("c1", answers("a", "b", "c", "d")))
     shown = comparison(window)
     assert all(column.view.rows.width >= theme.px(160) for column in shown.columns)
     assert all(column.pick.height() > 0 for column in shown.columns)
@@ -525,7 +525,7 @@ def test_two_answers_are_seen_together_at_twice_the_size(
 ):
     window.resize(1440, 900)
     theme.set_zoom(200)
-    bridge.versions_read.emit(VersionsRead("c1", answers("Left", "Right")))
+    bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
     shown = comparison(window)
     last = shown.columns[-1]
     assert last.mapTo(shown, last.rect().bottomRight()).x() < shown.width()
@@ -534,7 +534,7 @@ def test_two_answers_are_seen_together_at_twice_the_size(
 def test_an_answer_that_was_seen_whole_is_zoomed_from_its_beginning(
     window: MainWindow, bridge: FakeBridge, theme: Theme, qtbot: Any
 ):
-    bridge.versions_read.emit(VersionsRead("c1", answers("line\n\n" * 6, "Right")))
+    bridge.emit_event(VersionsRead("c1", answers("line\n\n" * 6, "Right")))
     bar = comparison(window).columns[0].view.verticalScrollBar()
     qtbot.waitUntil(lambda: bar.maximum() == 0)
     theme.set_zoom(200)
@@ -552,7 +552,7 @@ def test_a_message_of_another_path_is_shown_once_it_is_there(
     assert desk.called("go_to_message") == [("m9",)]
     many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(5, 12))
     desk.messages = many
-    bridge.path_changed.emit(PathChanged("c1", many))
+    bridge.emit_event(PathChanged("c1", many))
     transcript = window.chat.transcript
     index = transcript.rows.index_of("m9")
     assert abs(transcript.item_origin(index).y()) < 40

@@ -29,7 +29,7 @@ def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow
 
 def load(desk: FakeDesk, bridge: FakeBridge, *, has_template: bool) -> None:
     desk.engine_state = EngineStateChanged("ready", "Some", loaded(has_template=has_template))
-    bridge.engine_state_changed.emit(desk.engine_state)
+    bridge.emit_event(desk.engine_state)
 
 
 def test_it_stands_there_until_a_format_is_chosen(
@@ -50,7 +50,7 @@ def test_it_stands_there_until_a_format_is_chosen(
     assert desk.called("set_at_level") == [("weights", "chat_format", "chatml")]
 
     desk.settings = Settings(chat_format="chatml")
-    bridge.levels_changed.emit(LevelsChanged("weights"))
+    bridge.emit_event(LevelsChanged("weights"))
     assert window.chat.banners.card(KEY) is None
 
 
@@ -73,10 +73,10 @@ def test_a_template_of_ones_own_is_written_among_the_defaults(
     choose_own()
     assert shown == [("/weights/base.gguf", "template")]
     desk.settings = Settings(chat_format="own")  # nothing is written yet
-    bridge.levels_changed.emit(LevelsChanged("weights"))
+    bridge.emit_event(LevelsChanged("weights"))
     assert window.chat.banners.card(KEY) is not None
     desk.settings = Settings(chat_format="own", chat_template="{{ 1 }}")
-    bridge.levels_changed.emit(LevelsChanged("weights"))
+    bridge.emit_event(LevelsChanged("weights"))
     assert window.chat.banners.card(KEY) is None
     choose_own()
     assert desk.called("set_at_level") == [("weights", "chat_format", "own")]
@@ -151,5 +151,5 @@ def test_what_the_banner_says_is_not_said_again(
 ):
     load(desk, bridge, has_template=False)
     note = "This file has no chat template, so a plain format is used. Replies may run on."
-    bridge.noticed.emit(Noticed("info", note))
+    bridge.emit_event(Noticed("info", note))
     assert window.chat.toasts.cards() == []

@@ -78,12 +78,12 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
 ) -> None:
     def tell(state: EngineStateChanged) -> str:
         desk.engine_state = state
-        bridge.engine_state_changed.emit(state)
+        bridge.emit_event(state)
         return view.loaded_label.text()
 
     assert tell(EngineStateChanged("stopped")) == "No weights are loaded."
     assert tell(EngineStateChanged("loading", SMOL)) == "Loading SmolLM2 135M · 0 %"
-    bridge.load_progressed.emit(LoadProgressed(0.42))
+    bridge.emit_event(LoadProgressed(0.42))
     assert view.loaded_label.text() == "Loading SmolLM2 135M · 42 %"
     assert view.progress.isVisible()
     view.cancel_button.click()
@@ -100,17 +100,17 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
 def test_what_is_noticed_is_said_where_it_is_seen(
     view: Bare, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
-    bridge.noticed.emit(Noticed("error", "The disk is full.", undo="k"))
+    bridge.emit_event(Noticed("error", "The disk is full.", undo="k"))
     (card,) = view.toasts.cards()
     assert card.notice.sentence == "The disk is full."
     card.notice.acts[0].run()
     assert ("undo", "k") in desk.calls
     assert view.toasts.cards() == []
     desk.engine_state = EngineStateChanged("ready", SMOL, loaded(notes=["All on the processor."]))
-    bridge.noticed.emit(Noticed("info", "All on the processor."))  # stands with the weights
+    bridge.emit_event(Noticed("info", "All on the processor."))  # stands with the weights
     assert view.toasts.cards() == []
     view.close()
-    bridge.noticed.emit(Noticed("error", "The disk is full."))
+    bridge.emit_event(Noticed("error", "The disk is full."))
     assert view.toasts.cards() == []
 
 

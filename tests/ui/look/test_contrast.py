@@ -101,10 +101,10 @@ def window(
 ) -> MainWindow:
     desk.conversations = (conversation(1, "Trip to Paris"), conversation(2, "Quicksort"))
     made = open_window()
-    bridge.engine_state_changed.emit(EngineStateChanged("ready", "SmolLM2", loaded()))
+    bridge.emit_event(EngineStateChanged("ready", "SmolLM2", loaded()))
     reply = "It is **Paris**, see [here](https://a.b).\n\n```python\nx = 1  # one\n```\n"
     path = (message(1, Role.USER, "What is it?"), message(2, Role.ASSISTANT, reply))
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversations[0], path))
+    bridge.emit_event(ConversationOpened(desk.conversations[0], path))
     return made
 
 

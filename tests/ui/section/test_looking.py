@@ -39,7 +39,7 @@ PIECES = (b"Par", b"is", b".")
 
 def open_chat(desk: FakeDesk, bridge: FakeBridge, messages: tuple[Message, ...]) -> None:
     desk.messages = messages
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), messages))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), messages))
 
 
 def test_nothing_is_read_before_somebody_looks(
@@ -60,10 +60,10 @@ def test_a_stored_trace_arrives(
 ) -> None:
     open_chat(desk, bridge, ask())
     looking.set_awake(True)
-    bridge.trace_read.emit(TraceRead("another", trace_of(PIECES)))
+    bridge.emit_event(TraceRead("another", trace_of(PIECES)))
     assert not looking.traces
     with qtbot.waitSignal(looking.trace_changed):
-        bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
+        bridge.emit_event(TraceRead("m2", trace_of(PIECES)))
     assert [token.piece for token in looking.traces] == list(PIECES)
     assert looking.sentence == ""
 
@@ -87,7 +87,7 @@ def test_what_could_not_be_read_is_said(
 ) -> None:
     open_chat(desk, bridge, ask())
     looking.set_awake(True)
-    bridge.trace_read.emit(TraceRead("m2", (), "Nothing was recorded."))
+    bridge.emit_event(TraceRead("m2", (), "Nothing was recorded."))
     assert (looking.traces, looking.sentence) == ((), "Nothing was recorded.")
 
 
@@ -98,7 +98,7 @@ def test_a_token_is_chosen_by_its_place_and_by_steps(
     looking.set_awake(True)
     looking.step(1)
     assert looking.index is None, "there is nothing to step through yet"
-    bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
+    bridge.emit_event(TraceRead("m2", trace_of(PIECES)))
     changes: list[int | None] = []
     looking.token_changed.connect(lambda: changes.append(looking.index))
     looking.step(1)
@@ -135,7 +135,7 @@ def test_a_token_that_is_chosen_before_the_trace_is_here_is_chosen_then(
     looking.set_awake(True)
     looking.look_at("m2", 1)
     assert looking.index is None
-    bridge.trace_read.emit(TraceRead("m2", trace_of(PIECES)))
+    bridge.emit_event(TraceRead("m2", trace_of(PIECES)))
     assert looking.index == 1
     looking.look_at("m2", 2)
     assert looking.index == 2
@@ -160,13 +160,13 @@ def growing(desk: FakeDesk, bridge: FakeBridge, looking: Looking, ask: Ask) -> T
     looking.set_awake(True)
     desk.messages = messages
     desk.growing_trace = lambda message_id: table if message_id == "m2" else None  # type: ignore[attr-defined]
-    bridge.message_added.emit(MessageAdded(messages[1]))
+    bridge.emit_event(MessageAdded(messages[1]))
     return table
 
 
 def arrive(bridge: FakeBridge, table: TraceTable, token: TokenTrace) -> None:
     table.append(token)
-    bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 10))
+    bridge.emit_event(TokenRecorded("c1", "m2", token, 10))
 
 
 def test_the_newest_reply_is_followed_as_it_grows_and_said_at_most_ten_times_a_second(
@@ -183,7 +183,7 @@ def test_the_newest_reply_is_followed_as_it_grows_and_said_at_most_ten_times_a_s
     qtbot.waitUntil(lambda: bool(said))
     assert said == [50]
     ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
-    bridge.message_changed.emit(MessageChanged(ended))
+    bridge.emit_event(MessageChanged(ended))
     assert (looking.is_growing, len(looking.traces)) == (False, 50)
     assert looking.message == ended
 
@@ -202,20 +202,20 @@ def test_the_token_that_was_chosen_to_branch_is_looked_at_when_it_is_there(
         table = TraceTable(tokens[:index] if index else [])
         open_chat(desk, bridge, ask())
         looking.set_awake(True)
-        bridge.trace_read.emit(TraceRead("m2", tokens))
+        bridge.emit_event(TraceRead("m2", tokens))
         looking.select(2)
         new = message(
             3, Role.ASSISTANT, "", state=MessageState.STREAMING, settings={"given": given}
         )
         desk.growing_trace = {"m3": table}.get  # type: ignore[attr-defined]
         desk.messages = (desk.messages[0], dataclasses.replace(new, parent_id="m1"))
-        bridge.path_changed.emit(PathChanged("c1", desk.messages))
+        bridge.emit_event(PathChanged("c1", desk.messages))
         assert (looking.message, looking.index) == (desk.messages[1], None)
         shown: list[int] = []
         looking.token_changed.connect(lambda shown=shown: shown.append(len(looking.traces)))
         for token in tokens[len(table) :]:
             table.append(token)
-            bridge.token_recorded.emit(TokenRecorded("c1", "m3", token, 10))
+            bridge.emit_event(TokenRecorded("c1", "m3", token, 10))
         assert looking.index == index
         assert shown == ([] if index is None else [index + 1]), "at once, and once"
     looking.select(None)
@@ -234,7 +234,7 @@ def test_where_there_is_no_token_nobody_is_told_to_choose_one(
     assert looking.sentence == ""
     table.truncate(0)
     ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
-    bridge.message_changed.emit(MessageChanged(ended))
+    bridge.emit_event(MessageChanged(ended))
     assert looking.sentence == NO_TOKENS
     desk.growing_trace = lambda _message_id: None  # type: ignore[attr-defined]
     for content, generated, sentence in (
@@ -245,7 +245,7 @@ def test_where_there_is_no_token_nobody_is_told_to_choose_one(
     ):
         old = dataclasses.replace(ended, content=content, counts=MessageCounts(generated=generated))
         open_chat(desk, bridge, (desk.messages[0], old))
-        bridge.trace_read.emit(TraceRead("m2", (), "It was not recorded."))
+        bridge.emit_event(TraceRead("m2", (), "It was not recorded."))
         assert looking.sentence == sentence
 
 
@@ -257,10 +257,10 @@ def test_tokens_that_are_taken_back_are_not_chosen_any_more(
         arrive(bridge, table, token)
     looking.select(2)
     table.truncate(1)
-    bridge.tokens_taken_back.emit(TokensTakenBack("c1", "m2", 2))
+    bridge.emit_event(TokensTakenBack("c1", "m2", 2))
     assert looking.index is None
     looking.select(0)
-    bridge.tokens_taken_back.emit(TokensTakenBack("c1", "m2", 0))
+    bridge.emit_event(TokensTakenBack("c1", "m2", 0))
     assert looking.index == 0
 
 
@@ -289,15 +289,15 @@ def test_a_chosen_reply_stays_while_a_newer_one_grows_and_goes_with_its_branch(
     looking.look_at("m2")
     newer = message(6, Role.ASSISTANT, "", state=MessageState.STREAMING)
     desk.messages = (*later, message(5, Role.USER, "And?"), newer)
-    bridge.message_added.emit(MessageAdded(newer))
+    bridge.emit_event(MessageAdded(newer))
     assert looking.message == first[1]
-    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    bridge.emit_event(PathChanged("c1", desk.messages))
     assert looking.message == first[1]
     desk.messages = later[:1]
-    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    bridge.emit_event(PathChanged("c1", desk.messages))
     assert looking.message is None
     desk.messages = later
-    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    bridge.emit_event(PathChanged("c1", desk.messages))
     assert looking.message == later[-1], "and from there on the newest is followed"
 
 
@@ -305,10 +305,10 @@ def test_words_are_asked_for_again_when_other_weights_are_there(
     looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask, qtbot: QtBot
 ) -> None:
     open_chat(desk, bridge, ask())
-    bridge.engine_state_changed.emit(EngineStateChanged("ready"))
+    bridge.emit_event(EngineStateChanged("ready"))
     assert not desk.called("read_vocabulary")
     looking.set_awake(True)
-    bridge.engine_state_changed.emit(EngineStateChanged("ready"))
+    bridge.emit_event(EngineStateChanged("ready"))
     assert len(desk.called("read_vocabulary")) == 2
     with qtbot.waitSignal(looking.words_changed):
-        bridge.vocabulary_read.emit(VocabularyRead("w1"))
+        bridge.emit_event(VocabularyRead("w1"))

@@ -117,15 +117,15 @@ def test_the_line_above_says_which_token_it_is_about(
     show(section, qtbot)
     assert section.name.text() == looking.sentence
     desk.messages = ask()
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
-    bridge.trace_read.emit(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    bridge.emit_event(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
     assert section.name.text() == "2 tokens · choose one"
-    bridge.trace_read.emit(TraceRead("m2", trace_of([b" Par"])))
+    bridge.emit_event(TraceRead("m2", trace_of([b" Par"])))
     assert section.name.text() == "1 token · choose one"
-    bridge.trace_read.emit(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
+    bridge.emit_event(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
     looking.select(0)
     assert section.name.text() == "·Par · token 1 of the reply · ID 100 · 77.3 %"
-    bridge.trace_read.emit(TraceRead("m2", trace_of([b" Par"], [0.00012])))
+    bridge.emit_event(TraceRead("m2", trace_of([b" Par"], [0.00012])))
     assert section.name.text() == "·Par · token 1 of the reply · ID 100 · 0.012 %"
 
 

@@ -155,7 +155,7 @@ def test_load_again_is_there_when_weights_are(
 ) -> None:
     assert not window.reload_button.isEnabled()
     desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded())
-    bridge.engine_state_changed.emit(desk.engine_state)
+    bridge.emit_event(desk.engine_state)
     assert "llama 135M Q4_1" in window.loaded_label.text()
     assert "Memory: weights on CPU 102 MB" in window.loaded_label.text()
     window.reload_button.click()
@@ -168,7 +168,7 @@ def test_the_log_is_followed_and_copied(
     desk.log = [("info", "load_tensors: ok\n"), ("error", "no <b>kv</b>")]
     window = SettingsWindow(desk, bridge, theme)  # type: ignore[arg-type]
     qtbot.addWidget(window)
-    bridge.log_line_arrived.emit(LogLineArrived("warning", "slow"))
+    bridge.emit_event(LogLineArrived("warning", "slow"))
     area = window.findChild(QPlainTextEdit, "engine_log")
     assert area is not None
     lines = ["load_tensors: ok", "error: no <b>kv</b>", "warning: slow"]
@@ -273,7 +273,7 @@ def test_switch_is_a_flag(window: SettingsWindow, desk: FakeDesk) -> None:
 
 def test_devices_are_named(window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge) -> None:
     desk.devices = (Device("CUDA0", "NVIDIA H100", "gpu", 60_000_000_000, 80_000_000_000),)
-    bridge.engine_state_changed.emit(EngineStateChanged("ready", loaded=loaded()))
+    bridge.emit_event(EngineStateChanged("ready", loaded=loaded()))
     assert window.devices_label.text() == "CUDA0: NVIDIA H100, 60 of 80 GB free"
 
 

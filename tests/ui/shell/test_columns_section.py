@@ -111,7 +111,7 @@ def test_what_was_open_and_how_wide_is_remembered(
     desk.settings = replace(desk.settings, window_geometry=NO_PLACE, section_visible=True)
     window = open_window(1440, 900)
     desk.settings = replace(desk.settings, section_width=460)
-    bridge.settings_changed.emit(SettingsChanged(frozenset({"section_width"})))
+    bridge.emit_event(SettingsChanged(frozenset({"section_width"})))
     assert shown(window) == (True, True, True)
     section = window.findChild(Section, "section")
     assert section is not None

@@ -1,4 +1,4 @@
-"""What outlives a widget must not call it: signals of the bridge and the theme are connected to
+"""What outlives a widget must not call it: the bridge and signals of the theme call
 bound methods, which Qt forgets with the widget, and never to functions that hold it. And what
 is asked for is answered once."""
 
@@ -13,7 +13,7 @@ from PySide6.QtCore import QMetaMethod, QObject
 from ui.shell.window import MainWindow
 
 UI = Path(__file__).resolve().parents[3] / "ui"
-LIVES_ON = ("bridge", "theme", "_theme", "looking", "_looking")
+LIVES_ON = ("bridge", "_bridge", "theme", "_theme", "looking", "_looking")
 
 
 def held_connections(source: str) -> list[int]:
@@ -34,14 +34,14 @@ def held_connections(source: str) -> list[int]:
         for call in ast.walk(function):
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue
-            if call.func.attr != "connect" or not call.args:
+            if call.func.attr not in ("connect", "on") or not call.args:
                 continue
-            signal, slot = call.func.value, call.args[0]
+            signal, slot = call.func.value, call.args[-1]
             named = isinstance(signal, ast.Name) and signal.id in loops
             holds = isinstance(slot, ast.Lambda) or (
                 isinstance(slot, ast.Name) and slot.id in local
             )
-            if holds and (named or outlives(signal)):
+            if holds and (named or outlives(call.func)):
                 lines.append(call.lineno)
     return sorted(set(lines))
 
@@ -64,8 +64,8 @@ def make(theme, bridge):
     def fit():
         pass
     theme.changed.connect(fit)
-    bridge.engine_state_changed.connect(lambda _: fit())
-    for signal in (bridge.a, bridge.b):
+    self._bridge.on((Noticed, LevelsChanged), lambda _: fit())
+    for signal in (theme.a, theme.b):
         signal.connect(lambda _: None)
     self._theme.changed.connect(self._fit)
     button.clicked.connect(lambda: fit())

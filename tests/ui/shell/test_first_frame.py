@@ -172,7 +172,7 @@ MESSAGES = (
 def opened(desk: FakeDesk, bridge: FakeBridge, draft: str = "old") -> None:
     """The desk has read it and says so."""
     desk.conversation, desk.messages = replace(CHAT, draft=draft), MESSAGES
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, MESSAGES))
+    bridge.emit_event(ConversationOpened(desk.conversation, MESSAGES))
 
 
 def test_last_chat_is_read_before_there_is_a_desk_and_stays(qtbot, frame, desk, bridge):
@@ -251,7 +251,7 @@ def test_a_chat_that_does_not_come_goes_from_the_screen(frame, desk, bridge):
     send(window, "anew")
     QTest.keyClicks(edit(window), "rest")
     complete(window, desk, bridge)
-    bridge.last_chat_stays.emit(LastChatStays())
+    bridge.emit_event(LastChatStays())
     assert len(window.chat.transcript.rows) == 0
     assert window.chat.header.title.text() == desk.conversation.title
     assert desk.called("send") == [("anew",)]

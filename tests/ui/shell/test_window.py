@@ -94,7 +94,7 @@ def press(window: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -
 
 def set_engine(desk: FakeDesk, bridge: FakeBridge, state: EngineStateChanged) -> None:
     desk.engine_state = state
-    bridge.engine_state_changed.emit(state)
+    bridge.emit_event(state)
 
 
 # --- what is there at once ------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_delete_in_the_list_trashes_and_undo_brings_it_back(
     window.sidebar.view.setFocus()
     press(window, Key.Key_Delete)
     assert desk.called("trash_conversation") == [("c1",)]
-    bridge.noticed.emit(Noticed("info", "“The capital of France” is in the trash.", "trash c1"))
+    bridge.emit_event(Noticed("info", "“The capital of France” is in the trash.", "trash c1"))
     card = window.chat.toasts.cards()[0]
     next(each for each in card.findChildren(QPushButton) if each.text() == "Undo").click()
     assert desk.called("undo") == [("trash c1",)]
@@ -264,8 +264,8 @@ def test_a_chat_that_came_back_another_way_cannot_be_undone(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     for number in (1, 2):
-        bridge.noticed.emit(Noticed("info", f"Chat {number} is in the trash.", f"trash c{number}"))
-    bridge.conversations_changed.emit(ConversationsChanged(CHATS[1:]))
+        bridge.emit_event(Noticed("info", f"Chat {number} is in the trash.", f"trash c{number}"))
+    bridge.emit_event(ConversationsChanged(CHATS[1:]))
     assert [card.notice.key for card in window.chat.toasts.cards()] == ["trash c1"]
     window.sidebar.view.setFocus()
     press(window, Key.Key_Z, CONTROL)
@@ -277,7 +277,7 @@ def test_the_undo_key_in_the_list_takes_back_the_last_act_once(
 ) -> None:
     window.sidebar.view.setFocus()
     press(window, Key.Key_Z, CONTROL)
-    bridge.noticed.emit(Noticed("info", "In the trash.", "trash c2"))
+    bridge.emit_event(Noticed("info", "In the trash.", "trash c2"))
     press(window, Key.Key_Z, CONTROL)
     press(window, Key.Key_Z, CONTROL)
     assert desk.called("undo") == [("trash c2",)]
@@ -384,7 +384,7 @@ def test_a_chat_that_is_opened_takes_the_place_of_the_last(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
     desk.conversation = replace(CHATS[1], draft="rain")
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, ()))
+    bridge.emit_event(ConversationOpened(desk.conversation, ()))
     assert window.chat.header.title.text() == "Poem about rain"
     assert edit(window).toPlainText() == "rain"
     assert window.chat.body.currentWidget() is window.chat.empty
@@ -392,9 +392,9 @@ def test_a_chat_that_is_opened_takes_the_place_of_the_last(
 
 
 def test_a_new_title_is_shown_where_it_stands(window: MainWindow, bridge: FakeBridge) -> None:
-    bridge.conversation_changed.emit(ConversationChanged(replace(CHATS[0], title="Paris")))
+    bridge.emit_event(ConversationChanged(replace(CHATS[0], title="Paris")))
     assert window.windowTitle() == "Paris – Cutaway"
-    bridge.conversation_changed.emit(ConversationChanged(replace(CHATS[1], title="Rain")))
+    bridge.emit_event(ConversationChanged(replace(CHATS[1], title="Rain")))
     assert window.windowTitle() == "Paris – Cutaway"
     texts = [
         str(window.sidebar.view.model().index(row, 0).data())
@@ -404,7 +404,7 @@ def test_a_new_title_is_shown_where_it_stands(window: MainWindow, bridge: FakeBr
 
 
 def test_the_list_follows(window: MainWindow, bridge: FakeBridge) -> None:
-    bridge.conversations_changed.emit(ConversationsChanged(CHATS[:1]))
+    bridge.emit_event(ConversationsChanged(CHATS[:1]))
     assert window.sidebar.view.model().rowCount() == 2
 
 
@@ -414,13 +414,13 @@ def test_a_reply_is_added_streamed_and_ended(
     rows = window.chat.transcript.rows
     growing = message(3, Role.ASSISTANT, "", state=MessageState.STREAMING)
     desk.is_generating = True
-    bridge.message_added.emit(MessageAdded(growing))
+    bridge.emit_event(MessageAdded(growing))
     assert button(window, "stop_button").isVisible()
-    bridge.text_arrived.emit(TextArrived("c1", "m3", "Madrid", "content"))
-    bridge.text_arrived.emit(TextArrived("other", "m3", "no", "content"))
-    bridge.message_added.emit(MessageAdded(replace(growing, id="m9", conversation_id="other")))
+    bridge.emit_event(TextArrived("c1", "m3", "Madrid", "content"))
+    bridge.emit_event(TextArrived("other", "m3", "no", "content"))
+    bridge.emit_event(MessageAdded(replace(growing, id="m9", conversation_id="other")))
     desk.is_generating = False
-    bridge.message_changed.emit(
+    bridge.emit_event(
         MessageChanged(replace(growing, content="Madrid", state=MessageState.COMPLETE))
     )
     assert not button(window, "stop_button").isVisible()
@@ -430,9 +430,9 @@ def test_a_reply_is_added_streamed_and_ended(
 
 def test_another_path_replaces_the_messages(window: MainWindow, bridge: FakeBridge) -> None:
     rows = window.chat.transcript.rows
-    bridge.path_changed.emit(PathChanged("other", ()))
+    bridge.emit_event(PathChanged("other", ()))
     assert len(rows) == 2
-    bridge.path_changed.emit(PathChanged("c1", (QUESTION,)))
+    bridge.emit_event(PathChanged("c1", (QUESTION,)))
     assert len(rows) == 1
 
 
@@ -442,7 +442,7 @@ def test_escape_stops_only_while_a_reply_is_made(
     press(window, Key.Key_Escape)
     assert desk.called("stop") == []
     desk.is_generating = True
-    bridge.message_added.emit(MessageAdded(message(3, Role.ASSISTANT, "")))
+    bridge.emit_event(MessageAdded(message(3, Role.ASSISTANT, "")))
     window.sidebar.view.setFocus()
     press(window, Key.Key_Escape)
     assert desk.called("stop") == [()]
@@ -452,7 +452,7 @@ def test_escape_in_a_filled_search_field_does_not_stop_the_reply(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
     desk.is_generating = True
-    bridge.message_added.emit(MessageAdded(message(3, Role.ASSISTANT, "")))
+    bridge.emit_event(MessageAdded(message(3, Role.ASSISTANT, "")))
     press(window, Key.Key_F, CONTROL | SHIFT)
     QTest.keyClicks(window.sidebar.search_field, "x")
     press(window, Key.Key_Escape)
@@ -465,11 +465,11 @@ def test_escape_in_a_filled_search_field_does_not_stop_the_reply(
 
 def test_figures_reach_the_status_line(window: MainWindow, bridge: FakeBridge) -> None:
     status = window.chat.status
-    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
+    bridge.emit_event(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
     assert (status.text("tokens"), status.text("rate")) == ("40 tokens", "52.4 tokens/s")
-    bridge.context_counted.emit(ContextCounted(99, 4096))
+    bridge.emit_event(ContextCounted(99, 4096))
     assert status.text("context") == "99 / 4,096"
-    bridge.prefill_progressed.emit(PrefillProgressed("other", "m1", 1, 2))
+    bridge.emit_event(PrefillProgressed("other", "m1", 1, 2))
     assert status.text("tokens") == "40 tokens"
 
 
@@ -477,11 +477,11 @@ def test_figures_of_another_version_or_chat_are_not_shown(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
     status = window.chat.status
-    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
-    bridge.status_figures.emit(StatusFigures(9, 5.0, 8.0, 12, 4096, 1, is_shown=False))
+    bridge.emit_event(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
+    bridge.emit_event(StatusFigures(9, 5.0, 8.0, 12, 4096, 1, is_shown=False))
     assert (status.text("tokens"), status.text("rate")) == ("40 tokens", "52.4 tokens/s")
     assert (status.text("context"), status.text("threads")) == ("70 / 4,096", "1 thread")
-    bridge.path_changed.emit(PathChanged("c1", desk.messages))
+    bridge.emit_event(PathChanged("c1", desk.messages))
     assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
     assert status.text("context") == "70 / 4,096"
 
@@ -489,13 +489,13 @@ def test_figures_of_another_version_or_chat_are_not_shown(
 def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge) -> None:
     """Under the question; the status line drops what it said of the reply before."""
     status = window.chat.status
-    bridge.message_added.emit(MessageAdded(message(3, Role.USER, "And of Spain?")))
+    bridge.emit_event(MessageAdded(message(3, Role.USER, "And of Spain?")))
     growing = message(4, Role.ASSISTANT, "", state=MessageState.STREAMING)
-    bridge.message_added.emit(MessageAdded(growing))
-    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
-    bridge.prefill_progressed.emit(PrefillProgressed("c1", "m4", 1, 2))
+    bridge.emit_event(MessageAdded(growing))
+    bridge.emit_event(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
+    bridge.emit_event(PrefillProgressed("c1", "m4", 1, 2))
     assert window.chat.transcript.rows.item(3).progress == "Reading the prompt, 1 of 2 tokens"
-    bridge.prefill_progressed.emit(PrefillProgressed("c1", "m4", 2, 2))
+    bridge.emit_event(PrefillProgressed("c1", "m4", 2, 2))
     assert window.chat.transcript.rows.item(3).progress == "The prompt is read"
     assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
     assert status.text("context") == "70 / 4,096"
@@ -520,20 +520,20 @@ def test_a_message_that_waits_says_so_below_itself(
     set_engine(desk, bridge, state)
     asked = message(3, Role.USER, "And of Spain?")
     desk.messages = (QUESTION, REPLY, asked)
-    bridge.message_added.emit(MessageAdded(asked))
+    bridge.emit_event(MessageAdded(asked))
     item = window.chat.transcript.rows.item(2)
     height = item.height
     desk.is_waiting = True
-    bridge.send_queued.emit(SendQueued("c1", True))
+    bridge.emit_event(SendQueued("c1", True))
     assert item.progress == words
     assert item.height > height
 
     set_engine(desk, bridge, EngineStateChanged("starting", SMOL))
     assert item.progress == "Waits for the weights to load"
-    bridge.send_queued.emit(SendQueued("other", False))
+    bridge.emit_event(SendQueued("other", False))
     assert item.progress
     desk.is_waiting = False
-    bridge.send_queued.emit(SendQueued("c1", False))
+    bridge.emit_event(SendQueued("c1", False))
     assert item.progress == ""
     assert item.height == height
 
@@ -543,7 +543,7 @@ def test_a_chat_that_is_opened_again_still_says_that_it_waits(
 ) -> None:
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     desk.messages, desk.is_waiting = (QUESTION,), True
-    bridge.conversation_opened.emit(ConversationOpened(CHATS[0], desk.messages))
+    bridge.emit_event(ConversationOpened(CHATS[0], desk.messages))
     assert window.chat.transcript.rows.item(0).progress == "Waits for the weights to load"
     assert "as soon as" in window.chat.status.accessibleDescription()
 
@@ -567,19 +567,19 @@ def test_a_queued_message_is_said_until_it_goes(
     words: str,
 ) -> None:
     set_engine(desk, bridge, state)
-    bridge.send_queued.emit(SendQueued("c1", True))
+    bridge.emit_event(SendQueued("c1", True))
     assert words in window.chat.status.accessibleDescription()
-    bridge.send_queued.emit(SendQueued("c1", False))
+    bridge.emit_event(SendQueued("c1", False))
     assert words not in window.chat.status.accessibleDescription()
 
 
 def test_a_reply_that_ended_has_the_same_figures_everywhere(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
-    bridge.status_figures.emit(StatusFigures(40, 52.4, 1.46, 90, 4096, 2))
+    bridge.emit_event(StatusFigures(40, 52.4, 1.46, 90, 4096, 2))
     counts = MessageCounts(generated=40, tokens_per_s=53.1, first_token_s=0.02)
     desk.messages = (QUESTION, replace(REPLY, counts=counts))
-    bridge.message_changed.emit(MessageChanged(desk.messages[1]))
+    bridge.emit_event(MessageChanged(desk.messages[1]))
     status = window.chat.status
     shown = [status.text(name) for name in ("tokens", "rate", "first_token")]
     assert shown == ["40 tokens", "53.1 tokens/s", "first token 0.02 s"]
@@ -588,9 +588,9 @@ def test_a_reply_that_ended_has_the_same_figures_everywhere(
 def test_an_earlier_reply_does_not_speak_for_the_last(
     window: MainWindow, bridge: FakeBridge
 ) -> None:
-    bridge.status_figures.emit(StatusFigures(40, 52.4, 0.3, 90, 4096, 2))
+    bridge.emit_event(StatusFigures(40, 52.4, 0.3, 90, 4096, 2))
     counts = MessageCounts(generated=7, tokens_per_s=1.0)
-    bridge.message_changed.emit(MessageChanged(replace(QUESTION, counts=counts)))
+    bridge.emit_event(MessageChanged(replace(QUESTION, counts=counts)))
     assert window.chat.status.text("tokens") == "40 tokens"
 
 
@@ -598,7 +598,7 @@ def test_the_call_for_weights_goes_when_they_come(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     set_engine(desk, bridge, EngineStateChanged("stopped"))
-    bridge.noticed.emit(Noticed("warning", NO_WEIGHTS_SENTENCE))
+    bridge.emit_event(Noticed("warning", NO_WEIGHTS_SENTENCE))
     assert len(window.chat.toasts.cards()) == 1
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     assert window.chat.toasts.cards() == []
@@ -611,7 +611,7 @@ def test_loading_is_shown_and_can_be_cancelled(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
-    bridge.load_progressed.emit(LoadProgressed(0.43))
+    bridge.emit_event(LoadProgressed(0.43))
     assert window.chat.header.weights_button.text() == "Loading SmolLM2 135M · 43 %"
     button(window, "cancel_load_button").click()
     assert desk.called("cancel_load") == [()]
@@ -639,9 +639,9 @@ def test_a_crash_that_cut_a_reply_off_is_told_once(
     sentence = "The engine crashed (SIGSEGV)."
     failed = replace(REPLY, state=MessageState.INTERRUPTED, error=sentence)
     desk.messages = (QUESTION, failed)
-    bridge.message_changed.emit(MessageChanged(failed))
+    bridge.emit_event(MessageChanged(failed))
     set_engine(desk, bridge, EngineStateChanged("crashed", SMOL, None, sentence, "ggml: x"))
-    bridge.noticed.emit(Noticed("error", sentence))
+    bridge.emit_event(Noticed("error", sentence))
     card = window.chat.banners.card("engine")
     assert card is not None
     assert card.sentence.text() == NOT_RUNNING
@@ -654,7 +654,7 @@ def test_a_failed_load_says_why_once_and_leaves_the_chat_usable(
 ) -> None:
     sentence = "This file is not a GGUF. Choose another one."
     set_engine(desk, bridge, EngineStateChanged("stopped", "", None, sentence, "magic: <htm"))
-    bridge.noticed.emit(Noticed("error", sentence))
+    bridge.emit_event(Noticed("error", sentence))
     assert window.chat.toasts.cards() == []
     card = window.chat.banners.card("engine")
     assert card is not None
@@ -666,7 +666,7 @@ def test_a_failed_load_says_why_once_and_leaves_the_chat_usable(
 def test_news_of_a_failure_gives_way_to_its_banner(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
-    bridge.noticed.emit(Noticed("error", "Not a GGUF."))
+    bridge.emit_event(Noticed("error", "Not a GGUF."))
     assert len(window.chat.toasts.cards()) == 1
     set_engine(desk, bridge, EngineStateChanged("stopped", "", None, "Not a GGUF."))
     assert window.chat.toasts.cards() == []
@@ -677,7 +677,7 @@ def test_notes_about_the_weights_stand_with_them_and_are_no_news(
 ) -> None:
     note = "All layers run on the processor: there is no graphics device to use."
     set_engine(desk, bridge, EngineStateChanged("ready", SMOL, loaded(notes=[note])))
-    bridge.noticed.emit(Noticed("info", note))
+    bridge.emit_event(Noticed("info", note))
     assert window.chat.toasts.cards() == []
     assert note in window.chat.header.weights_button.toolTip()
 
@@ -714,7 +714,7 @@ def test_without_weights_the_first_step_is_said(
     window = open_window()
     how = "Install the included weights or open a GGUF file."
     set_engine(desk, bridge, EngineStateChanged("stopped", "", None, how))
-    bridge.noticed.emit(Noticed("info", how))
+    bridge.emit_event(Noticed("info", how))
     assert window.chat.empty._words.text() == how
     assert window.chat.empty.open_button.isVisible()
     assert window.chat.toasts.cards() == []
@@ -741,16 +741,16 @@ def test_before_the_list_is_there_nothing_is_said_about_it(
 ) -> None:
     window = open_window()
     assert window.sidebar._empty.text() == ""
-    bridge.conversations_changed.emit(ConversationsChanged(()))
+    bridge.emit_event(ConversationsChanged(()))
     assert window.sidebar._empty.text() == "Your chats appear here."
 
 
 def test_the_stores_state_stays_until_it_is_well(window: MainWindow, bridge: FakeBridge) -> None:
-    bridge.store_state_changed.emit(StoreStateChanged("read_only", "Another window writes."))
+    bridge.emit_event(StoreStateChanged("read_only", "Another window writes."))
     card = window.chat.banners.card("store")
     assert card is not None
     assert card.sentence.text() == "Another window writes."
-    bridge.store_state_changed.emit(StoreStateChanged("ok"))
+    bridge.emit_event(StoreStateChanged("ok"))
     assert window.chat.banners.card("store") is None
 
 
@@ -847,7 +847,7 @@ def test_the_place_is_remembered(
     open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ) -> None:
     first = open_window()
-    bridge.settings_changed.emit(SettingsChanged(frozenset()))
+    bridge.emit_event(SettingsChanged(frozenset()))
     first.resize(1000, 700)
     first.toggle_sidebar()
     qtbot.waitUntil(lambda: bool(desk.settings.window_geometry), timeout=5000)
@@ -872,7 +872,7 @@ def test_a_place_that_was_chosen_before_the_settings_came_is_remembered(
 ) -> None:
     window = open_window()
     window.resize(1000, 700)
-    bridge.settings_changed.emit(SettingsChanged(frozenset()))
+    bridge.emit_event(SettingsChanged(frozenset()))
     qtbot.waitUntil(lambda: bool(desk.settings.window_geometry), timeout=5000)
 
 
@@ -880,7 +880,7 @@ def test_the_sidebars_width_is_remembered(
     open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     window = open_window()
-    bridge.settings_changed.emit(SettingsChanged(frozenset()))
+    bridge.emit_event(SettingsChanged(frozenset()))
     window.columns.moveSplitter(300, 1)
     window.close()
     assert desk.settings.sidebar_width == 300
@@ -890,7 +890,7 @@ def test_the_sidebars_width_comes_back_after_a_zoom_that_has_no_room_for_it(
     open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     window = open_window(1280)
-    bridge.settings_changed.emit(SettingsChanged(frozenset()))  # the remembered place is taken
+    bridge.emit_event(SettingsChanged(frozenset()))  # the remembered place is taken
     window.columns.moveSplitter(300, 1)
     for percent in (300, 200, 100):
         desk.set_setting("zoom_percent", percent)
@@ -987,7 +987,7 @@ def test_the_trash_lists_and_restores(
     qtbot.waitUntil(trash.isActiveWindow)
     assert not trash.restore_button.isEnabled()
     gone = conversation(7, "Gone", trashed_at=CHATS[0].created_at)
-    bridge.trash_listed.emit(TrashListed((gone, conversation(8, "Also\ngone"))))
+    bridge.emit_event(TrashListed((gone, conversation(8, "Also\ngone"))))
     assert [trash.list.item(i).text() for i in range(2)] == ["Gone", "Also gone"]
     QTest.keyClick(trash.list, Key.Key_Down)
     QTest.keyClick(trash.list, Key.Key_Return)

@@ -38,7 +38,7 @@ def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow
 
 def hold(desk: FakeDesk, bridge: FakeBridge, token: Any = TRACE[0]) -> None:
     desk.held_token = TokenHeld("c1", "m2", token)
-    bridge.token_held.emit(desk.held_token)
+    bridge.emit_event(desk.held_token)
 
 
 def bar_of(window: MainWindow) -> StepBar:
@@ -56,7 +56,7 @@ def test_the_button_asks_for_the_mode_and_shows_it(
     assert desk.called("step_begin") == [()]
     assert not button.isChecked()
     desk.is_stepping = True
-    bridge.step_mode_changed.emit(StepModeChanged(True))
+    bridge.emit_event(StepModeChanged(True))
     assert button.isChecked()
     window.action_registry.run("step_mode")
     assert desk.called("step_end") == [()]
@@ -172,7 +172,7 @@ def test_the_keyboard_stays_from_token_to_token_and_goes_back_at_the_end(
     assert bar.take_button.text() == "Take “·is”"
     assert QApplication.focusWidget() is bar.table
     desk.held_token = None
-    bridge.held_ended.emit(HeldEnded("c1", "m2"))
+    bridge.emit_event(HeldEnded("c1", "m2"))
     assert not bar.isVisible()
     assert window.chat.composer.isAncestorOf(QApplication.focusWidget()) or (
         QApplication.focusWidget() is window.chat.composer
@@ -184,10 +184,10 @@ def test_another_chat_hides_it_and_the_held_one_shows_it_again(
 ) -> None:
     hold(desk, bridge)
     held, desk.held_token = desk.held_token, None
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, ()))
+    bridge.emit_event(ConversationOpened(desk.conversation, ()))
     assert not bar_of(window).isVisible()
     desk.held_token = held
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, desk.messages))
+    bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
     assert bar_of(window).isVisible()
 
 

@@ -111,7 +111,7 @@ def test_what_arrows_do_can_be_found_by_name_too(
     shown_trace(window, bridge)
     for name in ("token_next", "token_next", "token_below", "token_choose"):
         registry.run(name)
-    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    bridge.emit_event(TraceRead("m2", TRACES))
     assert window.section_acts.looking().index is not None
     assert {registry[name].place for name in ("token_next", "token_choose")} == {
         "In the token view"
@@ -134,7 +134,7 @@ def test_a_reply_has_its_tokens_from_the_trace(
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     assert desk.called("read_trace") == [("m2",)] * len(desk.called("read_trace"))
     assert desk.called("read_trace")
-    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    bridge.emit_event(TraceRead("m2", TRACES))
     assert spelled(window, 1) == ["It", "·is", "·Paris"]
     tokens = mode.tokens_of("m2")
     assert tokens is not None
@@ -175,7 +175,7 @@ def test_without_a_trace_the_ids_say_the_pieces_and_a_sentence_says_so(
 ) -> None:
     desk.known_words["w1"] = words  # type: ignore[attr-defined]
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    bridge.trace_read.emit(TraceRead("m2", (), "Nothing was recorded."))
+    bridge.emit_event(TraceRead("m2", (), "Nothing was recorded."))
     assert spelled(window, 1) == ["·w1", "·w2", "·w3"]
     tokens = mode.tokens_of("m2")
     assert tokens is not None
@@ -187,12 +187,12 @@ def test_ids_of_other_weights_stay_a_text_until_those_are_loaded(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, mode: TokenMode, words: Pieces
 ) -> None:
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    bridge.trace_read.emit(TraceRead("m2", (), "Nothing was recorded."))
+    bridge.emit_event(TraceRead("m2", (), "Nothing was recorded."))
     assert window.chat.transcript.rows.item(1).note == OTHER_WEIGHTS
     assert "".join(spelled(window, 1)) == "It·is·Paris"
     desk.known_words["w1"] = words  # type: ignore[attr-defined]
-    bridge.vocabulary_read.emit(VocabularyRead("w1"))
-    bridge.trace_read.emit(TraceRead("m2", (), "Nothing was recorded."))
+    bridge.emit_event(VocabularyRead("w1"))
+    bridge.emit_event(TraceRead("m2", (), "Nothing was recorded."))
     assert spelled(window, 1) == ["·w1", "·w2", "·w3"]
 
 
@@ -207,9 +207,9 @@ def test_without_weights_a_sentence_says_what_to_do(
     assert desk.called("tokenize") == []
     assert "".join(spelled(window, 0)) == "Which·city?"
     desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
-    bridge.engine_state_changed.emit(desk.engine_state)
+    bridge.emit_event(desk.engine_state)
     answer_cuts(desk)
-    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    bridge.emit_event(TraceRead("m2", TRACES))
     assert not sentence.isVisible()
     assert spelled(window, 0) == ["Which", "·city?"]
 
@@ -221,12 +221,12 @@ def test_few_traces_are_read_at_once(
         replace(REPLY, id=f"r{number}", content="Short", parent_id=None) for number in range(40)
     )
     desk.messages = many
-    bridge.conversation_opened.emit(ConversationOpened(conversation(2, "Many"), many))
+    bridge.emit_event(ConversationOpened(conversation(2, "Many"), many))
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     asked = [call[0] for call in desk.called("read_trace") if call[0] in {m.id for m in many}]
     assert len(set(asked)) <= 4  # and one for what is looked at
     first = asked[-1]
-    bridge.trace_read.emit(TraceRead(first, TRACES))
+    bridge.emit_event(TraceRead(first, TRACES))
     assert len(desk.called("read_trace")) > len(asked)
 
 
@@ -242,13 +242,13 @@ def test_traces_of_a_chat_that_was_left_make_way(
     for name in ("old", "new"):
         desk.messages = several(name)
         opened = ConversationOpened(conversation(name == "new", name), desk.messages)
-        bridge.conversation_opened.emit(opened)
+        bridge.emit_event(opened)
         window.chat.transcript.settle()
     # The panels ask for the last reply by themselves; that one comes late.
     answered: set[str] = set()
     while waiting := [c[0] for c in desk.called("read_trace") if c[0] not in answered | {"new5"}]:
         answered.add(waiting[0])
-        bridge.trace_read.emit(TraceRead(waiting[0], TRACES))
+        bridge.emit_event(TraceRead(waiting[0], TRACES))
     shown = {message.id for message in mode.messages_in_view()}
     assert len(shown) > 3
     assert shown - {"new5"} <= answered
@@ -261,7 +261,7 @@ def test_a_reply_grows_in_the_view_and_keeps_its_trace(
     growing = replace(REPLY, content="It", state=MessageState.STREAMING, token_ids=None)
     desk.growing["m2"] = table  # type: ignore[attr-defined]
     desk.messages = (QUESTION, growing)
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Paris"), desk.messages))
+    bridge.emit_event(ConversationOpened(conversation(1, "Paris"), desk.messages))
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     assert spelled(window, 1) == ["It"]
     for token in TRACES[1:]:
@@ -270,7 +270,7 @@ def test_a_reply_grows_in_the_view_and_keeps_its_trace(
     qtbot.waitUntil(lambda: spelled(window, 1) == ["It", "·is", "·Paris"])
     del desk.growing["m2"]  # type: ignore[attr-defined]
     asked = len(desk.called("read_trace"))
-    bridge.message_changed.emit(MessageChanged(REPLY))
+    bridge.emit_event(MessageChanged(REPLY))
     qtbot.waitUntil(lambda: not window.chat.transcript.is_update_due)
     assert spelled(window, 1) == ["It", "·is", "·Paris"]
     assert mode.tokens_of("m2").traces is table  # type: ignore[union-attr]
@@ -279,7 +279,7 @@ def test_a_reply_grows_in_the_view_and_keeps_its_trace(
 
 def shown_trace(window: MainWindow, bridge: FakeBridge) -> None:
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    bridge.emit_event(TraceRead("m2", TRACES))
 
 
 def test_the_chosen_token_is_the_one_that_all_panels_look_at(
@@ -288,7 +288,7 @@ def test_the_chosen_token_is_the_one_that_all_panels_look_at(
     shown_trace(window, bridge)
     looking = window.section_acts.looking()
     mode.chosen.emit("m2", 2)
-    bridge.trace_read.emit(TraceRead("m2", TRACES))  # what the panels asked for
+    bridge.emit_event(TraceRead("m2", TRACES))  # what the panels asked for
     assert (looking.message.id, looking.index) == ("m2", 2)  # type: ignore[union-attr]
     body = window.chat.transcript.rows.item(1).tokens
     assert body.tokens.chosen == 2  # type: ignore[union-attr]
@@ -297,7 +297,7 @@ def test_the_chosen_token_is_the_one_that_all_panels_look_at(
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     looking.select(1)
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    bridge.emit_event(TraceRead("m2", TRACES))
     assert window.chat.transcript.rows.item(1).tokens.tokens.chosen == 1  # type: ignore[union-attr]
 
 
@@ -306,7 +306,7 @@ def test_the_way_to_the_most_uncertain_token(
 ) -> None:
     shown_trace(window, bridge)
     QTest.keyClick(window, Qt.Key.Key_U, CONTROL)
-    bridge.trace_read.emit(TraceRead("m2", TRACES))
+    bridge.emit_event(TraceRead("m2", TRACES))
     assert window.section_acts.looking().index == 2  # of the largest entropy
     assert window.chat.transcript.rows.item(1).tokens.tokens.chosen == 2  # type: ignore[union-attr]
 
@@ -355,7 +355,7 @@ def test_the_header_keeps_its_room_in_a_narrow_window(
     open_window: Callable[..., MainWindow], answering: FakeDesk, bridge: FakeBridge, width: int
 ) -> None:
     window = open_window(width, 500)
-    bridge.engine_state_changed.emit(answering.engine_state)
+    bridge.emit_event(answering.engine_state)
     header = window.chat.header
     assert header.tokens_button.geometry().right() <= header.width()
     assert header.weights_button.width() > 40
@@ -370,9 +370,9 @@ def test_a_message_with_nothing_in_it_is_no_trouble(
         replace(REPLY, content="", token_ids=None, state=MessageState.FAILED, error="It failed."),
     )
     desk.messages = empty
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Paris"), empty))
+    bridge.emit_event(ConversationOpened(conversation(1, "Paris"), empty))
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    bridge.trace_read.emit(TraceRead("m2", (), "Nothing was recorded."))
+    bridge.emit_event(TraceRead("m2", (), "Nothing was recorded."))
     window.chat.transcript.viewport().repaint()
     QTest.keyClick(window.chat.transcript, Qt.Key.Key_Right)
     assert mode.is_on

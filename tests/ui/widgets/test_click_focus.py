@@ -94,9 +94,9 @@ def test_chips_and_queued_messages_take_no_focus_by_mouse(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
     desk.attachments = (Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON),)
-    bridge.attachments_changed.emit(AttachmentsChanged("c1", desk.attachments))
+    bridge.emit_event(AttachmentsChanged("c1", desk.attachments))
     queued = (QueuedMessage("q1", "c1", "one"), QueuedMessage("q2", "c1", "two"))
-    bridge.queue_changed.emit(QueueChanged("c1", queued, True))
+    bridge.emit_event(QueueChanged("c1", queued, True))
     composer, field = window.chat.composer, window.chat.composer.focusProxy()
     composer.focus()
     (chip,) = window.findChildren(Chip)
@@ -106,7 +106,7 @@ def test_chips_and_queued_messages_take_no_focus_by_mouse(
     assert window.focusWidget() is field
     row = window.findChildren(QueuedRow)[0]
     QTest.mouseClick(row.remove_button, LEFT)
-    bridge.queue_changed.emit(QueueChanged("c1", queued[1:], True))
+    bridge.emit_event(QueueChanged("c1", queued[1:], True))
     assert window.focusWidget() is field
     QTest.mouseClick(composer.queue.send_button, LEFT)
     assert window.focusWidget() is field

@@ -21,21 +21,21 @@ def test_it_comes_with_the_first_figures_and_goes_with_the_last(
     open_window: Callable[..., MainWindow], bridge: FakeBridge, qtbot
 ):
     window = open_window()
-    bridge.import_progressed.emit(ImportProgressed(500, 10_000))
+    bridge.emit_event(ImportProgressed(500, 10_000))
     dialog = shown(window)
     assert dialog.words.text() == "500 of 10,000 messages"
     assert (dialog.bar.value(), dialog.bar.maximum()) == (500, 10_000)
     assert not dialog.isModal()
-    bridge.import_progressed.emit(ImportProgressed(9_500, 10_000))
+    bridge.emit_event(ImportProgressed(9_500, 10_000))
     assert shown(window) is dialog
     assert dialog.bar.value() == 9_500
-    bridge.import_progressed.emit(ImportProgressed(10_000, 10_000, is_over=True))
+    bridge.emit_event(ImportProgressed(10_000, 10_000, is_over=True))
     assert shown(window) is None
 
 
 def test_a_short_import_shows_nothing(open_window: Callable[..., MainWindow], bridge: FakeBridge):
     window = open_window()
-    bridge.import_progressed.emit(ImportProgressed(4, 4, is_over=True))
+    bridge.emit_event(ImportProgressed(4, 4, is_over=True))
     assert shown(window) is None
 
 
@@ -43,7 +43,7 @@ def test_it_can_be_cancelled_once(
     open_window: Callable[..., MainWindow], bridge: FakeBridge, desk: FakeDesk
 ):
     window = open_window()
-    bridge.import_progressed.emit(ImportProgressed(500, 10_000))
+    bridge.emit_event(ImportProgressed(500, 10_000))
     dialog = shown(window)
     dialog.cancel.click()
     assert desk.called("cancel_import") == [()]
@@ -54,11 +54,11 @@ def test_put_away_it_stays_away_until_the_next_import(
     open_window: Callable[..., MainWindow], bridge: FakeBridge, desk: FakeDesk
 ):
     window = open_window()
-    bridge.import_progressed.emit(ImportProgressed(500, 10_000))
+    bridge.emit_event(ImportProgressed(500, 10_000))
     shown(window).reject()
-    bridge.import_progressed.emit(ImportProgressed(1_000, 10_000))
+    bridge.emit_event(ImportProgressed(1_000, 10_000))
     assert shown(window) is None
     assert desk.called("cancel_import") == []
-    bridge.import_progressed.emit(ImportProgressed(10_000, 10_000, is_over=True))
-    bridge.import_progressed.emit(ImportProgressed(500, 10_000))
+    bridge.emit_event(ImportProgressed(10_000, 10_000, is_over=True))
+    bridge.emit_event(ImportProgressed(500, 10_000))
     assert shown(window) is not None

@@ -33,8 +33,8 @@ def trash(qtbot: QtBot, desk: FakeDesk, bridge: FakeBridge, theme: Theme) -> Tra
     qtbot.addWidget(made)
     made.open()
     qtbot.waitUntil(made.isActiveWindow)
-    bridge.trash_listed.emit(TrashListed(CHATS))
-    bridge.trashed_branches_listed.emit(TrashedBranchesListed((BRANCH,)))
+    bridge.emit_event(TrashListed(CHATS))
+    bridge.emit_event(TrashedBranchesListed((BRANCH,)))
     return made
 
 
@@ -91,8 +91,8 @@ def test_how_long_something_still_stays(days: int, gone_days: float, words: str)
 
 
 def test_an_empty_trash_says_so(trash: TrashWindow, bridge: FakeBridge) -> None:
-    bridge.trash_listed.emit(TrashListed(()))
-    bridge.trashed_branches_listed.emit(TrashedBranchesListed(()))
+    bridge.emit_event(TrashListed(()))
+    bridge.emit_event(TrashedBranchesListed(()))
     assert trash._words.text() == "The trash is empty."
     for button in (trash.restore_button, trash.delete_button, trash.empty_button):
         assert not button.isEnabled()
@@ -111,7 +111,7 @@ def test_after_a_restore_the_keyboard_is_in_the_list(
     trash: TrashWindow, bridge: FakeBridge
 ) -> None:
     trash.restore_button.setFocus()
-    bridge.trash_listed.emit(TrashListed(trash._chats[1:]))
+    bridge.emit_event(TrashListed(trash._chats[1:]))
     assert trash.list.hasFocus(), "not on the button that empties the trash"
 
 

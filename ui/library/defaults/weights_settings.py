@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import EngineStateChanged, LevelsChanged, SettingsChanged
 from app.chat.settings.resolved import IN_CHAIN, resolve, shown_value
 from app.chat.weights.load_settings import usual_load
 from app.chat.weights.weights_defaults import IN_LOAD, NOTES
@@ -105,12 +106,7 @@ class WeightsSettings(QWidget):
         self._column.addWidget(self.pages, 1)
         self._order_stops()
         self.segments.currentChanged.connect(self._on_page_turned)
-        for signal in (
-            bridge.levels_changed,
-            bridge.settings_changed,
-            bridge.engine_state_changed,
-        ):
-            signal.connect(self._follow)
+        bridge.on((LevelsChanged, SettingsChanged, EngineStateChanged), self._follow)
         theme.changed.connect(self._fit)
         self._fit()
 

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import EngineStateChanged
 from models.records import DownloadState as State
 from ui.chat.header import LOADED
 from ui.library.downloads.delegate import DownloadDelegate
@@ -194,7 +195,7 @@ class DownloadPage(QWidget):
 
     def follow(self, bridge: Bridge) -> None:
         """Show what is loaded, as that changes."""
-        bridge.engine_state_changed.connect(self._on_engine_state)
+        bridge.on(EngineStateChanged, self._on_engine_state)
         self._settle()
 
     def _on_engine_state(self, _event: object) -> None:

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import EngineStateChanged, LevelsChanged, MemoryChanged
 from app.engine.planning.fit import Fit, Suggestion
 from app.engine.protocol.messages import LoadOptions
 from ui.chat.header import LOADED
@@ -158,9 +159,9 @@ class FitView(QWidget):
         self.load_button.clicked.connect(self._on_load)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
-        bridge.memory_changed.connect(self._on_changed)
-        bridge.engine_state_changed.connect(self._on_changed)
-        bridge.levels_changed.connect(self._on_changed)
+        bridge.on(MemoryChanged, self._on_changed)
+        bridge.on(EngineStateChanged, self._on_changed)
+        bridge.on(LevelsChanged, self._on_changed)
         self._theme.changed.connect(self._fit_sizes)
 
     # --- what is shown --------------------------------------------------------------------------

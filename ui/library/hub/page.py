@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import HubState, HubTrouble
+from app.chat.events import HubState, HubTrouble, MemoryChanged
 from app.hub.address import AddressRefused, HubAddress, read_address
 from app.hub.records import HubRepo, SearchPage
 from ui.library.hub.detail import HubDetail
@@ -210,7 +210,7 @@ class HubPage(QWidget):
 
     def follow(self, bridge: Bridge) -> None:
         """Memory that is free now is told by the desk."""
-        bridge.memory_changed.connect(self.detail.judge_again)
+        bridge.on(MemoryChanged, self.detail.judge_again)
 
     def _order_tabs(self) -> None:
         """From the top to the foot, as they stand."""

@@ -36,7 +36,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.events import EngineStateChanged
+from app.chat.events import EngineStateChanged, LevelsChanged, MemoryChanged
 from ui.chat.header import LOADED
 from ui.library.downloads.page import move_to_trash
 from ui.library.local.delegate import SIDE_PX, LocalDelegate
@@ -286,9 +286,9 @@ class LocalPage(QWidget):
 
     def follow(self, bridge: Bridge) -> None:
         """Show what is loaded, and whether weights fit, as that changes."""
-        bridge.engine_state_changed.connect(self._on_engine_state)
-        bridge.memory_changed.connect(self._on_memory_changed)
-        bridge.levels_changed.connect(self._on_memory_changed)  # they are loaded in another way
+        bridge.on(EngineStateChanged, self._on_engine_state)
+        bridge.on(MemoryChanged, self._on_memory_changed)
+        bridge.on(LevelsChanged, self._on_memory_changed)  # they are loaded in another way
         self._on_engine_state(self._desk.engine_state)
 
     def _fit_sizes(self) -> None:

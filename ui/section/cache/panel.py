@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QColor
@@ -26,6 +26,19 @@ from PySide6.QtWidgets import (
 
 from app import cores
 from app.amounts import part_words
+from app.chat.events import (
+    ContextCounted,
+    ConversationChanged,
+    ConversationOpened,
+    EngineStateChanged,
+    LevelsChanged,
+    MessageAdded,
+    MessageChanged,
+    PathChanged,
+    PrefillProgressed,
+    SettingsChanged,
+    TokenRecorded,
+)
 from app.chat.replies.branch_at import n_untraced
 from app.engine.protocol.messages import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.insight.cache.cells import CellMap
@@ -40,9 +53,6 @@ from ui.section.panel import Panel, Tools
 from ui.section.prompt.shares import Swatch
 from ui.widgets.flow import FlowLayout
 from ui.widgets.steady_area import SteadyArea
-
-if TYPE_CHECKING:
-    from app.chat.events import ContextCounted
 
 STREAM_MS: Final = 1500 if cores.HAS_FEW else 500
 """The map is asked for at most so often while a reply is written …"""
@@ -205,23 +215,22 @@ class CachePanel(Panel):
         self.parked.drop_requested.connect(lambda number: self._change("drop", copy=number))
         self.parked.keyboard_left.connect(self.acts_card.setFocus)
         bridge = self._tools.bridge
-        for signal in (
-            bridge.message_changed,
-            bridge.message_added,
-            bridge.path_changed,
-            bridge.conversation_opened,
-            bridge.conversation_changed,
-            bridge.engine_state_changed,
-        ):
-            signal.connect(self._on_event)
-        for signal in (bridge.token_recorded, bridge.prefill_progressed):
-            signal.connect(self._on_stream)
-        for signal in (bridge.message_added, bridge.conversation_opened):
-            signal.connect(self._forget_news)
-        bridge.context_counted.connect(self._on_counted)
-        bridge.conversation_opened.connect(self._on_other_chat)
-        for signal in (bridge.settings_changed, bridge.levels_changed):
-            signal.connect(self._show_policy)
+        bridge.on(
+            (
+                MessageChanged,
+                MessageAdded,
+                PathChanged,
+                ConversationOpened,
+                ConversationChanged,
+                EngineStateChanged,
+            ),
+            self._on_event,
+        )
+        bridge.on((TokenRecorded, PrefillProgressed), self._on_stream)
+        bridge.on((MessageAdded, ConversationOpened), self._forget_news)
+        bridge.on(ContextCounted, self._on_counted)
+        bridge.on(ConversationOpened, self._on_other_chat)
+        bridge.on((SettingsChanged, LevelsChanged), self._show_policy)
 
     def _fit(self) -> None:
         px = self._theme.px

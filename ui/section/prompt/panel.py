@@ -22,6 +22,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import (
+    ContextCounted,
+    ConversationOpened,
+    EngineStateChanged,
+    MessageAdded,
+    MessageChanged,
+    PathChanged,
+)
 from app.chat.inspection.prompt_reading import PromptOf
 from app.engine.protocol.messages import PromptScores
 from app.insight.prompt.parts import (
@@ -179,15 +187,9 @@ class PromptPanel(Panel):
         self.text.chosen.connect(lambda _token: self._say_token())
         self.card.bar.part_chosen.connect(self._on_part)
         bridge = self._tools.bridge
-        for signal in (
-            bridge.context_counted,
-            bridge.path_changed,
-            bridge.conversation_opened,
-            bridge.message_added,
-        ):
-            signal.connect(self._on_news)
-        bridge.message_changed.connect(self._on_changed)
-        bridge.engine_state_changed.connect(self._on_engine)
+        bridge.on((ContextCounted, PathChanged, ConversationOpened, MessageAdded), self._on_news)
+        bridge.on(MessageChanged, self._on_changed)
+        bridge.on(EngineStateChanged, self._on_engine)
 
     def _fit(self) -> None:
         px, theme = self._theme.px, self._theme

@@ -20,6 +20,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import (
+    ConversationChanged,
+    ConversationOpened,
+    EngineStateChanged,
+    LevelsChanged,
+    PresetsListed,
+    SettingsChanged,
+)
 from app.chat.settings.sampler_links import (
     USUAL_ORDER,
     Link,
@@ -149,15 +157,17 @@ class ChainRoom(Panel):
 
     def _connect(self) -> None:
         bridge = self._tools.bridge
-        for signal in (
-            bridge.settings_changed,
-            bridge.levels_changed,
-            bridge.conversation_opened,
-            bridge.conversation_changed,
-            bridge.engine_state_changed,
-            bridge.presets_listed,
-        ):
-            signal.connect(self._follow)
+        bridge.on(
+            (
+                SettingsChanged,
+                LevelsChanged,
+                ConversationOpened,
+                ConversationChanged,
+                EngineStateChanged,
+                PresetsListed,
+            ),
+            self._follow,
+        )
         self.chain.links_changed.connect(self._on_links)
         self.chain.removed.connect(self._on_links)
         self.chain.seed_changed.connect(partial(self._set, "seed"))

@@ -16,6 +16,7 @@ from typing import Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from app.chat.events import ConversationOpened, EngineStateChanged, LevelsChanged, SettingsChanged
 from app.chat.settings.resolved import shown_value
 from app.chat.settings.settings import Settings
 from app.engine.protocol.messages import Dist, Stage
@@ -103,13 +104,10 @@ class LiveCard(Card):
         ):
             signal.connect(self._refresh)
         bridge = tools.bridge
-        for changed in (
-            bridge.settings_changed,
-            bridge.levels_changed,
-            bridge.conversation_opened,
-            bridge.engine_state_changed,
-        ):
-            changed.connect(self._follow_chat)
+        bridge.on(
+            (SettingsChanged, LevelsChanged, ConversationOpened, EngineStateChanged),
+            self._follow_chat,
+        )
         self.values.changed.connect(self._on_moved)
         self.values.refused.connect(self._on_refused)
         self.back_button.clicked.connect(lambda _=False: self._put_back())

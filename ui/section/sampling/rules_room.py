@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.chat.events import ConversationOpened, EngineStateChanged, LevelsChanged, SettingsChanged
 from ui.section.card_column import CardColumn
 from ui.section.panel import Panel, Tools
 from ui.section.sampling.draw_rules_card import DrawRulesCard
@@ -25,14 +26,10 @@ class RulesRoom(Panel):
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
         bridge = tools.bridge
-        for signal in (
-            bridge.settings_changed,
-            bridge.levels_changed,
-            bridge.conversation_opened,
-            bridge.engine_state_changed,
-        ):
-            signal.connect(self._follow)
-        bridge.engine_state_changed.connect(self.grammar.recheck)
+        bridge.on(
+            (SettingsChanged, LevelsChanged, ConversationOpened, EngineStateChanged), self._follow
+        )
+        bridge.on(EngineStateChanged, self.grammar.recheck)
         self.rules.changed.connect(self._on_rule)
         self.grammar.changed.connect(self._on_grammar)
         self._theme.changed.connect(self._fit)

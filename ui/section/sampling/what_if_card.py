@@ -15,6 +15,7 @@ from typing import Any, Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from app.chat.events import ConversationOpened, LevelsChanged, SettingsChanged
 from app.chat.inspection.what_if import Question, can_ask_engine
 from app.chat.settings.preset_words import differences
 from app.chat.settings.resolved import merged
@@ -141,12 +142,7 @@ class WhatIfCard(Card):
         tools.looking.trace_changed.connect(self._refresh)
         tools.looking.words_changed.connect(self._show_found)
         bridge = tools.bridge
-        for changed in (
-            bridge.settings_changed,
-            bridge.levels_changed,
-            bridge.conversation_opened,
-        ):
-            changed.connect(self._on_settings)
+        bridge.on((SettingsChanged, LevelsChanged, ConversationOpened), self._on_settings)
         self.which.changed_by_user.connect(self._on_which)
         self.values.changed.connect(self._on_values)
         self.values.refused.connect(self._on_refused)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QGuiApplication
@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import PrefillProgressed
 from app.engine.protocol.messages import TokenTrace
 from app.insight.time.timeline import (
     COUNTED,
@@ -46,9 +47,6 @@ from ui.transcript.summary import ending_text
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.steady_area import SteadyArea
-
-if TYPE_CHECKING:
-    from app.chat.events import PrefillProgressed
 
 RECORDED: Final = (
     "Recorded by the engine's clock as it happened, from the arrival of the request there; "
@@ -91,7 +89,7 @@ class TimePanel(Panel):
         self.out_button.clicked.connect(lambda: self.line.zoom(1 / ZOOM_STEP))
         self.fit_button.clicked.connect(self.line.fit)
         self.copy_button.clicked.connect(self.copy_csv)
-        tools.bridge.prefill_progressed.connect(self._on_prefill)
+        tools.bridge.on(PrefillProgressed, self._on_prefill)
         self._theme.changed.connect(self._fit)
         self._fit()
 

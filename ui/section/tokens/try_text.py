@@ -13,6 +13,7 @@ from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPlainTextEdit, QSplitter, QVBoxLayout, QWidget
 
+from app.chat.events import EngineStateChanged, VocabularyRead
 from app.engine.protocol.messages import Tokens
 from app.engine.protocol.pieces import Pieces
 from app.insight.tokenizer.merges import Replay
@@ -57,8 +58,8 @@ class TryText(Panel):
         self.copy_button.clicked.connect(self.copy_ids)
         self.chips.selectionModel().currentChanged.connect(self._on_chip)
         self.chips.activated.connect(self._on_activated)
-        tools.bridge.engine_state_changed.connect(self._ask_again)
-        tools.bridge.vocabulary_read.connect(self._draw)
+        tools.bridge.on(EngineStateChanged, self._ask_again)
+        tools.bridge.on(VocabularyRead, self._draw)
         self._theme.changed.connect(self._fit)
         self._fit()
 

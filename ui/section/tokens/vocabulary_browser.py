@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.events import EngineStateChanged, VocabularyRead
 from app.chat.inspection.questions import NO_WEIGHTS
 from app.engine.protocol.pieces import Pieces
 from app.insight.tokenizer.vocabulary_search import parse_ids, search
@@ -79,8 +80,8 @@ class VocabularyBrowser(Panel):
         self.search.textChanged.connect(self._rest.start)
         self.search.returnPressed.connect(self._search)
         self.ids.textChanged.connect(self._spell)
-        tools.bridge.vocabulary_read.connect(self._follow)
-        tools.bridge.engine_state_changed.connect(self._follow)
+        tools.bridge.on(VocabularyRead, self._follow)
+        tools.bridge.on(EngineStateChanged, self._follow)
         self._theme.changed.connect(self._fit)
         self._fit()
         self._spell()

@@ -193,7 +193,7 @@ def test_what_is_loaded_is_not_loaded_again_nor_thrown_away(
     desk.show_downloads(DONE)
     assert page.load_button.isEnabled()
     desk.engine_state = EngineStateChanged("ready", loaded=loaded(path=DONE.path))
-    bridge.engine_state_changed.emit(desk.engine_state)
+    bridge.emit_event(desk.engine_state)
     assert page.load_button.text() == "Loaded"
     assert not page.load_button.isEnabled()
     assert not page.trash_button.isEnabled()

@@ -287,13 +287,13 @@ def test_it_follows_the_free_memory_while_it_is_open(
     assert judging.called("look_at_memory")
     assert view._timer.isActive()
     judging.devices_now = [DeviceMemory("CPU", "", "cpu", GIB, 32 * GIB)]
-    bridge.memory_changed.emit(MemoryChanged())
+    bridge.emit_event(MemoryChanged())
     assert judging.answer().verdict is Verdict.FITS_NOT
     assert "too much" in words(view)
     QTest.keySequence(view, "Esc")
     assert view.isHidden()
     assert not view._timer.isActive()
-    bridge.memory_changed.emit(MemoryChanged())
+    bridge.emit_event(MemoryChanged())
     assert judging.asked == []
 
 
@@ -323,7 +323,7 @@ def test_what_was_measured_stands_beside_what_was_estimated(
         ],
     )
     judging.engine_state = EngineStateChanged("ready", "Made up", now)
-    bridge.engine_state_changed.emit(judging.engine_state)
+    bridge.emit_event(judging.engine_state)
     rows = [(row.what, row.device, row.deviation) for row in view.measured.rows]
     assert rows == [
         ("weights", "", "0.0 %"),

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QWidget
 from recording_desk import FakeDesk
 
-from app.chat.events import HubState, HubTrouble
+from app.chat.events import HubState, HubTrouble, MemoryChanged
 from app.engine.planning.fit import Fit, Verdict
 from app.engine.planning.load_plan import Machine
 from app.engine.planning.placement import DeviceMemory
@@ -450,7 +450,7 @@ def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot, monkeypa
     assert page.detail.file_line.text() == "Tiny · llama · 2 layers · no chat template"
     page.detail._on_fit(SMALL.name, fit("fits"))
     monkeypatch.setattr(desk, "rough_fit", lambda _: fit("probably does not fit"))
-    bridge.memory_changed.emit(None)
+    bridge.emit_event(MemoryChanged())
     weights = page.detail.table.weights
     assert [weights.fit_of(each).words for each in (SMALL, EYES)] == [
         "fits",

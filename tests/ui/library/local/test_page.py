@@ -311,7 +311,7 @@ def test_rows_in_view_are_judged_and_others_by_their_size(
     assert cells(page, 1)[FIT] == "fits"
     assert page.model.index(1, FIT).data(Qt.ItemDataRole.ToolTipRole) == FITS.why
     desk.calls.clear()
-    bridge.memory_changed.emit(MemoryChanged())
+    bridge.emit_event(MemoryChanged())
     assert desk.called("stop_judging")
     assert cells(page, 1)[FIT] == "fits"  # until it is judged anew
     qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
@@ -404,13 +404,13 @@ def test_what_is_loaded_is_marked_by_any_of_its_paths(
     page.show_snapshot(snapshot(found("a"), found("b", also_at=(Path("/lm/b.gguf"),))))
     choose(page, 1)
     state = EngineStateChanged("ready", "b", replace_path("/lm/b.gguf"))
-    bridge.engine_state_changed.emit(state)
+    bridge.emit_event(state)
     assert (page.load_button.text(), page.load_button.isEnabled()) == ("Loaded", False)
     spoken = page.model.index(1, NAME).data(Qt.ItemDataRole.AccessibleTextRole)
     assert spoken.startswith("b, loaded.")
     QTest.keyClick(page.table, Key.Key_Return)
     assert not desk.called("load_weights")
-    bridge.engine_state_changed.emit(EngineStateChanged("stopped"))
+    bridge.emit_event(EngineStateChanged("stopped"))
     assert (page.load_button.text(), page.load_button.isEnabled()) == ("Load", True)
 
 
@@ -552,9 +552,7 @@ def test_only_what_was_downloaded_here_goes_to_the_trash(
     QTest.mouseClick(page.trash_button, Qt.MouseButton.LeftButton)
     ((download_id, _trash),) = desk.called("trash_download")
     assert download_id == "of /models/a.gguf"
-    bridge.engine_state_changed.emit(
-        EngineStateChanged("ready", "a", replace_path("/models/a.gguf"))
-    )
+    bridge.emit_event(EngineStateChanged("ready", "a", replace_path("/models/a.gguf")))
     assert not page.trash_button.isEnabled()
     assert page.trash_button.toolTip() == "Unload these weights first"
 
@@ -681,9 +679,7 @@ def test_the_library_follows_with_its_first_page(
     page = view.findChild(LocalPage)
     assert page is not None
     page.show_snapshot(snapshot(found("a")))
-    bridge.engine_state_changed.emit(
-        EngineStateChanged("ready", "a", replace_path("/models/a.gguf"))
-    )
+    bridge.emit_event(EngineStateChanged("ready", "a", replace_path("/models/a.gguf")))
     assert page.model.is_loaded(found("a"))
     view.show_page("local")
     QApplication.sendEvent(view, QEvent(QEvent.Type.WindowActivate))

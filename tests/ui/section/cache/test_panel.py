@@ -137,7 +137,7 @@ def stage(
     with qtbot.waitExposed(panel):
         panel.show()
     desk.messages = (message(1, Role.USER, "Which city?"), _reply())
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, desk.messages))
+    bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
     panel.set_active(True)
     yield Stage(panel, desk, bridge)
     panel.set_active(False)
@@ -233,7 +233,7 @@ def test_the_cell_of_the_chosen_token_is_said(
     parts = [CellPart(0, 5, "text"), CellPart(5, 44, "assistant", "m2")]
     stage.answer(told(slot(0, [(1, 0, 44)], parts, "c1"), n_used=44))
     looking.set_awake(True)
-    bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 3)))
+    bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 3)))
     assert stage.text("cache_where") == POINT
     looking.select(1)
     assert stage.text("cache_where") == "cell 6 · position 6 · ID 1006"
@@ -343,13 +343,13 @@ def test_it_asks_now_and_then_while_a_reply_is_written(stage: Stage, qtbot: QtBo
     stage.answer(one_chat())
     (token,) = trace_of([b"x"])
     for _ in range(200):
-        stage.bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 70))
+        stage.bridge.emit_event(TokenRecorded("c1", "m2", token, 70))
     assert stage.n_asked == 1
     qtbot.waitUntil(lambda: stage.n_asked == 2, timeout=4000)
     assert stage.panel._timer.interval() == STREAM_MS >= 500
     # Nothing more is asked before that is answered, and then once for all that came.
     for _ in range(200):
-        stage.bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 70))
+        stage.bridge.emit_event(TokenRecorded("c1", "m2", token, 70))
     qtbot.waitUntil(lambda: not stage.panel._timer.isActive(), timeout=4000)
     assert stage.n_asked == 2
     stage.answer(one_chat(is_busy=True))
@@ -359,8 +359,8 @@ def test_it_asks_now_and_then_while_a_reply_is_written(stage: Stage, qtbot: QtBo
 def test_after_a_turn_it_asks_at_once(stage: Stage, qtbot: QtBot) -> None:
     stage.answer(one_chat())
     (token,) = trace_of([b"x"])
-    stage.bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 70))
-    stage.bridge.message_changed.emit(MessageChanged(_reply()))
+    stage.bridge.emit_event(TokenRecorded("c1", "m2", token, 70))
+    stage.bridge.emit_event(MessageChanged(_reply()))
     assert stage.panel._timer.interval() == 60
     qtbot.waitUntil(lambda: stage.n_asked == 2)
 
@@ -368,7 +368,7 @@ def test_after_a_turn_it_asks_at_once(stage: Stage, qtbot: QtBot) -> None:
 def test_off_screen_it_asks_nothing(stage: Stage, qtbot: QtBot) -> None:
     stage.answer(one_chat())
     stage.panel.set_active(False)
-    stage.bridge.message_changed.emit(MessageChanged(_reply()))
+    stage.bridge.emit_event(MessageChanged(_reply()))
     qtbot.wait(120)
     assert stage.n_asked == 1
     stage.panel.set_active(True)
@@ -380,7 +380,7 @@ def test_off_screen_it_asks_nothing(stage: Stage, qtbot: QtBot) -> None:
 
 def test_a_cell_leads_to_its_token_and_back(stage: Stage, looking: Looking) -> None:
     looking.set_awake(True)
-    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 40)))
+    stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 40)))
     stage.answer(one_chat())
     stage.panel.map.chosen.emit(35)
     assert looking.message is not None
@@ -397,7 +397,7 @@ def test_a_cell_leads_to_its_token_and_back(stage: Stage, looking: Looking) -> N
 
 def test_a_prefix_is_kept_up_to_what_is_looked_at(stage: Stage, looking: Looking) -> None:
     looking.set_awake(True)
-    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 40)))
+    stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 40)))
     stage.answer(one_chat())
     keep = stage.find(QAbstractButton, "cache_keep_button")
     assert (keep.text(), keep.isEnabled()) == ("Keep a prefix", False)
@@ -405,7 +405,7 @@ def test_a_prefix_is_kept_up_to_what_is_looked_at(stage: Stage, looking: Looking
     looking.look_at("m1")
     assert keep.text() == "Keep 30 tokens"
     looking.look_at("m2", 5)
-    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 40)))
+    stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 40)))
     assert keep.text() == "Keep 36 tokens"
     stage.click("cache_keep_button")
     assert stage.changes() == [ChangeCache(0, "keep_prefix", "c1", keep=36)]
@@ -461,7 +461,7 @@ def test_one_step_is_measured_when_asked(stage: Stage) -> None:
     chat, then, _failed = stage.desk.called("measure_step")[-1]
     assert chat == "c1"
     assert stage.find(QAbstractButton, "measure_button").text() == "Stop measuring"
-    stage.bridge.message_changed.emit(MessageChanged(_reply()))
+    stage.bridge.emit_event(MessageChanged(_reply()))
     stage.panel._ask()
     assert stage.n_asked == 1, "the engine is measuring"
     then(StepMeasured(70, [18.0, 19.0, 17.0], [690.0], 2))
@@ -498,7 +498,7 @@ def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
         dataclasses.replace(Settings(), context_policy="stop"), {"context_policy": "chat"}
     )
     stage.desk.resolved_settings = lambda: chat  # type: ignore[attr-defined]
-    stage.bridge.levels_changed.emit(LevelsChanged("chat"))
+    stage.bridge.emit_event(LevelsChanged("chat"))
     assert stage.text("cache_policy_caption").startswith("Set for this chat. ")
     assert policy.currentText() == "Stop and say so"
     policy.activated.emit(0)
@@ -508,11 +508,11 @@ def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
 def test_how_much_would_be_left_out_now(stage: Stage) -> None:
     stage.answer(one_chat())
     assert stage.text("cache_policy_caption").startswith("Everything fits now.")
-    stage.bridge.context_counted.emit(ContextCounted(3000, 4096, 3, "m1"))
+    stage.bridge.emit_event(ContextCounted(3000, 4096, 3, "m1"))
     assert stage.text("cache_policy_caption").startswith("Now 3 older messages would be left out")
-    stage.bridge.context_counted.emit(ContextCounted(3000, 4096))
+    stage.bridge.emit_event(ContextCounted(3000, 4096))
     assert stage.text("cache_policy_caption").startswith("Now 3"), "nobody has looked again"
-    stage.bridge.context_counted.emit(ContextCounted(30, 4096, 0, ""))
+    stage.bridge.emit_event(ContextCounted(30, 4096, 0, ""))
     assert stage.text("cache_policy_caption").startswith("Everything fits now.")
 
 
@@ -557,11 +557,9 @@ def test_tokens_of_a_given_beginning_have_no_trace(stage: Stage, looking: Lookin
         2, Role.ASSISTANT, "Paris", weights_hash="w1", settings=given, token_ids=ids
     )
     stage.desk.messages = (stage.desk.messages[0], continued)
-    stage.bridge.conversation_opened.emit(
-        ConversationOpened(stage.desk.conversation, stage.desk.messages)
-    )
+    stage.bridge.emit_event(ConversationOpened(stage.desk.conversation, stage.desk.messages))
     looking.set_awake(True)
-    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 30)))
+    stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 30)))
     stage.answer(one_chat())
     stage.panel.map.chosen.emit(45)
     assert looking.index == 5
@@ -575,11 +573,9 @@ def test_a_reply_that_was_cut_anew_leads_to_the_message_alone(
 ) -> None:
     other = message(2, Role.ASSISTANT, "Paris", weights_hash="w1", token_ids=(5, 6, 7))
     stage.desk.messages = (stage.desk.messages[0], other)
-    stage.bridge.conversation_opened.emit(
-        ConversationOpened(stage.desk.conversation, stage.desk.messages)
-    )
+    stage.bridge.emit_event(ConversationOpened(stage.desk.conversation, stage.desk.messages))
     looking.set_awake(True)
-    stage.bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * 3)))
+    stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 3)))
     stage.answer(one_chat())
     stage.panel.map.chosen.emit(31)
     assert looking.message is not None
@@ -605,7 +601,7 @@ def test_what_was_done_is_no_news_after_the_next_message(stage: Stage) -> None:
     stage.click("cache_clear_button")
     stage.desk.called("change_cache")[-1][1]()
     assert stage.text("cache_done") == DONE["clear"]
-    stage.bridge.message_added.emit(MessageAdded(_reply()))
+    stage.bridge.emit_event(MessageAdded(_reply()))
     assert stage.text("cache_done") == BY_HAND
 
 
@@ -697,7 +693,7 @@ def test_after_a_restart_the_turn_is_what_was_stored_with_the_reply(
     stage.desk.messages = (stage.desk.messages[0], stored)
     looking.set_awake(True)
     opened = ConversationOpened(stage.desk.conversation, stage.desk.messages)
-    stage.bridge.conversation_opened.emit(opened)
+    stage.bridge.emit_event(opened)
     stage.answer(told())
     assert [stage.row(f"cache_{name}") for name in ("reused", "evaluated", "written")] == [
         "417",

@@ -93,7 +93,7 @@ def section(tools: Tools, desk: Desk, bridge: FakeBridge, qtbot: QtBot) -> Secti
     built.resize(420, 860)
     built.show()
     qtbot.waitExposed(built)
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), PATH))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), PATH))
     return built
 
 
@@ -182,7 +182,7 @@ def test_what_would_be_sent_next_follows_what_is_typed(
     qtbot.waitUntil(lambda: panel.card.height() < 100)  # the room below stays empty
     assert not panel.surprise_button.isEnabled()
     for _ in range(3):  # while one question is open, the others become one
-        bridge.context_counted.emit(ContextCounted(9, 4096))
+        bridge.emit_event(ContextCounted(9, 4096))
     assert len(desk.asked) == 1
     desk.answer(nothing)
     assert len(desk.asked) == 1
@@ -190,13 +190,13 @@ def test_what_would_be_sent_next_follows_what_is_typed(
     desk.answer(draft)
     assert panel.card.figure.text() == "2 tokens · 5 bytes"
     panel.text.choose(1)
-    bridge.context_counted.emit(ContextCounted(9, 4096))
+    bridge.emit_event(ContextCounted(9, 4096))
     desk.answer(dataclasses.replace(draft))
     assert panel.text.current == 1  # nothing changed, so nobody loses their place
     press(panel, panel.reply_button, qtbot)
     desk.answer(SECOND)
     assert panel.card.heading.text() == OF_REPLY
-    bridge.context_counted.emit(ContextCounted(9, 4096))
+    bridge.emit_event(ContextCounted(9, 4096))
     assert desk.asked == []
 
 
@@ -217,14 +217,14 @@ def test_the_end_of_a_reply_and_other_weights_ask_again_and_figures_do_not(
     panel: PromptPanel, desk: Desk, bridge: FakeBridge
 ) -> None:
     message = PATH[3]
-    bridge.message_changed.emit(MessageChanged(dataclasses.replace(message, content="Rome.")))
+    bridge.emit_event(MessageChanged(dataclasses.replace(message, content="Rome.")))
     assert desk.asked == []
     stopped = dataclasses.replace(message, state=MessageState.STOPPED)
-    bridge.message_changed.emit(MessageChanged(stopped))
+    bridge.emit_event(MessageChanged(stopped))
     assert len(desk.asked) == 1
     desk.answer(SECOND)
     desk.engine_state = EngineStateChanged("stopped")
-    bridge.engine_state_changed.emit(desk.engine_state)
+    bridge.emit_event(desk.engine_state)
     desk.answer(PromptOf("m4", "The stored text, without its tokens.", "Which city?\nAnd now?"))
     assert panel.card.figure.text() == "20 characters"
     assert panel.card.legend.isHidden()
@@ -240,7 +240,7 @@ def test_a_hidden_panel_asks_nothing(
 ) -> None:
     section.hide()
     tools.looking.look_at("m2")
-    bridge.context_counted.emit(ContextCounted(9, 4096))
+    bridge.emit_event(ContextCounted(9, 4096))
     assert desk.asked == []
     section.show()
     assert [message_id for message_id, _ in desk.asked] == ["m2"]

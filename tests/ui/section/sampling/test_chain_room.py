@@ -479,7 +479,7 @@ def test_presets_are_chosen_and_what_differs_is_said(
     chain = as_stored((TopK(20), Temperature(0.2), Dist()))
     desk.presets = (preset("Careful", chain=chain), preset("Free"))
     desk.applied = desk.presets[0]
-    bridge.presets_listed.emit(PresetsListed(desk.presets))
+    bridge.emit_event(PresetsListed(desk.presets))
     picker = panel.presets.picker
     assert [picker.itemText(at) for at in range(picker.count())] == ["No preset", "Careful", "Free"]
     assert picker.currentText() == "Careful"
@@ -499,7 +499,7 @@ def test_what_counts_is_saved_as_a_preset(
 ) -> None:
     desk.presets = (preset("Careful", chain=as_stored((TopK(20), Dist()))),)
     desk.applied = desk.presets[0]
-    bridge.presets_listed.emit(PresetsListed(desk.presets))
+    bridge.emit_event(PresetsListed(desk.presets))
     QTest.mouseClick(panel.presets.update_button, LEFT)
     ((preset_id, values),) = desk.called("change_preset")
     assert preset_id == "p-Careful"
@@ -570,8 +570,8 @@ def show_reply(
         fields.setdefault("seed", 7)
         desk.messages = ask(**fields)
         desk.words_of = lambda _hash: Words()  # type: ignore[method-assign, assignment, return-value]
-        bridge.conversation_opened.emit(ConversationOpened(desk.conversation, desk.messages))
-        bridge.trace_read.emit(TraceRead("m2", tokens))
+        bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
+        bridge.emit_event(TraceRead("m2", tokens))
         panel._looking.select(0 if tokens else None)
         return desk.messages[-1]
 

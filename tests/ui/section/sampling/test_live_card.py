@@ -58,8 +58,8 @@ def card(qtbot: QtBot, theme: Theme, desk: SamplingDesk, bridge: FakeBridge, ask
 def shown(card: LiveCard, desk: SamplingDesk, bridge: FakeBridge, ask: Ask) -> LiveCard:
     """The card with a token that is looked at."""
     desk.messages = ask()
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
-    bridge.trace_read.emit(TraceRead("m2", (token(), token(1, [0.6, 0.4]))))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    bridge.emit_event(TraceRead("m2", (token(), token(1, [0.6, 0.4]))))
     card._looking.select(0)
     return card
 
@@ -73,8 +73,8 @@ def test_without_a_token_it_says_what_to_do(
 ) -> None:
     assert card.caption.text() == NO_REPLY
     desk.messages = ask()
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
-    bridge.trace_read.emit(TraceRead("m2", (token(),)))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    bridge.emit_event(TraceRead("m2", (token(),)))
     assert card.caption.text() == CHOOSE
     assert not card.bars.isVisible()
     assert not card.use_button.isVisible()
@@ -203,7 +203,7 @@ def test_while_it_is_away_it_does_nothing(shown: LiveCard) -> None:
 
 def test_equal_candidates_at_a_cut_are_said_in_words(shown: LiveCard, bridge: FakeBridge) -> None:
     equal = msgspec.structs.replace(token(0, [0.3, 0.3, 0.3]), token_id=100)
-    bridge.trace_read.emit(TraceRead("m2", (equal,)))
+    bridge.emit_event(TraceRead("m2", (equal,)))
     move(shown, "top_k", 2)
     assert "rounding decides" in shown.caption.text()
 

@@ -68,8 +68,8 @@ def card(qtbot: QtBot, theme: Theme, desk: WhatIfDesk, bridge: FakeBridge, ask: 
     made.show()
     made.set_active(True)
     desk.messages = ask(settings={"sampling": as_stored(OWN)})
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
-    bridge.trace_read.emit(TraceRead("m2", tuple(token(at) for at in range(5))))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    bridge.emit_event(TraceRead("m2", tuple(token(at) for at in range(5))))
     return made
 
 
@@ -178,7 +178,7 @@ def test_an_answer_goes_with_what_it_was_about(
     card.values.changed.emit(card.values.values)
     assert not card.sentence.isVisible()
     card.ask_button.click()
-    bridge.conversation_opened.emit(ConversationOpened(conversation(2, "Other"), ()))
+    bridge.emit_event(ConversationOpened(conversation(2, "Other"), ()))
     assert len(desk.called("stop_what_if")) == 1
     assert not card.ask_button.isEnabled()
 
@@ -187,8 +187,8 @@ def test_a_reply_whose_settings_are_not_known_is_not_compared(
     card: WhatIfCard, desk: WhatIfDesk, bridge: FakeBridge, ask: Ask
 ) -> None:
     desk.messages = ask()
-    bridge.conversation_opened.emit(ConversationOpened(conversation(2, "Old"), desk.messages))
-    bridge.trace_read.emit(TraceRead("m2", (token(),)))
+    bridge.emit_event(ConversationOpened(conversation(2, "Old"), desk.messages))
+    bridge.emit_event(TraceRead("m2", (token(),)))
     assert card.difference.text() == UNKNOWN
     assert not card.ask_button.isEnabled()
 

@@ -86,10 +86,10 @@ def show(
         desk.messages = ask(
             settings=settings, stop_reason="end_token", counts=MessageCounts(total_s=0.2)
         )
-        bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
+        bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
         section.show()
         qtbot.waitExposed(section)
-        bridge.trace_read.emit(TraceRead("m2", traces() if tokens is None else tokens))
+        bridge.emit_event(TraceRead("m2", traces() if tokens is None else tokens))
         panel = section.panel()
         assert isinstance(panel, TimePanel)
         return panel
@@ -374,29 +374,29 @@ def test_a_reply_that_grows(
     table = TraceTable()
     messages = ask(state=MessageState.STREAMING)
     desk.messages = messages[:1]
-    bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
     section.show()
     qtbot.waitExposed(section)
     panel = section.panel()
     assert isinstance(panel, TimePanel)
     desk.messages = messages
     desk.growing_trace = lambda message_id: table if message_id == "m2" else None  # type: ignore[attr-defined]
-    bridge.message_added.emit(MessageAdded(messages[1]))
+    bridge.emit_event(MessageAdded(messages[1]))
     assert panel.caption.text() == GROWING
-    bridge.prefill_progressed.emit(PrefillProgressed("c1", "another", 7, 9))
+    bridge.emit_event(PrefillProgressed("c1", "another", 7, 9))
     assert not panel.prefill.isVisible()
-    bridge.prefill_progressed.emit(PrefillProgressed("c1", "m2", 512, 1024))
+    bridge.emit_event(PrefillProgressed("c1", "m2", 512, 1024))
     assert panel.prefill.isVisible()
     assert panel.prefill.text() == "Prefill: 512 of 1,024 tokens of the prompt read."
     for token in traces():
         table.append(token)
-        bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 10))
+        bridge.emit_event(TokenRecorded("c1", "m2", token, 10))
     qtbot.waitUntil(lambda: len(panel.line.bars) == 5)
     assert [row[:2] for row in cells(panel)][-1] == ("Together", "91.0")
     ended = dataclasses.replace(
         messages[1], state=MessageState.COMPLETE, settings={"timeline": LINE}
     )
-    bridge.message_changed.emit(MessageChanged(ended))
+    bridge.emit_event(MessageChanged(ended))
     assert panel.caption.text().startswith(RECORDED)
     assert not panel.prefill.isVisible()
     assert [row[:2] for row in cells(panel)][-1] == ("Together", "200.0")

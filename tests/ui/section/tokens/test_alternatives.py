@@ -49,7 +49,7 @@ def shown(
 ) -> Alternatives:
     """The second token of a reply is looked at."""
     desk.messages = ask()
-    bridge.conversation_opened.emit(ConversationOpened(desk.conversation, desk.messages))
+    bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
     looking.traces = TRACE
     looking.select(1)
     built = Alternatives(tools)

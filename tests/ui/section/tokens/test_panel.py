@@ -75,8 +75,8 @@ def read(
 
     def build(*pieces: bytes, **fields: Any) -> ReplyTokens:
         desk.messages = ask(**fields)
-        bridge.conversation_opened.emit(ConversationOpened(conversation(1, "Chat"), desk.messages))
-        bridge.trace_read.emit(TraceRead("m2", trace_of(pieces or PIECES)))
+        bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+        bridge.emit_event(TraceRead("m2", trace_of(pieces or PIECES)))
         return room
 
     return build
@@ -215,8 +215,8 @@ def test_the_largest_ids_are_whole(
     read()
     (token,) = trace_of([b"x"])
     token = msgspec.structs.replace(token, token_id=count - 1)
-    bridge.trace_read.emit(TraceRead("m2", (token,)))
-    bridge.vocabulary_read.emit(VocabularyRead("w1"))
+    bridge.emit_event(TraceRead("m2", (token,)))
+    bridge.emit_event(VocabularyRead("w1"))
     cell = room.model.index(0, ID)
     assert room.model.data(cell) == str(count - 1)
     assert room.table.sizeHintForIndex(cell).width() <= room.table.columnWidth(ID)
@@ -227,7 +227,7 @@ def test_small_probabilities_are_whole(
 ) -> None:
     read()
     shares = (0.095 / 100, 0.012 / 100, 0.00012 / 100, 5e-7)
-    bridge.trace_read.emit(TraceRead("m2", trace_of([b"x"] * len(shares), shares)))
+    bridge.emit_event(TraceRead("m2", trace_of([b"x"] * len(shares), shares)))
     for row in range(len(shares)):
         cell = room.model.index(row, PROBABILITY)
         assert room.table.sizeHintForIndex(cell).width() <= room.table.columnWidth(PROBABILITY), (
@@ -335,7 +335,7 @@ def test_a_token_is_looked_up_in_the_vocabulary(
     words = made_pieces([b"x"] * 104)
     desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
     desk.engine_state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
-    bridge.vocabulary_read.emit(VocabularyRead("w1"))
+    bridge.emit_event(VocabularyRead("w1"))
     choose(room, "show_in_vocabulary")
     browser = panel.room()
     assert isinstance(browser, VocabularyBrowser)
@@ -349,7 +349,7 @@ def test_types_come_with_the_words(
     assert column(room, TYPE) == [""] * 4
     words = made_pieces([b"x"] * 104, [4] * 101 + [CONTROL, BYTE])
     desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
-    bridge.vocabulary_read.emit(VocabularyRead("w1"))
+    bridge.emit_event(VocabularyRead("w1"))
     assert column(room, TYPE) == ["normal", "control", "byte", "normal"]
 
 
@@ -359,7 +359,7 @@ def test_signs_of_chosen_and_drafted_tokens_are_icons(
     read()
     plain, *others = trace_of(PIECES)
     marked = msgspec.structs.replace(others[0], chosen=True)
-    bridge.trace_read.emit(TraceRead("m2", (plain, marked, others[1])))
+    bridge.emit_event(TraceRead("m2", (plain, marked, others[1])))
     role = Qt.ItemDataRole.DecorationRole
     icons = [room.model.data(room.model.index(row, TOKEN), role) for row in range(3)]
     assert [icon is not None and not icon.isNull() for icon in icons] == [False, True, False]
@@ -377,13 +377,13 @@ def growing(
             messages = ask(state=MessageState.STREAMING)
             desk.messages = messages[:1]
             opened = ConversationOpened(conversation(1, "Chat"), desk.messages)
-            bridge.conversation_opened.emit(opened)
+            bridge.emit_event(opened)
             desk.messages = messages
             desk.growing_trace = lambda _id: table  # type: ignore[attr-defined]
-            bridge.message_added.emit(MessageAdded(messages[1]))
+            bridge.emit_event(MessageAdded(messages[1]))
         for token in trace_of(pieces):
             table.append(token)
-            bridge.token_recorded.emit(TokenRecorded("c1", "m2", token, 10))
+            bridge.emit_event(TokenRecorded("c1", "m2", token, 10))
         return table
 
     return grow
@@ -402,7 +402,7 @@ def test_it_follows_a_reply_that_grows_and_what_is_taken_back(
     qtbot.waitUntil(lambda: room.model.rowCount() == 4)
     assert room.certainty.figure.text() == "4 tokens · perplexity 2.00"
     table.truncate(2)
-    bridge.tokens_taken_back.emit(TokensTakenBack("c1", "m2", 2))
+    bridge.emit_event(TokensTakenBack("c1", "m2", 2))
     assert column(room, TOKEN) == ["Par", "is"]
     assert room.certainty.figure.text() == "2 tokens · perplexity 2.00"
 

@@ -131,7 +131,7 @@ def test_types_are_below_the_ids_once_the_words_are_there(
     words = made_pieces([b"x"] * 6, [4, BYTE, CONTROL])
     desk.engine_state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
     desk.words_of = lambda fast_hash: words if fast_hash == "w1" else None  # type: ignore[attr-defined]
-    bridge.vocabulary_read.emit(VocabularyRead("w1"))
+    bridge.emit_event(VocabularyRead("w1"))
     assert texts(room) == [("·a", "5"), ("⟨FF⟩", "1 · byte"), ("<end>", "2 · control")]
     room.chips.setCurrentIndex(room.chips.chips.index(1))
     assert room.detail.text() == "“⟨FF⟩” · ID 1 · byte · 1 byte: FF"
@@ -156,10 +156,10 @@ def test_without_weights_it_is_said_and_asked_again_when_there_are_some(
     assert room.detail.text() == NO_WEIGHTS
     assert texts(room) == []
     assert not room.copy_button.isEnabled()
-    bridge.engine_state_changed.emit(EngineStateChanged("ready"))
+    bridge.emit_event(EngineStateChanged("ready"))
     assert len(engine.asked) == 2
     room.set_active(False)
-    bridge.engine_state_changed.emit(EngineStateChanged("ready"))
+    bridge.emit_event(EngineStateChanged("ready"))
     assert len(engine.asked) == 2, "nobody looks"
 
 
@@ -169,7 +169,7 @@ def test_it_is_not_asked_again_while_the_same_weights_work(
     """A step that somebody looks at stays while a reply begins and ends."""
     for name, asked in (("w1", 2), ("w1", 2), ("w2", 3)):
         desk.engine_state = EngineStateChanged("busy", name, loaded(fast_hash=name))
-        bridge.engine_state_changed.emit(desk.engine_state)
+        bridge.emit_event(desk.engine_state)
         assert len(engine.asked) == asked
         engine.asked[-1].then(ANSWER)
     room.set_active(False)

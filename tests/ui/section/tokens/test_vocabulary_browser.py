@@ -53,10 +53,10 @@ class Vocabularies:
     def load(self, name: str, pieces: Pieces | None = None) -> None:
         state = EngineStateChanged("ready", name, loaded(fast_hash=name))
         self._desk.engine_state = state
-        self._bridge.engine_state_changed.emit(state)
+        self._bridge.emit_event(state)
         if pieces is not None:
             self.pieces[name] = pieces
-            self._bridge.vocabulary_read.emit(VocabularyRead(name))
+            self._bridge.emit_event(VocabularyRead(name))
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def first_click(visit: Visit, wanted: set[str]) -> None:
 
 def panels(visit: Visit, place: str, wanted: set[str]) -> None:
     """Every panel of the section, beside what is open."""
-    from ui.section.sampling.kinds import KINDS
+    from ui.section.kinds import KINDS
 
     for kind in KINDS:
         scene = f"{place}-{kind.title.lower()}"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from squeezed import squeezed
 
+from ui.section.kinds import KINDS
 from ui.section.panel import Panel
 from ui.section.rooms import RoomsPanel
-from ui.section.sampling.kinds import KINDS
 
 SCRIPT = {"load": {"ms": 5}, "replies": [{"text": "Paris, of course. It is so for long.", "ms": 1}]}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
+from ui.section.kinds import KINDS
 from ui.section.rooms import RoomsPanel
-from ui.section.sampling.kinds import KINDS
 from ui.shell.palette_rows import Row, ranked
 from ui.shell.section_acts import PLACES
 

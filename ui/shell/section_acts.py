@@ -102,8 +102,8 @@ class SectionActs(QObject):
 
     def section(self) -> Section:
         if self._section is None:
+            from ui.section.kinds import KINDS
             from ui.section.panel import Tools
-            from ui.section.sampling.kinds import KINDS
             from ui.section.section import Section
 
             tools = Tools(self._theme, self.looking(), self._desk, self._bridge)

@@ -12,9 +12,9 @@ from recording_desk import FakeBridge, FakeDesk, conversation
 from app.chat.events import ConversationOpened, TraceRead
 from models.records import Message
 from ui.look.theme import Theme
+from ui.section.kinds import KINDS
 from ui.section.looking import Looking
 from ui.section.panel import Panel, PanelKind, Tools
-from ui.section.sampling.kinds import KINDS
 from ui.section.section import Section
 
 LOADED: list[str] = []

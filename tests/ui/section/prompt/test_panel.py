@@ -24,10 +24,10 @@ from app.chat.inspection.prompt_reading import PromptOf
 from models.records import MessageCounts, MessageState, Role
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
+from ui.section.kinds import KINDS
 from ui.section.panel import Tools
 from ui.section.prompt.panel import NO_TURN_BEFORE, NO_WORDS, OF_NEXT, OF_REPLY, PromptPanel
 from ui.section.prompt.shares import PartsBar
-from ui.section.sampling.kinds import KINDS
 from ui.section.section import Section
 from ui.tokens.origins import origin_tone
 

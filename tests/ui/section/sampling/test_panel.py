@@ -8,10 +8,10 @@ from recording_desk import FakeBridge
 from sampling_desk import SamplingDesk
 
 from ui.look.theme import Theme
+from ui.section.kinds import KINDS
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 from ui.section.sampling.chain_room import ChainRoom
-from ui.section.sampling.kinds import KINDS
 from ui.section.sampling.panel import SamplingPanel
 from ui.section.sampling.rules_room import RulesRoom
 from ui.section.sampling.what_if_room import WhatIfRoom

@@ -56,8 +56,12 @@ class DownloadOptions(QDialog):
         self.sentence.setProperty("kind", "error")
         self.sentence.setWordWrap(True)
         self.sentence.hide()
+        self._fields: dict[str, NumberField] = {}
+        self._grid = QGridLayout()
         self.at_once = self._number("downloads_at_once", "Downloads at once")
-        self.limit = self._number("download_limit_kbs", "Speed limit in kB/s", automatic=0)
+        self.limit = self._number(
+            "download_limit_kbs", "Speed limit in kB/s, for all", "Speed limit in kB/s", automatic=0
+        )
         self.limit.setPlaceholderText("No limit")
         self.close_button = QPushButton("Done", self)
         self.close_button.setObjectName("download_options_done_button")
@@ -71,10 +75,18 @@ class DownloadOptions(QDialog):
         self._show()
         ZoomedSize(self, theme, SIZE_PX)
 
-    def _number(self, name: str, spoken: str, automatic: object = ...) -> NumberField:
-        field = NumberField(is_whole=True, automatic=automatic, parent=self)
+    def _number(
+        self, name: str, title: str, spoken: str = "", automatic: object = ...
+    ) -> NumberField:
+        """A row for the setting of this name."""
+        field = self._fields[name] = NumberField(is_whole=True, automatic=automatic, parent=self)
         field.setObjectName(name)
-        field.setAccessibleName(spoken)
+        field.setAccessibleName(spoken or title)
+        label = QLabel(title, self)
+        label.setBuddy(field)
+        row = len(self._fields) - 1
+        self._grid.addWidget(label, row, 0)
+        self._grid.addWidget(field, row, 1)
         field.changed_by_user.connect(lambda value: self._desk.set_setting(name, value))
         return field
 
@@ -83,14 +95,6 @@ class DownloadOptions(QDialog):
         self._folder_row.addWidget(self.folder, 1)
         self._folder_row.addWidget(self.change_button)
         self._folder_row.addWidget(self.usual_button)
-        self._grid = QGridLayout()
-        for row, (title, field) in enumerate(
-            (("Downloads at once", self.at_once), ("Speed limit in kB/s, for all", self.limit))
-        ):
-            label = QLabel(title, self)
-            label.setBuddy(field)
-            self._grid.addWidget(label, row, 0)
-            self._grid.addWidget(field, row, 1)
         self._grid.setColumnStretch(0, 1)
         self._foot = QHBoxLayout()
         self._foot.addStretch(1)
@@ -109,15 +113,15 @@ class DownloadOptions(QDialog):
         self._column.setSpacing(px(12))
         self._folder_row.setSpacing(px(8))
         self._grid.setVerticalSpacing(px(8))
-        for field in (self.at_once, self.limit):
+        for field in self._fields.values():
             field.setFixedWidth(px(110))
 
     def _show(self) -> None:
         settings = self._desk.settings
         self.folder.setText(one_line(place_text(self._desk.download_folder, Path.home())))
         self.usual_button.setVisible(bool(settings.download_folder))
-        self.at_once.show_value(settings.downloads_at_once)
-        self.limit.show_value(settings.download_limit_kbs)
+        for name, field in self._fields.items():
+            field.show_value(getattr(settings, name))
 
     def _choose(self) -> None:
         dialog = QFileDialog(self, "Save downloads in", str(self._desk.download_folder))

@@ -1,9 +1,8 @@
 """What a sampling chain may hold, without llama.cpp: names, bounds, and the sentences of refusals.
 
 The engine checks every request by it, and the window every value while it is typed: both refuse
-the same in the same words. A new stage needs a struct in `stages.py`, a row here, and one with
-its native sampler in `registry.py`. What needs the vocabulary's words or llama.cpp's parser
-(grammars) is checked by the engine alone.
+the same in the same words. What needs the vocabulary's words or llama.cpp's parser (grammars) is
+checked by the engine alone. `registry.py` says what a new stage needs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Every sampling stage and its native sampler.
 
-A new stage needs a struct in `stages.py`, a row in `stage_rules.py` (its name, what its values may
-be) and one in `KINDS`. What a row says about its sampler was read in llama.cpp's
-llama-sampler.cpp:
+A new stage is a struct in `stages.py` (and a name in its `FilterStage` or `SelectStage`), a row in
+`stage_rules.py` (its name, what its values may be), one in `KINDS`, and its words in
+`ui/section/sampling/stage_words.py`. Panels that redo stages (`app/insight/sampling/filters.py`)
+say that they cannot tell until they have its formula. What a row says about its sampler was read in
+llama.cpp's llama-sampler.cpp:
 
 * `orders`: it may sort or shorten the array; before the first such stage candidate i is token i.
 * `touches`: it changes the scores of some candidates, each by itself. So until the array is sorted

@@ -24,7 +24,7 @@ from ui.look.theme import Theme
 from ui.shell.notices import BannerArea, ToastArea
 from ui.shell.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX, beside_column
 from ui.shell.status import StatusLine
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 from ui.widgets.click_focus import leave_focus
 from ui.widgets.plane import Plane
 

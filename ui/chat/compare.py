@@ -22,7 +22,7 @@ from models.records import Message, MessageState
 from ui.look.theme import Theme
 from ui.markdown.formulas import Formulas
 from ui.shell.sizes import SIDE_PX
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 from ui.widgets.elided import ElidedLabel, PartsLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.steady_area import SteadyArea

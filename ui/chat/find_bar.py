@@ -12,7 +12,7 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, 
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QLineEdit, QWidget
 
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 from ui.widgets.icon_button import IconButton
 
 SEARCH_MS = 120

@@ -1,5 +1,5 @@
-"""The conversation on screen: `TranscriptView` and what it is made of."""
+"""The conversation on screen: `view.TranscriptView` and what it is made of.
 
-from ui.transcript.view import TranscriptView
-
-__all__ = ["TranscriptView"]
+`area` knows where the messages stand; mouse, keyboard, search and tokens work on that, and the view
+puts them together.
+"""

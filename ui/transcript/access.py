@@ -13,12 +13,11 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QWindow
 from PySide6.QtWidgets import QAccessibleWidget
 
+from ui.transcript.area import RowsArea
 from ui.transcript.summary import spoken_text
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QObject
-
-    from ui.transcript.view import TranscriptView
 
 _installed: list[TranscriptAccess] = []
 """Qt holds the interfaces of living views; Python must not let go of them before."""
@@ -27,7 +26,7 @@ _installed: list[TranscriptAccess] = []
 class MessageAccess(QAccessibleInterface):
     """One message. It is known by its id: its place in the list may change."""
 
-    def __init__(self, view: TranscriptView, message_id: str) -> None:
+    def __init__(self, view: RowsArea, message_id: str) -> None:
         super().__init__()
         self._view = view
         self.message_id = message_id
@@ -70,7 +69,7 @@ class MessageAccess(QAccessibleInterface):
         state.selectable = True
         index, view = self.index, self._view
         state.invalid = index < 0
-        state.focused = view.hasFocus() and view.keyboard.current == index
+        state.focused = view.hasFocus() and view.current_row() == index
         state.offscreen = not self._place().intersects(view.viewport().rect())
         return state
 
@@ -105,7 +104,7 @@ class MessageAccess(QAccessibleInterface):
 class TranscriptAccess(QAccessibleWidget):
     """The list: messages first, then the widgets that lie on the transcript."""
 
-    def __init__(self, view: TranscriptView) -> None:
+    def __init__(self, view: RowsArea) -> None:
         super().__init__(view, QAccessible.Role.List, view.accessibleName())
         self._view = view
         self._made: dict[str, MessageAccess] = {}
@@ -144,7 +143,7 @@ class TranscriptAccess(QAccessibleWidget):
         return None if index is None else self.message(index)
 
     def focusChild(self) -> QAccessibleInterface | None:  # type: ignore[override]
-        current = self._view.keyboard.current
+        current = self._view.current_row()
         if self._view.hasFocus() and current is not None and current < len(self._view.rows):
             return self.message(current)
         return super().focusChild()
@@ -161,9 +160,7 @@ _is_installed: list[bool] = []
 
 
 def _interface_of(_kind: str, asked: QObject) -> QAccessibleInterface | None:
-    from ui.transcript.view import TranscriptView
-
-    if not isinstance(asked, TranscriptView):
+    if not isinstance(asked, RowsArea):
         return None
     made = TranscriptAccess(asked)
     _installed.append(made)

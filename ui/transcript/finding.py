@@ -12,7 +12,7 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import QObject, QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter
@@ -20,11 +20,10 @@ from PySide6.QtGui import QColor, QPainter
 from models.records import Role
 from ui.markdown.blocks import plain_text
 from ui.markdown.document import Document
+from ui.transcript.area import RowsArea
 from ui.transcript.item import CONTENT, REASONING, MessageItem
+from ui.transcript.tokens.mode import TokenMode
 from ui.widgets.utf16 import utf16_length
-
-if TYPE_CHECKING:
-    from ui.transcript.view import TranscriptView
 
 SLICE_S = 0.006
 PAUSE_MS = 3
@@ -42,9 +41,10 @@ class Finder(QObject):
 
     changed = Signal()
 
-    def __init__(self, view: TranscriptView) -> None:
+    def __init__(self, view: RowsArea, tokens: TokenMode) -> None:
         super().__init__(view)
         self._view = view
+        self._tokens = tokens
         self._pattern: re.Pattern[str] | None = None
         self._word: re.Pattern[str] | None = None
         self._hits: list[tuple[Hit, ...] | None] = []
@@ -57,6 +57,8 @@ class Finder(QObject):
         self._timer = QTimer(self)
         self._timer.setInterval(PAUSE_MS)
         self._timer.timeout.connect(self._on_due)
+        tokens.toggled.connect(self._on_tokens_toggled)
+        tokens.replaced.connect(self.change)
 
     # What the find bar uses
 
@@ -175,6 +177,10 @@ class Finder(QObject):
 
     # Inside
 
+    def _on_tokens_toggled(self) -> None:
+        """All messages are shown as another text."""
+        self.restart(goes=False)
+
     def _on_due(self) -> None:
         ends_at = time.perf_counter() + SLICE_S
         before = (self.count, self._current)
@@ -231,8 +237,8 @@ class Finder(QObject):
         """The texts of a message that may hold it, as they are shown."""
         view = self._view
         message = view.rows.message(index)
-        if view.tokens.is_on:
-            document = view.tokens.copy_of(message, self._may_hold)
+        if self._tokens.is_on:
+            document = self._tokens.copy_of(message, self._may_hold)
             if document is not None:
                 yield CONTENT, document
             return

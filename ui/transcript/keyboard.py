@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QKeyCombination, Qt, QTimer
+from PySide6.QtCore import QKeyCombination, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -19,13 +19,14 @@ from PySide6.QtGui import (
 
 from ui.markdown.layouts import Action
 from ui.shell.keys import is_written
-from ui.transcript.offers import offer_for_key
+from ui.transcript.area import RowsArea
+from ui.transcript.offers import ActsOnMessages, offer_for_key
 from ui.transcript.selection import RAW
+from ui.transcript.sliding import Sliding
 from ui.transcript.summary import spoken_text
 
 if TYPE_CHECKING:
     from models.records import Message
-    from ui.transcript.view import TranscriptView
 
 _BY_KEYBOARD = (
     Qt.FocusReason.TabFocusReason,
@@ -42,16 +43,23 @@ ANNOUNCE_MS = 1500
 """What comes by itself is said at most so often: the last of it."""
 
 
-class Keyboard:
-    """Which message and which action the keyboard is on."""
+class Keyboard(QObject):
+    """Which message and which action the keyboard is on. `moved`: to the message with this id.
+    `typed`: what is written while it is on none."""
 
-    def __init__(self, view: TranscriptView) -> None:
+    moved = Signal(str)
+    typed = Signal(str)
+
+    def __init__(self, view: RowsArea, sliding: Sliding, acts: ActsOnMessages) -> None:
+        super().__init__(view)
         self._view = view
+        self._sliding = sliding
+        self._acts = acts
         self.current: int | None = None
         self.is_shown = False
         self._action: int | None = None
         self._unsaid = ""
-        self._rest = QTimer(view)
+        self._rest = QTimer(self)
         self._rest.setSingleShot(True)
         self._rest.setInterval(ANNOUNCE_MS)
         self._rest.timeout.connect(self._say_unsaid)
@@ -129,13 +137,13 @@ class Keyboard:
         """Whether the key was one of ours."""
         view = self._view
         if event.matches(QKeySequence.StandardKey.Copy):
-            view.copy()
+            self._acts.copy()
         elif event.keyCombination() == COPY_RAW:
-            view.copy(RAW)
+            self._acts.copy(RAW)
         elif event.matches(QKeySequence.StandardKey.SelectAll):
             view.select_all()
         elif event.key() in _ENTERS and (action := self.action()) and self.current is not None:
-            view.trigger(self.current, action)
+            self._acts.trigger(self.current, action)
         elif self._ask_by_key(event):
             return True
         elif event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
@@ -148,7 +156,7 @@ class Keyboard:
         """What is written while the keyboard is on no message is meant for the composer."""
         if self.is_shown or not is_written(event):
             return False
-        self._view.typed.emit(event.text())
+        self.typed.emit(event.text())
         return True
 
     def _ask_by_key(self, event: QKeyEvent) -> bool:
@@ -163,9 +171,9 @@ class Keyboard:
         offer = offer_for_key(
             view.rows.message(index), event.key(), is_shifted=is_shifted, is_last=is_last
         )
-        if offer is None or offer.name not in {each.name for each in view.offers_of(index)}:
+        if offer is None or offer.name not in {each.name for each in self._acts.offers_of(index)}:
             return False
-        view.ask_for(index, offer)
+        self._acts.ask_for(index, offer)
         return True
 
     def _press_plain(self, key: int) -> bool:
@@ -176,7 +184,7 @@ class Keyboard:
             case Qt.Key.Key_Up | Qt.Key.Key_Down:
                 self._step_message(1 if key == Qt.Key.Key_Down else -1)
             case Qt.Key.Key_Left | Qt.Key.Key_Right if self.current is not None:
-                view.step_version(self.current, 1 if key == Qt.Key.Key_Right else -1)
+                self.step_version(1 if key == Qt.Key.Key_Right else -1)
             case Qt.Key.Key_Home:
                 bar.setValue(0)
                 self._go(0)
@@ -191,12 +199,17 @@ class Keyboard:
                 return False
         return True
 
+    def step_version(self, step: int) -> None:
+        """The version of the message before (-1) or after (+1), where there is one."""
+        if self.current is not None:
+            self._acts.step_version(self.current, step)
+
     def _slide(self, direction: int) -> bool:
         """Whether the keyboard is on code or a table that the arrow keys move sideways."""
         action = self.action()
         if action is None or action.name != "scroll_sideways" or self.current is None:
             return False
-        self._view.sliding.step(self.current, action, direction)
+        self._sliding.step(self.current, action, direction)
         return True
 
     def _step_message(self, step: int) -> None:
@@ -264,7 +277,7 @@ class Keyboard:
         message = self._view.rows.message(index)
         words = spoken_text(message)[:SPOKEN_CHARS]
         self.describe(f"Message {index + 1} of {len(self._view.rows)}. {words}")
-        self._view.current_changed.emit(message.id)
+        self.moved.emit(message.id)
 
     def _say_action(self) -> None:
         if (action := self.action()) is not None:

@@ -7,10 +7,12 @@ keyboard is on the message. What changes the path is not offered while a reply g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from PySide6.QtCore import Qt
 
 from models.records import Message, MessageState, Role
+from ui.markdown.layouts import Action
 
 CUT_SHORT = frozenset({"max_tokens", "stopped", "context_full", "deadline", "stop_string"})
 
@@ -23,6 +25,17 @@ class Offer:
     label: str
     key: str = ""
     is_lasting: bool = False
+
+
+class ActsOnMessages(Protocol):
+    """What mouse and keyboard may ask of their view."""
+
+    def offers_of(self, index: int) -> list[Offer]: ...
+    def ask_for(self, index: int, offer: Offer) -> None: ...
+    def trigger(self, index: int, action: Action) -> None: ...
+    def step_version(self, index: int, step: int) -> None: ...
+    def copy(self, form: str = ...) -> None: ...
+    def copy_text(self, text: str) -> None: ...
 
 
 LINE = Offer("", "")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from PySide6.QtCore import QRect
 
 from app import cores
+from ui.transcript.area import RowsArea
 from ui.transcript.item import CONTENT
-from ui.transcript.tokens.mode import FRAME_MS as TOKENS_MS
-
-if TYPE_CHECKING:
-    from ui.transcript.view import TranscriptView
+from ui.transcript.tokens.mode import FRAME_MS as TOKENS_MS, TokenMode
 
 FRAME_MS: Final = 33
 COST_FACTOR: Final = 30 if cores.HAS_FEW else 8
@@ -38,8 +36,9 @@ class Place(NamedTuple):
 
 
 class Pace:
-    def __init__(self, view: TranscriptView) -> None:
+    def __init__(self, view: RowsArea, tokens: TokenMode) -> None:
         self._view = view
+        self._tokens = tokens
         self._pause_ms = FRAME_MS
         self._painted_at = 0.0
         self._was: Place | None = None
@@ -56,13 +55,13 @@ class Pace:
         """What reading, laying out and painting took, in this thread's own time."""
         self._painted_at = time.monotonic()
         pause_ms = min(SLOWEST_MS, max(FRAME_MS, COST_FACTOR * cost_ms))
-        self._pause_ms = TOKENS_MS if self._view.tokens.is_on else round(pause_ms)
+        self._pause_ms = TOKENS_MS if self._tokens.is_on else round(pause_ms)
 
     def settled(self) -> None:
         """All is laid out: where the last message stands now, the one that grows as a rule. While
         tokens wait to be read its height is a guess, so it is asked for here."""
         rows = self._view.rows
-        if not self._view.tokens.is_on or not len(rows):
+        if not self._tokens.is_on or not len(rows):
             self._was, self._is = self._is, None
             return
         last = len(rows) - 1
@@ -80,7 +79,7 @@ class Pace:
         item = view.rows.item(now.row)
         changed = item.tokens.take_changed() if item.tokens is not None else 0.0
         is_same = list(grown) == [now.row] == [was.row] and now.top == was.top
-        is_whole_due = view.tokens.tint == "time" and self._n_parts % WHOLE_EVERY == 0
+        is_whole_due = self._tokens.tint == "time" and self._n_parts % WHOLE_EVERY == 0
         if not is_same or item.room or is_whole_due:
             return whole
         top = now.top + item.section_rect(CONTENT).top() + changed

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
+from PySide6.QtCore import QObject, QPoint, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ui.markdown.blocks import plain_text
 from ui.markdown.layouts import Action
 from ui.shell.actions import native
-from ui.transcript.offers import LINE, Offer
+from ui.transcript.area import RowsArea
+from ui.transcript.offers import LINE, ActsOnMessages, Offer
 from ui.transcript.selection import MIXED, RAW, SHOWN, Place, Selection
-
-if TYPE_CHECKING:
-    from ui.transcript.view import TranscriptView
+from ui.transcript.sliding import Sliding
+from ui.transcript.tokens.mode import TokenMode
 
 SCROLL_MS = 30
 KEYBOARD_ONLY = frozenset({"open_link", "scroll_sideways"})
 """Places that only Tab stops at; the mouse has its own way to them."""
 
 
-class Pointer:
+class Pointer(QObject):
     """Where the pointer is and what it drags."""
 
-    def __init__(self, view: TranscriptView) -> None:
+    link_clicked = Signal(str)
+
+    def __init__(
+        self, view: RowsArea, sliding: Sliding, tokens: TokenMode, acts: ActsOnMessages
+    ) -> None:
+        super().__init__(view)
         self._view = view
+        self._sliding = sliding
+        self._tokens = tokens
+        self._acts = acts
         self.index: int | None = None
         self.hovered: Action | None = None
         self._pressed: tuple[int, Action] | None = None
@@ -36,7 +43,7 @@ class Pointer:
         self._clicks = 0
         self._last = QPointF()
         self._is_selecting = False
-        self._scroll = QTimer(view)
+        self._scroll = QTimer(self)
         self._scroll.setInterval(SCROLL_MS)
         self._scroll.timeout.connect(self._on_scroll_due)
 
@@ -55,7 +62,7 @@ class Pointer:
             self._pressed = (self._pressed[0] + count, self._pressed[1])
 
     def leave(self) -> None:
-        self._view.tokens.leave()
+        self._tokens.leave()
         if self.index is not None:
             self.index = self.hovered = None
             self._view.viewport().update()
@@ -68,7 +75,7 @@ class Pointer:
         point = event.position()
         self._hover(point)
         self._pressed_at = self._last = point
-        if self._view.sliding.press(point):
+        if self._sliding.press(point):
             return
         if self.index is not None and self.hovered is not None:
             self._pressed = (self.index, self.hovered)
@@ -90,7 +97,7 @@ class Pointer:
     def move(self, event: QMouseEvent) -> None:
         point = event.position()
         self._last = point
-        if self._view.sliding.move(point):
+        if self._sliding.move(point):
             return
         if not self._is_selecting:
             self._hover(point)
@@ -108,21 +115,21 @@ class Pointer:
         self._is_selecting = False
         self._scroll.stop()
         point = event.position()
-        if self._view.sliding.release():
+        if self._sliding.release():
             return
         if self._pressed is not None:
             pressed, self._pressed = self._pressed, None
             self._hover(point)
             if (self.index, self.hovered) == pressed:
-                self._view.trigger(*pressed)
+                self._acts.trigger(*pressed)
             return
         selection = self._view.selection
         if selection is not None and selection.is_empty:
             self._view.selection = None
         if self._pressed_link and self._is_click(point) and self._view.selection is None:
-            self._view.link_activated.emit(self._pressed_link)
+            self.link_clicked.emit(self._pressed_link)
         elif self._is_click(point) and self._view.selection is None:
-            self._view.tokens.click(point)
+            self._tokens.click(point)
         self._pressed_link = ""
 
     def double_click(self, event: QMouseEvent) -> None:
@@ -144,7 +151,7 @@ class Pointer:
     def show_menu(self, event: QContextMenuEvent) -> None:
         """Where the pointer is, or for the message that the keyboard is on (the menu key)."""
         point = QPointF(event.pos())
-        current = self._view.keyboard.current
+        current = self._view.current_row()
         if event.reason() is QContextMenuEvent.Reason.Keyboard and current is not None:
             corner = self._view.item_origin(current).toPoint()
             self.open_menu(current, self._view.viewport().mapToGlobal(corner))
@@ -164,10 +171,10 @@ class Pointer:
         ):
             entry = menu.addAction(label)
             entry.setObjectName(f"copy_{form}")
-            entry.triggered.connect(lambda _=False, form=form: view.copy(form))
+            entry.triggered.connect(lambda _=False, form=form: self._acts.copy(form))
             entry.setEnabled(bool(view.selection))
         if link:
-            menu.addAction("Copy link address", lambda: view.copy_text(link))
+            menu.addAction("Copy link address", lambda: self._acts.copy_text(link))
         if index is not None:
             self._add_offers(menu, index)
         menu.addSeparator()
@@ -176,7 +183,7 @@ class Pointer:
         return menu
 
     def _add_offers(self, menu: QMenu, index: int) -> None:
-        for offer in self._view.offers_of(index):
+        for offer in self._acts.offers_of(index):
             if offer is LINE:
                 menu.addSeparator()
                 continue
@@ -187,7 +194,7 @@ class Pointer:
 
     def _choose(self, index: int, offer: Offer, _is_checked: bool = False) -> None:
         if index < len(self._view.rows):
-            self._view.ask_for(index, offer)
+            self._acts.ask_for(index, offer)
 
     # Where things are
 
@@ -234,13 +241,13 @@ class Pointer:
         return None
 
     def _hover(self, point: QPointF) -> None:
-        self._view.tokens.hover(point)
+        self._tokens.hover(point)
         index, hit = self._index_at(point), self._action_at(point)
         hovered = hit[1] if hit is not None else None
         shape = Qt.CursorShape.ArrowCursor
         if hovered is not None or self.link_at(point):
             shape = Qt.CursorShape.PointingHandCursor
-        elif self._view.sliding.is_over_bar(point):
+        elif self._sliding.is_over_bar(point):
             shape = Qt.CursorShape.ArrowCursor
         elif index is not None and self._is_on_text(index, point):
             shape = Qt.CursorShape.IBeamCursor

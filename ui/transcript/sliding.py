@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QWheelEvent
 
 from ui.markdown.layouts import Action
+from ui.transcript.area import RowsArea
 from ui.transcript.body import BlockPlace, Body
-
-if TYPE_CHECKING:
-    from ui.transcript.view import TranscriptView
 
 WHEEL_PX = 60
 KEY_PX = 48
@@ -29,7 +26,7 @@ class _Drag:
 class Sliding:
     """What of the transcript is being moved sideways."""
 
-    def __init__(self, view: TranscriptView) -> None:
+    def __init__(self, view: RowsArea) -> None:
         self._view = view
         self._drag: _Drag | None = None
 

@@ -1,16 +1,14 @@
-"""The transcript: a scroll area that lays out and paints only the messages in view.
+"""The transcript: a conversation's messages, laid out and painted only where they are in view.
 
-What must hold: opening costs a guess per message and the layout of one screen; what is read
-stays where it is while heights above become known; the view follows a growing reply only if
-it was at the end; repaints while streaming stay at or below thirty a second, fewer where one
-is dear.
+`RowsArea` knows where the messages stand; here is what is shown, painted and done with them.
+What must hold: opening costs a guess per message and the layout of one screen; repaints while
+streaming stay at or below thirty a second, fewer where one is dear.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from math import ceil
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -19,60 +17,48 @@ from PySide6.QtGui import (
     QFocusEvent,
     QGuiApplication,
     QHelpEvent,
-    QHideEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
-    QResizeEvent,
     QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from models.records import Message, MessageState, Role
-from ui.chat.composer import MAX_WIDTH
 from ui.look.theme import Theme
 from ui.markdown.formulas import Formulas
 from ui.markdown.layouts import Action
-from ui.markdown.styles import Styles
 from ui.transcript import access
-from ui.transcript.anchor import Anchor
+from ui.transcript.area import RowsArea
 from ui.transcript.coloring import Coloring
 from ui.transcript.finding import Finder
 from ui.transcript.item import GAP_BELOW, Look
 from ui.transcript.keyboard import Keyboard
-from ui.transcript.news import NewsButton
 from ui.transcript.nothing import paint_nothing
 from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pace import Pace
 from ui.transcript.pointer import Pointer
 from ui.transcript.reading import Reading
-from ui.transcript.rows import Rows
-from ui.transcript.selection import MIXED, Selection, selected_text, whole
+from ui.transcript.selection import MIXED, selected_text
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
 
-SIDE_PX = 24
-TOP_PX = 24
-BOTTOM_PX = 8
-LOW_PX = 120
 DONE_MS = 1500
 
 
-class TranscriptView(QAbstractScrollArea):
+class TranscriptView(RowsArea):
     """Shows a conversation's messages.
 
     `link_activated` is the only thing a link does. `copied` carries what went to the
     clipboard. `current_changed` names the message that the keyboard is on. `act_requested`: the
-    name of what a message offers (`offers.py`) and the message's id. `settled`: what is in view
-    may have moved. While a reply grows (`is_locked`) only what changes no path is offered.
+    name of what a message offers (`offers.py`) and the message's id. While a reply grows
+    (`is_locked`) only what changes no path is offered.
     """
 
-    side_px = SIDE_PX
     retry_requested = Signal(str)
     act_requested = Signal(str, str)
-    settled = Signal()
     new_chat_requested = Signal()
     version_step_requested = Signal(str, int)
     link_activated = Signal(str)
@@ -85,43 +71,31 @@ class TranscriptView(QAbstractScrollArea):
     def __init__(
         self, theme: Theme, parent: QWidget | None = None, *, formulas: Formulas | None = None
     ) -> None:
-        super().__init__(parent)
+        super().__init__(theme, formulas, parent)
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
         access.install()
-        self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
-        self._theme = theme
-        self.formulas = formulas or Formulas(self)
-        self.formulas.arrived.connect(self._on_formulas_arrived)
-        self._styles = Styles(theme, self.formulas)
-        self.rows = Rows(self._styles, self._column_width())
-        self.selection: Selection | None = None
-        self._anchor = Anchor(self.rows)
-        self.covered_top = 0
-        self._sticks = True
-        self._is_settling = False
         self._grown: set[str] = set()
         self._done: tuple[int, Action] | None = None
         self._marked_id = ""
         self.is_locked = False
         self._empty_text = ("Nothing here yet", "Write a message below to begin.")
         self.repaints = 0
-        self._pace = Pace(self)
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
         self._coloring = Coloring(self, self.settle)
         self._reading = Reading(self, self.settle)
-        self.keyboard = Keyboard(self)
-        self.finder = Finder(self)
         self.sliding = Sliding(self)
-        self.pointer = Pointer(self)
-        self.tokens = TokenMode(self)
-        self._news = NewsButton(theme, self)
-        self._news.clicked.connect(self.scroll_to_end)
-        theme.changed.connect(self._on_theme_changed)
+        self.keyboard = Keyboard(self, self.sliding, self)
+        self.tokens = TokenMode(self, self.keyboard)
+        self.finder = Finder(self, self.tokens)
+        self.pointer = Pointer(self, self.sliding, self.tokens, self)
+        self._pace = Pace(self, self.tokens)
+        self.keyboard.moved.connect(self.current_changed)
+        self.keyboard.typed.connect(self.typed)
+        self.pointer.link_clicked.connect(self.link_activated)
 
     # What the window uses
 
@@ -205,12 +179,6 @@ class TranscriptView(QAbstractScrollArea):
         self._empty_text = (title, sentence)
         self.viewport().update()
 
-    def scroll_to_end(self) -> None:
-        """Show the newest text, and follow it."""
-        self._sticks = True
-        self._show_news(False)
-        self.settle()
-
     def show_message(self, message_id: str) -> None:
         """Scroll so that a message begins at the top, and mark it until something is clicked."""
         index = self.rows.index_of(message_id)
@@ -221,38 +189,13 @@ class TranscriptView(QAbstractScrollArea):
             self.scroll_to(self.rows.top(index))
             self.viewport().update()
 
-    def leave_end(self) -> None:
-        """Something above is looked at: do not follow what comes."""
-        self._sticks = False
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._sticks
-
     @property
     def is_update_due(self) -> bool:
         """Whether something arrived that is not on screen yet."""
         return self._timer.isActive()
 
-    @property
-    def theme(self) -> Theme:
-        return self._theme
-
-    @property
-    def styles(self) -> Styles:
-        return self._styles
-
     def selected_text(self, form: str = MIXED) -> str:
         return selected_text(self.rows, self.selection, form) if self.selection else ""
-
-    def select_all(self) -> None:
-        if len(self.rows):
-            self.selection = whole(len(self.rows))
-            self.viewport().update()
-
-    def clear_selection(self) -> None:
-        self.selection = None
-        self.viewport().update()
 
     def copy(self, form: str = MIXED) -> None:
         """Copy the selection, or the message that the keyboard is on."""
@@ -312,22 +255,6 @@ class TranscriptView(QAbstractScrollArea):
             self._sticks = False
             self.remeasure(index)
 
-    def remeasure(self, index: int) -> None:
-        """The height of a message may have changed."""
-        self.rows.measure(index)
-        self.settle()
-
-    def settle_at(self, index: int, y: float) -> None:
-        """Bring a height of a message to the upper edge, and keep it there."""
-        self._sticks = False
-        self._anchor.put(index, y)
-        self.settle()
-
-    def settle(self) -> None:
-        """Bring what is in view into line with heights that may have changed."""
-        self._settle()
-        self.viewport().update()
-
     def offers_of(self, index: int) -> list[Offer]:
         """What a message offers now; `LINE` between the parts."""
         if self.rows.is_bare:
@@ -348,118 +275,21 @@ class TranscriptView(QAbstractScrollArea):
         if 0 <= message.sibling_index + step < message.sibling_count:
             self.version_step_requested.emit(message.id, step)
 
-    # Geometry
-
-    def _column_width(self) -> float:
-        room = self.width() - 2 * self._theme.px(self.side_px)
-        return max(80, min(self._theme.px(MAX_WIDTH), room))
-
-    @property
-    def column_x(self) -> float:
-        """In the middle of the whole widget, scroll bar or not: the composer stands there too."""
-        return max(0, (self.width() - self.rows.width) // 2)
-
-    @property
-    def top_space(self) -> int:
-        """Above the first message, so that it can be scrolled out from under what covers it."""
-        return max(self._theme.px(TOP_PX), self.covered_top)
-
-    def cover_top(self, height: int) -> None:
-        """Something stands over so much of the viewport's top; what is in view stays in place."""
-        if height != self.covered_top:
-            self.covered_top = height
-            self._settle()
-
-    @property
-    def scroll_top(self) -> float:
-        """The height in the rows that is at the upper edge."""
-        return self.verticalScrollBar().value() - self.top_space
-
-    def item_origin(self, index: int) -> QPointF:
-        """Where a message's corner is in the viewport."""
-        return QPointF(self.column_x, self.rows.top(index) - self.scroll_top)
-
-    def index_at(self, y: float) -> int | None:
-        """The message at a height of the viewport."""
-        if not len(self.rows):
-            return None
-        return self.rows.at(y + self.scroll_top)
-
-    def scroll_to(self, row_y: float) -> None:
-        """Bring a height of the rows to the upper edge."""
-        self.verticalScrollBar().setValue(round(row_y + self.top_space))
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._flush()
 
     # Layout
 
-    def _settle(self) -> None:
-        """Lay out what is in view and bring the scroll bar into line with it."""
-        height = self.viewport().height()
-        if height <= 0:
-            return
-        for _ in range(12):
-            top = self._wanted_top(height)
-            if not self.rows.ensure(top - self.top_space, top - self.top_space + height):
-                break
-        self._is_settling = True
-        bar = self.verticalScrollBar()
-        bar.setRange(0, ceil(max(0, self._total() - height)))
-        bar.setPageStep(height)
-        bar.setSingleStep(round(self._styles.line_step * 1.5))
-        bar.setValue(ceil(self._wanted_top(height)))
-        self._is_settling = False
-        self.rows.release(self.scroll_top, self.scroll_top + height)
-        if self._sticks:
-            self._anchor.take(self.scroll_top, self.viewport().height())
-        self._place_news()
+    def current_row(self) -> int | None:
+        return self.keyboard.current
+
+    def _on_settled(self) -> None:
         self._pace.settled()
-        self.settled.emit()
-        shown = self.rows.bodies(self.scroll_top, self.scroll_top + height)
+        super()._on_settled()
+        shown = self.rows.bodies(self.scroll_top, self.scroll_top + self.viewport().height())
         self._coloring.look_at(shown)
         self._reading.look_at(shown)
-
-    def _on_formulas_arrived(self) -> None:
-        self.rows.refresh_formulas()
-        self.settle()
-
-    def _total(self) -> float:
-        # In a low view (a high zoom) the newest words matter more than the space below them.
-        is_low = self.viewport().height() < self._theme.px(LOW_PX)
-        below = self._theme.px(BOTTOM_PX - GAP_BELOW if is_low else BOTTOM_PX)
-        return self.rows.total + self.top_space + below
-
-    def _wanted_top(self, height: int) -> float:
-        most = max(0.0, self._total() - height)
-        if self._sticks:
-            return most
-        return min(most, max(0.0, self._anchor.y() + self.top_space))
-
-    def scrollContentsBy(self, dx: int, dy: int) -> None:
-        if self._is_settling:
-            return
-        bar = self.verticalScrollBar()
-        self._sticks = bar.value() >= bar.maximum() - 2
-        self._anchor.take(self.scroll_top, self.viewport().height())
-        self._settle()
-        if self._sticks:
-            self._show_news(False)
-        self.viewport().update()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        width = self._column_width()
-        if width != self.rows.width:
-            self.rows.restyle(self._styles, width)
-        self._settle()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.formulas.look(self)
-        self.rows.refresh_formulas()
-        self._flush()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        self.formulas.look_away(self)
 
     # Growing
 
@@ -535,13 +365,6 @@ class TranscriptView(QAbstractScrollArea):
             selection=self.selection.part_of(index) if self.selection else None,
         )
 
-    def _show_news(self, is_shown: bool) -> None:
-        self._news.offer(is_shown)
-        self._place_news()
-
-    def _place_news(self) -> None:
-        self._news.place(self.viewport().geometry(), self.column_x + self.rows.width / 2)
-
     # Small things
 
     def _single_shot(self, act: object) -> QTimer:
@@ -557,11 +380,6 @@ class TranscriptView(QAbstractScrollArea):
     def _on_done_over(self) -> None:
         self._done = None
         self.viewport().update()
-
-    def _on_theme_changed(self) -> None:
-        self._styles = Styles(self._theme, self.formulas)
-        self.rows.restyle(self._styles, self._column_width())
-        self.settle()
 
     # Events
 

@@ -15,8 +15,8 @@ from pytestqt.qtbot import QtBot
 from models.records import Message, MessageState, Role
 from ui.chat.find_bar import FindBar
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView
 from ui.transcript.finding import rects_of
+from ui.transcript.view import TranscriptView
 from ui.widgets.icon_button import IconButton
 
 NOW = datetime.now(UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from PySide6.QtTest import QTest
 
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView, keyboard
+from ui.transcript import keyboard
+from ui.transcript.view import TranscriptView
 
 NOW = datetime.now(UTC)
 NAME = QAccessible.Text.Name

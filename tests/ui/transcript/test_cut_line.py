@@ -7,8 +7,8 @@ from pytestqt.qtbot import QtBot
 from recording_desk import message
 
 from models.records import Role
-from ui.transcript import TranscriptView
 from ui.transcript.cut_line import WORDS, CutLine
+from ui.transcript.view import TranscriptView
 
 ROLES = (Role.USER, Role.ASSISTANT)
 

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication
 from app.chat.conversations.edits import Edit
 from models.records import Message, Role
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView
 from ui.transcript.edit import Choice, Editing, MessageEditor, Task
+from ui.transcript.view import TranscriptView
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
 CONTROL = Qt.KeyboardModifier.ControlModifier

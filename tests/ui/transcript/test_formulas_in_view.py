@@ -10,7 +10,7 @@ from shiboken6 import isValid
 
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 
 NOW = datetime.now(UTC)
 REPLY = Message("r", "c", None, Role.ASSISTANT, "", NOW)

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from models.records import Message, Role
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
-from ui.transcript import TranscriptView
 from ui.transcript.actions import QUIET
 from ui.transcript.offers import LINE, is_cut_short, offers, quick_offers, ways_out
+from ui.transcript.view import TranscriptView
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
 SHIFT = Qt.KeyboardModifier.ShiftModifier

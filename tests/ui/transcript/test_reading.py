@@ -12,8 +12,8 @@ from models.records import Message, Role
 from ui.look.theme import Theme
 from ui.markdown.document import Document
 from ui.markdown.styles import Styles
-from ui.transcript import TranscriptView
 from ui.transcript.body import Body
+from ui.transcript.view import TranscriptView
 
 MB = 1_000_000
 HUGE = {

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from models.records import Message, Role
 from ui.look.theme import Theme
 from ui.markdown.layouts import sideways_of
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 
 SOURCE = f"Before.\n\n```py\nx = '{'word ' * 60}'\n```\n\n" + "After.\n\n" * 60
 LEFT = Qt.MouseButton.LeftButton

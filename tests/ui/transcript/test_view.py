@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.look.theme import Theme
 from ui.markdown.layouts import Action
-from ui.transcript import TranscriptView
 from ui.transcript.selection import Selection
+from ui.transcript.view import TranscriptView
 from ui.widgets.icon_button import ICON_PX
 
 NOW = datetime.now(UTC)

@@ -18,11 +18,13 @@ from PySide6.QtWidgets import (
 
 from ui.look.theme import Theme
 from ui.transcript.tokens.facts import N_ALTERNATIVES, Alternative, TokenFacts, shown_percent
-from ui.transcript.tokens.mode import Spot, area_beside
 from ui.widgets.elided import ElidedLabel, PartsLabel
 
 WIDTH_PX: Final = 380
 BAR_PX: Final = 8
+
+Spot = tuple[str, int]
+"""A message's id, and the number of a token in it."""
 
 
 class ShareBar(QWidget):
@@ -240,3 +242,12 @@ class TokenCard(QFrame):
             event.accept()
             return True
         return super().event(event)
+
+
+def area_beside(token: QRect, size: tuple[int, int], view: QRect, window: QRect, gap: int) -> QRect:
+    """Where a card of a size stands: below its token, else above, within the window."""
+    width, height = min(size[0], window.width()), min(size[1], window.height())
+    left = min(max(token.left(), view.left()), max(view.right() - width, window.left()))
+    below, above = token.bottom() + gap, token.top() - gap - height
+    top = below if below + height <= window.bottom() or above < window.top() else above
+    return QRect(left, min(max(top, window.top()), window.bottom() - height + 1), width, height)

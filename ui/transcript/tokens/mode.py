@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 
 from app import cores
 from models.records import Message, MessageState
+from ui.transcript.area import RowsArea
 from ui.transcript.item import CONTENT
+from ui.transcript.keyboard import Keyboard
 
 if TYPE_CHECKING:
     from app.engine.protocol.pieces import Pieces
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
     from app.insight.trace.tokens_shown import Tint
     from ui.transcript.tokens.body import TokenBody
     from ui.transcript.tokens.document import TokenDocument
-    from ui.transcript.tokens.hover import TokenCard
-    from ui.transcript.view import TranscriptView
+    from ui.transcript.tokens.hover import Spot, TokenCard
 
 FRAME_MS: Final = 85 if cores.HAS_FEW else 75
 """The pause after each layout of a growing reply: with what it takes, at least ten a second."""
@@ -48,24 +49,24 @@ _ENTERS: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _MOST_EMPTY: Final = 1_000
 MOST_LOOKS: Final = 20
 
-Spot = tuple[str, int]
-"""A message's id, and the number of a token in it."""
-
 
 class TokenMode(QObject):
     """`wanted`: messages in view of which no tokens are known. `chosen`: a token was clicked, by
     its place in the reply's trace. `branch_requested`: another token shall stand there.
-    `moved`: other messages are in view, or more is known of them."""
+    `moved`: other messages are in view, or more is known of them. `replaced`: other tokens of
+    the message with this index are shown."""
 
     toggled = Signal(bool)
     wanted = Signal(list)
     chosen = Signal(str, int)
     branch_requested = Signal(str, int, int)
     moved = Signal()
+    replaced = Signal(int)
 
-    def __init__(self, view: TranscriptView) -> None:
+    def __init__(self, view: RowsArea, keyboard: Keyboard) -> None:
         super().__init__(view)
         self._view = view
+        self._keyboard = keyboard
         self.is_on = False
         self.tint: Tint = "probability"
         self.words_of: Callable[[Message], Pieces | None] = lambda _message: None
@@ -98,7 +99,6 @@ class TokenMode(QObject):
             self._documents.clear()
             self._known.clear()
         place.restore(self._view)
-        self._view.finder.restart(goes=False)
         self.toggled.emit(is_on)
 
     def set_tint(self, tint: Tint) -> None:
@@ -144,7 +144,7 @@ class TokenMode(QObject):
         if index is None:
             return
         self._replace(index, document)
-        self._view.finder.change(index)
+        self.replaced.emit(index)
 
     def _replace(self, index: int, document: TokenDocument) -> None:
         """Other tokens of a message; what is read of it stays in view."""
@@ -329,7 +329,7 @@ class TokenMode(QObject):
 
     def press(self, event: QKeyEvent) -> bool:
         """Whether a key was one of ours."""
-        if not self.is_on or self._view.keyboard.action() is not None:
+        if not self.is_on or self._keyboard.action() is not None:
             return False
         held = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         key = Qt.Key(event.key())
@@ -355,15 +355,14 @@ class TokenMode(QObject):
         return is_next and is_there and self._card is not None and self._card.take_focus()
 
     def _press_with_control(self, key: Qt.Key) -> bool:
-        rows, keyboard = self._view.rows, self._view.keyboard
+        rows, keyboard = self._view.rows, self._keyboard
         if key in (Qt.Key.Key_Home, Qt.Key.Key_End) and len(rows):
             is_last = key == Qt.Key.Key_End
             index = len(rows) - 1 if is_last else 0
             return self._go_into(index, is_last=is_last)
         may_step = keyboard.current is not None and not rows.is_bare
         if key in (Qt.Key.Key_Left, Qt.Key.Key_Right) and may_step:
-            assert keyboard.current is not None
-            self._view.step_version(keyboard.current, 1 if key == Qt.Key.Key_Right else -1)
+            keyboard.step_version(1 if key == Qt.Key.Key_Right else -1)
             return True
         return False
 
@@ -409,7 +408,7 @@ class TokenMode(QObject):
     def _begin(self) -> bool:
         """On the first token that is in view."""
         view = self._view
-        index = view.keyboard.current
+        index = self._keyboard.current
         if index is None:
             index = view.index_at(0)
         if index is None or index >= len(view.rows):
@@ -456,7 +455,7 @@ class TokenMode(QObject):
         if index is None or body is None or not self._is_there(spot):
             return False
         self._set_cursor(spot)
-        view.keyboard.put_on(index)
+        self._keyboard.put_on(index)
         height, margin = view.viewport().height(), view.styles.line_step
         view.leave_end()
         for _ in range(4):  # what is laid out on the way changes the heights
@@ -468,7 +467,7 @@ class TokenMode(QObject):
             below = rect.bottom() + margin - height
             view.scroll_to(rect.top() - margin if top < 0 else below)
         view.viewport().update()
-        view.keyboard.describe(self._spoken(spot))
+        self._keyboard.describe(self._spoken(spot))
         if shows_card:
             self._show_card(spot)
         return True
@@ -576,12 +575,3 @@ def _state_of(message: Message) -> tuple[object, ...]:
 
 def text_of(message: Message) -> str:
     return f"{message.reasoning}\n{message.content}" if message.reasoning else message.content
-
-
-def area_beside(token: QRect, size: tuple[int, int], view: QRect, window: QRect, gap: int) -> QRect:
-    """Where a card of a size stands: below its token, else above, within the window."""
-    width, height = min(size[0], window.width()), min(size[1], window.height())
-    left = min(max(token.left(), view.left()), max(view.right() - width, window.left()))
-    below, above = token.bottom() + gap, token.top() - gap - height
-    top = below if below + height <= window.bottom() or above < window.top() else above
-    return QRect(left, min(max(top, window.top()), window.bottom() - height + 1), width, height)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
+from ui.transcript.area import RowsArea
 from ui.transcript.body import Body
 from ui.transcript.item import CONTENT
-
-if TYPE_CHECKING:
-    from ui.transcript.view import TranscriptView
 
 WHOLE_CHARS = 300_000
 """Of a longer text the share is told from what is read of it."""
@@ -32,7 +29,7 @@ class Place:
     is_end: bool = True
 
     @staticmethod
-    def of(view: TranscriptView) -> Place:
+    def of(view: RowsArea) -> Place:
         index = view.index_at(0)
         if index is None or view.is_at_end:
             return Place()
@@ -41,7 +38,7 @@ class Place:
         share = share_at(item.body(CONTENT), y)
         return Place(view.rows.message(index).id, share, min(y, 0.0), is_end=False)
 
-    def restore(self, view: TranscriptView) -> None:
+    def restore(self, view: RowsArea) -> None:
         index = view.rows.index_of(self.message_id)
         if self.is_end or index is None:
             view.settle()

@@ -20,10 +20,10 @@ from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageState, Role
-from ui.transcript import TranscriptView
 from ui.transcript.item import CONTENT
 from ui.transcript.tokens.facts import Alternative
 from ui.transcript.tokens.mode import FRAME_MS, KEPT_TOKENS, TokenMode
+from ui.transcript.view import TranscriptView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = [b"The", b" **capital**", b" is", b" Par", b"is", b".\n", b"A", b" city", b" of", b" light"]

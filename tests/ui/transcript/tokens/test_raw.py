@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.look.theme import Theme
 from ui.markdown.blocks import LiteralBlock
-from ui.transcript import TranscriptView
+from ui.transcript.view import TranscriptView
 
 SOURCE = "# Title\r\n\n**bold** `x` \\(y\\) <b>\n\n```py\nx = 1\n```\n\ttab  \n"
 REPLY = Message("r", "c", None, Role.ASSISTANT, SOURCE, datetime.now(UTC), reasoning="*Hm* $x$")

@@ -23,8 +23,8 @@ from app.insight.trace.table import TraceTable
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
 from ui.shell.life import QuietCollector
-from ui.transcript import TranscriptView
 from ui.transcript.tokens.mode import FRAME_MS
+from ui.transcript.view import TranscriptView
 
 N_TOKENS = 32_000
 N_GROWN = 600

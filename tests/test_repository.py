@@ -165,6 +165,23 @@ def test_documents_name_only_files_that_exist():
         assert missing == [], name
 
 
+def test_the_map_names_only_what_is_there():
+    """Abbreviated paths are ends of whole ones: `replies/growing.py` lies in `app/chat/`."""
+    found = [path.relative_to(ROOT) for path in files_below(*SOURCES, "resources", "tests", "docs")]
+    folders = {folder for path in found for folder in path.parents}
+    there = {f"/{path.as_posix()}" for path in found} | {f"/{each.as_posix()}/" for each in folders}
+    whole = "\n".join(there) + "\n"
+    for name in ("ARCHITECTURE.md", "docs/decisions.md"):
+        spans = re.findall(r"`([\w./-]+)`", (ROOT / name).read_text())
+        paths = [span for span in spans if re.search(r"/|\.(?:py|md)$", span)]
+        assert len(paths) > 5
+        assert [path for path in paths if f"/{path}\n" not in whole] == []
+
+
+def test_the_way_in_is_read_in_ten_minutes():
+    assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 10_000
+
+
 def test_the_ci_script_can_be_run():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)

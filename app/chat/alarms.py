@@ -10,27 +10,27 @@ import threading
 import time
 from collections.abc import Callable
 
-Action = Callable[[], None]
+DelayedCall = Callable[[], None]
 
 
 class Alarms:
     """Alarms by key: setting a key again replaces it, which makes a debounce."""
 
-    def __init__(self, post: Callable[[Action], None]) -> None:
+    def __init__(self, post: Callable[[DelayedCall], None]) -> None:
         self._post = post
-        self._due: dict[str, tuple[float, Action]] = {}
+        self._due: dict[str, tuple[float, DelayedCall]] = {}
         self._changed = threading.Condition()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         self._thread.start()
 
-    def set(self, key: str, delay_s: float, action: Action) -> None:
+    def set(self, key: str, delay_s: float, action: DelayedCall) -> None:
         """Post `action` in `delay_s` seconds, unless `key` is set or cancelled before."""
         with self._changed:
             self._due[key] = (time.monotonic() + delay_s, action)
             self._changed.notify()
 
-    def set_once(self, key: str, delay_s: float, action: Action) -> None:
+    def set_once(self, key: str, delay_s: float, action: DelayedCall) -> None:
         """Like `set`, but an alarm that already waits under `key` stays as it is."""
         with self._changed:
             if key not in self._due:

@@ -58,10 +58,10 @@ from app.chat.message_door import MessageDoor
 from app.chat.prompt_door import PromptDoor
 from app.chat.replies.again import Again
 from app.chat.replies.branch_at import BranchAt
-from app.chat.replies.counting import ContextMeter
+from app.chat.replies.counting import ContextCounter
 from app.chat.replies.queue import MessageQueue
 from app.chat.replies.replies import Replies
-from app.chat.replies.room import Room
+from app.chat.replies.room import RoomMaker
 from app.chat.replies.step_mode import StepMode
 from app.chat.settings import first_look
 from app.chat.settings.levels import Levels
@@ -202,7 +202,7 @@ class Desk(
         )
         self._previews = TemplatePreviews(self._around)
         self._partners = DraftPartners(self._around, self._draft_candidates)
-        self._room = Room(
+        self._room = RoomMaker(
             self._around,
             self._shelf,
             self._loader,
@@ -211,7 +211,7 @@ class Desk(
         )
         self._presets = Presets(self._around, self._shelf, self._levels)
         self._again = Again(self._around, self._shelf, self._loader, self._replies)
-        self._meter = ContextMeter(self._around, self._shelf, self._loader, self._draft_text)
+        self._meter = ContextCounter(self._around, self._shelf, self._loader, self._draft_text)
         self._words = Words(self._around, self._loader)
         self._questions = Questions(self._loader)
         self._fits = Fits(self._around, self._loader, self._questions)

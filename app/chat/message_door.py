@@ -15,7 +15,7 @@ from app.chat.conversations.tree import Tree
 from app.chat.door import Door
 from app.chat.replies.queue import MessageQueue
 from app.chat.replies.replies import Replies
-from app.chat.replies.room import Room
+from app.chat.replies.room import RoomMaker
 from models.records import Attachment, Role
 
 
@@ -30,7 +30,7 @@ class MessageDoor(Door):
     _queue: MessageQueue
     _replies: Replies
     _tree: Tree
-    _room: Room
+    _room: RoomMaker
 
     @abstractmethod
     def _has_store(self) -> bool: ...

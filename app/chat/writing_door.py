@@ -17,7 +17,7 @@ from app.chat.documents.text_mode import TextMode
 from app.chat.door import Door
 from app.chat.events import ContextCounted, QueuedMessage
 from app.chat.inspection.cache import CacheLook
-from app.chat.replies.counting import ContextMeter
+from app.chat.replies.counting import ContextCounter
 from app.chat.replies.queue import MessageQueue
 from app.chat.replies.replies import Replies
 from app.chat.surroundings import Surroundings
@@ -38,7 +38,7 @@ class WritingDoor(Door):
     _stores: Stores | None
     _text: TextMode
     _cache: CacheLook
-    _meter: ContextMeter
+    _meter: ContextCounter
 
     # --- sending --------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class Finding(Enum):
 
 
 @dataclass(slots=True)
-class Place:
+class StoreFiles:
     """Where the files of one data folder lie."""
 
     data_dir: Path
@@ -147,7 +147,7 @@ class Database:
     """An opened database, for the database threads. `path` is None where it is in memory."""
 
     outcome: StoreOpened
-    place: Place
+    place: StoreFiles
     connect_reader: Callable[[], Connection]
     connect_writer: Callable[[], Connection] | None = None
     temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -177,7 +177,7 @@ def open_database(
     busy_timeout_s: float = 3.0,
 ) -> Database:
     """Walk the ladder. Passing trouble (a lock) is raised as it is: try again then."""
-    place = Place(data_dir)
+    place = StoreFiles(data_dir)
     opener = _Opener(place, busy_timeout_s)
     if read_only:
         return opener.read_only(read_only_sentence or SECOND_INSTANCE_SENTENCE)
@@ -192,7 +192,7 @@ def open_database(
     return opener.writable()
 
 
-def examine(place: Place) -> Finding:
+def examine(place: StoreFiles) -> Finding:
     """Look at the file without changing it. Raises what may pass, as sqlite3.Error."""
     path = place.path
     if not path.exists() or path.stat().st_size == 0:
@@ -234,7 +234,7 @@ def _has_all_columns(raw: sqlite3.Connection, tables: set[str]) -> bool:
     return True
 
 
-def _must_check(place: Place) -> bool:
+def _must_check(place: StoreFiles) -> bool:
     """A full check reads the whole file. It is made where that is quick or there is a reason.
 
     A write-ahead log that is left over tells that the last run did not end in order.
@@ -249,7 +249,7 @@ def _must_check(place: Place) -> bool:
 class _Opener:
     """One walk down the ladder."""
 
-    def __init__(self, place: Place, busy_timeout_s: float) -> None:
+    def __init__(self, place: StoreFiles, busy_timeout_s: float) -> None:
         self._place = place
         self._busy_timeout_s = busy_timeout_s
 
@@ -409,7 +409,7 @@ class _Opener:
         merged with a log that was left over."""
         folder = tempfile.TemporaryDirectory(prefix="cutaway-")
         try:
-            copy = Place(Path(folder.name))
+            copy = StoreFiles(Path(folder.name))
             copy.prepare()
             _copy_files(self._place.path, copy.path)
             if examine(copy) is Finding.OLDER:
@@ -501,7 +501,7 @@ def _make_missing_tables(connection: Connection) -> list[str]:
     return lost
 
 
-def set_misfit_journal_aside(place: Place) -> None:
+def set_misfit_journal_aside(place: StoreFiles) -> None:
     """SQLite undoes what a journal beside the database says, also where it is another one's.
 
     So it is tried in a copy; one that does no good there gets the name of a damaged file.
@@ -532,7 +532,7 @@ def _remove(path: Path) -> None:
         _with_suffix(path, suffix).unlink(missing_ok=True)
 
 
-def finish_swap(place: Place) -> Path | None:
+def finish_swap(place: StoreFiles) -> Path | None:
     """Put a repaired database in its place and the old files aside; where those are now.
 
     Each step is one rename, and it can be cut short after any of them: as long as the

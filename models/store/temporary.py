@@ -40,7 +40,7 @@ class _MemoryWriter(WriterThread):
     def _open(self) -> Database:
         from models.migrations import migrating
         from models.store.connecting import connect_in_memory
-        from models.store.opening import Database, Place
+        from models.store.opening import Database, StoreFiles
 
         def connect() -> Connection:
             connection = connect_in_memory()
@@ -52,7 +52,7 @@ class _MemoryWriter(WriterThread):
 
         return Database(
             StoreOpened("fresh"),
-            Place(Path("/nonexistent")),
+            StoreFiles(Path("/nonexistent")),
             connect_reader=connect,
             connect_writer=connect,
         )

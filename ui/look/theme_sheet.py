@@ -22,7 +22,7 @@ HEADING_PX = 5
 """At both sides of a cell and of a heading in a tight table."""
 
 
-class Sized(Protocol):
+class Themed(Protocol):
     """What the sheet asks of a theme."""
 
     @property
@@ -36,17 +36,17 @@ class Sized(Protocol):
     def px(self, length: float) -> int: ...
 
 
-def stylesheet(theme: Sized) -> str:
+def stylesheet(theme: Themed) -> str:
     """The whole application's style sheet."""
     parts = (_planes, _labels, _buttons, _fields, _views, _menus, _choices, _progress)
     return "\n".join(part(theme) for part in parts)
 
 
-def _size(theme: Sized, size_px: int) -> str:
+def _size(theme: Themed, size_px: int) -> str:
     return f"{max(1, round(size_px * theme.scale))}px"
 
 
-def _planes(theme: Sized) -> str:
+def _planes(theme: Themed) -> str:
     c = theme.colors
     return f"""
     QMainWindow, *[plane="chat"] {{ background: {c.chat}; }}
@@ -59,7 +59,7 @@ def _planes(theme: Sized) -> str:
     }}"""
 
 
-def _labels(theme: Sized) -> str:
+def _labels(theme: Themed) -> str:
     c = theme.colors
     small = _size(theme, theme.small_px)
     return f"""
@@ -71,7 +71,7 @@ def _labels(theme: Sized) -> str:
     QLabel:disabled {{ color: {c.dim}; }}"""
 
 
-def _buttons(theme: Sized) -> str:
+def _buttons(theme: Themed) -> str:
     c = theme.colors
     pad = f"{theme.px(6)}px {theme.px(12)}px"
     radius = theme.px(8)
@@ -108,7 +108,7 @@ def _buttons(theme: Sized) -> str:
     *[kind="danger"] {{ color: {c.error}; }}"""
 
 
-def _fields(theme: Sized) -> str:
+def _fields(theme: Themed) -> str:
     c = theme.colors
     # Fields stand on cards: in the dark only a deeper plane tells them apart.
     field = c.chat if c.is_dark else c.card
@@ -130,7 +130,7 @@ def _fields(theme: Sized) -> str:
     }}"""
 
 
-def _views(theme: Sized) -> str:
+def _views(theme: Themed) -> str:
     c = theme.colors
     radius = theme.px(8)
     return f"""
@@ -171,7 +171,7 @@ def _views(theme: Sized) -> str:
     QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}"""
 
 
-def _menus(theme: Sized) -> str:
+def _menus(theme: Themed) -> str:
     c = theme.colors
     return f"""
     QMenu {{
@@ -195,7 +195,7 @@ def _menus(theme: Sized) -> str:
     QTabBar::tab:hover {{ color: {c.ink}; }}"""
 
 
-def _choices(theme: Sized) -> str:
+def _choices(theme: Themed) -> str:
     c = theme.colors
     line = theme.px(1.5)
     inside = theme.px(CHOICE_PX) - 2 * line
@@ -233,7 +233,7 @@ def _choices(theme: Sized) -> str:
     }}"""
 
 
-def _progress(theme: Sized) -> str:
+def _progress(theme: Themed) -> str:
     c = theme.colors
     return f"""
     QProgressBar {{

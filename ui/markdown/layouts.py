@@ -36,7 +36,7 @@ QUOTE_INDENT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class Pressable:
     """A place inside a layout that can be pressed: "copy_code", "open_link".
 
     "scroll_sideways" is a place for the keyboard only: the arrow keys move what is in it.
@@ -290,22 +290,22 @@ class SegmentLayout:
                 return placed.layout.link_at(point - placed.rect.topLeft())
         return ""
 
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[Pressable]:
         """What can be pressed in this segment."""
         found = []
         for i, placed in enumerate(self.placed):
             layout = placed.layout
             if (view := sideways_of(layout)) is not None and view.limit and self._is_stop(layout):
                 label = f"Move the {_NAMES[type(layout)]} sideways with the arrow keys"
-                found.append(Action(placed.rect, "scroll_sideways", label, str(i)))
+                found.append(Pressable(placed.rect, "scroll_sideways", label, str(i)))
             if isinstance(layout, CodeLayout) and layout.has_header:
                 code = self.group.code if self.group is not None else f"{layout.text}\n"
                 rect = layout.copy_rect().translated(placed.rect.topLeft())
-                found.append(Action(rect, "copy_code", "Copy code", code))
+                found.append(Pressable(rect, "copy_code", "Copy code", code))
             if isinstance(layout, TextLayout):
                 for rect, target in layout.links():
                     place = rect.translated(placed.rect.topLeft())
-                    found.append(Action(place, "open_link", f"Open {target}", target))
+                    found.append(Pressable(place, "open_link", f"Open {target}", target))
         return found
 
     def _is_stop(self, layout: BlockLayout) -> bool:

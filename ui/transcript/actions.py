@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from ui.look.icons import paint_icon
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
 from ui.transcript.chips import OPEN, paint_chip
 from ui.transcript.offers import Offer
@@ -30,7 +30,7 @@ MORE = "More for this message"
 
 def paint_action(
     painter: QPainter,
-    action: Action,
+    action: Pressable,
     styles: Styles,
     *,
     is_hovered: bool,
@@ -60,37 +60,37 @@ def paint_action(
         paint_focus(painter, rect, styles)
 
 
-def button_row(offers: list[Offer], right: float, middle: float, styles: Styles) -> list[Action]:
+def button_row(offers: list[Offer], right: float, middle: float, styles: Styles) -> list[Pressable]:
     """Small buttons for these and for the menu, ending at `right`, in the order of reading."""
     px = styles.px
     side, step = px(SIDE), px(SIDE + 2)
     named = [(offer.name, offer.label) for offer in offers] + [("more", MORE)]
     left = right - step * (len(named) - 1) - side
     return [
-        Action(QRectF(left + step * place, middle - side / 2, side, side), name, label, "")
+        Pressable(QRectF(left + step * place, middle - side / 2, side, side), name, label, "")
         for place, (name, label) in enumerate(named)
     ]
 
 
-def copy_button(right: float, middle: float, styles: Styles) -> list[Action]:
+def copy_button(right: float, middle: float, styles: Styles) -> list[Pressable]:
     side = styles.px(SIDE)
     box = QRectF(right - side, middle - side / 2, side, side)
-    return [Action(box, "copy_message", "Copy message", "")]
+    return [Pressable(box, "copy_message", "Copy message", "")]
 
 
-def version_row(right: float, middle: float, styles: Styles) -> list[Action]:
+def version_row(right: float, middle: float, styles: Styles) -> list[Pressable]:
     """‹ and ›, with room between them for which version it is."""
     px = styles.px
     side, label = px(SIDE), px(36)
     last = QRectF(right - side, middle - side / 2, side, side)
     first = last.translated(-label - side, 0)
     return [
-        Action(first, "version_previous", "Previous version", ""),
-        Action(last, "version_next", "Next version", ""),
+        Pressable(first, "version_previous", "Previous version", ""),
+        Pressable(last, "version_next", "Next version", ""),
     ]
 
 
-def ways_out_row(offers: list[Offer], box: QRectF, styles: Styles) -> list[Action]:
+def ways_out_row(offers: list[Offer], box: QRectF, styles: Styles) -> list[Pressable]:
     """Buttons in a box of trouble: one at its right, several in a row along its bottom."""
     px = styles.px
     metrics = QFontMetricsF(styles.text)
@@ -102,7 +102,7 @@ def ways_out_row(offers: list[Offer], box: QRectF, styles: Styles) -> list[Actio
         x, y = box.left() + px(12), box.bottom() - height - px(10)
     found = []
     for offer, width in zip(offers, widths, strict=True):
-        found.append(Action(QRectF(x, y, width, height), offer.name, offer.label, ""))
+        found.append(Pressable(QRectF(x, y, width, height), offer.name, offer.label, ""))
         x += width + px(8)
     return found
 
@@ -115,7 +115,7 @@ def paint_focus(painter: QPainter, rect: QRectF, styles: Styles) -> None:
 
 
 def _paint_icon(
-    painter: QPainter, action: Action, styles: Styles, *, is_done: bool, is_lit: bool
+    painter: QPainter, action: Pressable, styles: Styles, *, is_done: bool, is_lit: bool
 ) -> None:
     name = "check" if is_done else _ICONS.get(action.name)
     if name is None:

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QPainter
 
 from ui.markdown.document import Document
 from ui.markdown.highlight import needs_group_highlight
-from ui.markdown.layouts import Action, SegmentLayout, sideways_of
+from ui.markdown.layouts import Pressable, SegmentLayout, sideways_of
 from ui.markdown.segments import CodeGroup, Segment, SegmentKind
 from ui.markdown.sideways import grip
 from ui.markdown.styles import Styles
@@ -211,9 +211,9 @@ class Body:
         layout = self._boxes[i].layout
         return layout.link_at(point - QPointF(0, self._heights.top(i))) if layout else ""
 
-    def actions(self, top: float, bottom: float) -> list[Action]:
+    def actions(self, top: float, bottom: float) -> list[Pressable]:
         """What can be pressed between two heights, with rectangles relative to this body."""
-        found: list[Action] = []
+        found: list[Pressable] = []
         if not self._boxes:
             return found
         for i in range(self._heights.at(top), self._heights.at(bottom) + 1):
@@ -226,7 +226,7 @@ class Body:
                 payload = action.payload
                 if action.name == "scroll_sideways":
                     payload = f"{i}:{payload}"
-                found.append(Action(rect, action.name, action.label, payload))
+                found.append(Pressable(rect, action.name, action.label, payload))
         return found
 
     def first_known(self, top: float, bottom: float) -> int | None:

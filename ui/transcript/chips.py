@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 from app.amounts import bytes_words
 from models.records import Attachment
 from ui.look.icons import paint_icon
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
 
 OPEN = "open_attachment"
@@ -34,10 +34,10 @@ def words_of(attachment: Attachment) -> str:
     return f"{words} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"
 
 
-def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Action]:
+def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Pressable]:
     """The chips from the right edge on, in lines; their rectangles begin at height 0."""
     px, metrics = styles.px, QFontMetricsF(styles.small)
-    found: list[Action] = []
+    found: list[Pressable] = []
     line: list[tuple[Attachment, float]] = []
     y = 0.0
 
@@ -46,7 +46,7 @@ def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) ->
         for attachment, chip_width in line:
             rect = QRectF(x, y, chip_width, px(HEIGHT))
             label = f"Open {words_of(attachment)}"
-            found.append(Action(rect, OPEN, label, attachment.id))
+            found.append(Pressable(rect, OPEN, label, attachment.id))
             x += chip_width + px(GAP)
 
     for attachment in attachments:
@@ -62,12 +62,12 @@ def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) ->
     return found
 
 
-def row_height(chips: Sequence[Action], styles: Styles) -> float:
+def row_height(chips: Sequence[Pressable], styles: Styles) -> float:
     """With the gap to what follows; nothing without chips."""
     return chips[-1].rect.bottom() + styles.px(GAP) if chips else 0.0
 
 
-def paint_chip(painter: QPainter, chip: Action, styles: Styles, *, is_hovered: bool) -> None:
+def paint_chip(painter: QPainter, chip: Pressable, styles: Styles, *, is_hovered: bool) -> None:
     colors, px, rect = styles.colors, styles.px, chip.rect
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)

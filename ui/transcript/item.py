@@ -18,7 +18,7 @@ from models.records import Message, MessageState, Role
 from ui.look.icons import paint_icon
 from ui.markdown import hidden
 from ui.markdown.document import Document
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
 from ui.markdown.text_layout import TextLines
 from ui.transcript.actions import (
@@ -59,9 +59,9 @@ class Look:
 
     is_lit: bool = False
     is_current: bool = False
-    hovered: Action | None = None
-    focused: Action | None = None
-    done: Action | None = None
+    hovered: Pressable | None = None
+    focused: Pressable | None = None
+    done: Pressable | None = None
     selection: tuple[ItemSpot, ItemSpot] | None = None
 
 
@@ -297,22 +297,22 @@ class MessageItem:
                 return body.link_at(point - rect.topLeft())
         return ""
 
-    def actions(self, top: float, bottom: float) -> list[Action]:
+    def actions(self, top: float, bottom: float) -> list[Pressable]:
         """What can be pressed between two heights, in the order of the Tab key."""
-        found: list[Action] = []
+        found: list[Pressable] = []
         if self.room:
             return found
         found += self._chips()
         if self._has_reasoning_row:
             label = "Fold the reasoning" if self.is_reasoning_open else "Show the reasoning"
-            found.append(Action(self._reasoning_row(), "toggle_reasoning", label, ""))
+            found.append(Pressable(self._reasoning_row(), "toggle_reasoning", label, ""))
         for section, body in self._bodies():
             rect = self.section_rect(section)
             for action in body.actions(top - rect.top(), bottom - rect.top()):
                 moved, payload = action.rect.translated(rect.topLeft()), action.payload
                 if action.name == "scroll_sideways":
                     payload = f"{section}:{payload}"
-                found.append(Action(moved, action.name, action.label, payload))
+                found.append(Pressable(moved, action.name, action.label, payload))
         if (trouble := self._trouble_lines()) and not self.is_bare:
             found += ways_out_row(ways_out(self.message), self._trouble_rect(trouble), self._styles)
         return [*found, *self._footer_actions()]
@@ -417,7 +417,7 @@ class MessageItem:
     def _is_attachments_alone(self) -> bool:
         return bool(self.message.attachments) and self.is_quoted and not self.message.content
 
-    def _chips(self) -> list[Action]:
+    def _chips(self) -> list[Pressable]:
         """What was attached, above the bubble."""
         if not self.message.attachments or not self.is_quoted:
             return []
@@ -461,12 +461,12 @@ class MessageItem:
         height = self._styles.px(ROW) if self.note and self.is_reply else 0.0
         return QRectF(0, self.section_rect(CONTENT).bottom(), self._width, height)
 
-    def _footer_actions(self) -> list[Action]:
+    def _footer_actions(self) -> list[Pressable]:
         """What stands beside a bubble or under a reply; versions where there are several."""
         if self.is_streaming:
             return []
         px, row, middle = self._styles.px, self._footer_rect(), self._footer_rect().center().y()
-        versions: list[Action] = []
+        versions: list[Pressable] = []
         if self.message.sibling_count > 1 and not self.is_bare:
             versions = version_row(row.right(), middle, self._styles)
         if self.is_quoted:

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QKeySequence,
 )
 
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.shell.keys import is_written
 from ui.transcript.area import RowsArea
 from ui.transcript.offers import ActsOnMessages, offer_for_key
@@ -102,7 +102,7 @@ class Keyboard(QObject):
         self._action = None
         self._view.viewport().update()
 
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[Pressable]:
         """What the current message offers."""
         if self.current is None or self.current >= len(self._view.rows):
             return []
@@ -110,7 +110,7 @@ class Keyboard(QObject):
         top = view.scroll_top - view.rows.top(index)
         return view.rows.item(index).actions(top, top + view.viewport().height())
 
-    def action(self) -> Action | None:
+    def action(self) -> Pressable | None:
         """The action that the keyboard is on."""
         actions = self.actions()
         if self._action is None or self._action >= len(actions):

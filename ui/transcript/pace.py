@@ -27,7 +27,7 @@ BLEED_PX: Final = 2
 """Frames of tokens reach out of their line."""
 
 
-class Place(NamedTuple):
+class Edges(NamedTuple):
     """Of a message: its edges in the viewport."""
 
     row: int
@@ -35,14 +35,14 @@ class Place(NamedTuple):
     bottom: float
 
 
-class Pace:
+class PaintPace:
     def __init__(self, view: RowsArea, tokens: TokenMode) -> None:
         self._view = view
         self._tokens = tokens
         self._pause_ms = FRAME_MS
         self._painted_at = 0.0
-        self._was: Place | None = None
-        self._is: Place | None = None
+        self._was: Edges | None = None
+        self._is: Edges | None = None
         self._n_parts = 0
 
     @property
@@ -66,7 +66,7 @@ class Pace:
             return
         last = len(rows) - 1
         top = self._view.item_origin(last).y()
-        self._was, self._is = self._is, Place(last, top, top + rows.item(last).height)
+        self._was, self._is = self._is, Edges(last, top, top + rows.item(last).height)
 
     def changed(self, grown: Sequence[int]) -> QRect:
         """What of the view looks otherwise now: of tokens the lines from the first changed one on,

@@ -9,11 +9,11 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ui.markdown.blocks import plain_text
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.shell.actions import native
 from ui.transcript.area import RowsArea
 from ui.transcript.offers import LINE, ActsOnMessages, Offer
-from ui.transcript.selection import MIXED, RAW, SHOWN, Place, Selection
+from ui.transcript.selection import MIXED, RAW, SHOWN, RowSpot, Selection
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
 
@@ -36,8 +36,8 @@ class Pointer(QObject):
         self._tokens = tokens
         self._acts = acts
         self.index: int | None = None
-        self.hovered: Action | None = None
-        self._pressed: tuple[int, Action] | None = None
+        self.hovered: Pressable | None = None
+        self._pressed: tuple[int, Pressable] | None = None
         self._pressed_link = ""
         self._pressed_at = QPointF()
         self._clicks = 0
@@ -215,7 +215,7 @@ class Pointer(QObject):
             return ""
         return self._view.rows.item(index).link_at(point - self._view.item_origin(index))
 
-    def place_at(self, point: QPointF) -> Place | None:
+    def place_at(self, point: QPointF) -> RowSpot | None:
         """The nearest place in the conversation's text."""
         index = self._view.index_at(point.y())
         if index is None:
@@ -230,7 +230,7 @@ class Pointer(QObject):
         inside = point.y() - self._view.item_origin(index).y()
         return index if 0 <= inside < self._view.rows.height(index) else None
 
-    def _action_at(self, point: QPointF) -> tuple[int, Action] | None:
+    def _action_at(self, point: QPointF) -> tuple[int, Pressable] | None:
         index = self._index_at(point)
         if index is None:
             return None
@@ -290,12 +290,12 @@ class Pointer(QObject):
         if QGuiApplication.mouseButtons() == Qt.MouseButton.NoButton:
             self._scroll.stop()
 
-    def _select_block(self, place: Place) -> None:
+    def _select_block(self, place: RowSpot) -> None:
         end = len(self._block_text(place).encode("utf-16-le")) // 2
         self._view.selection = Selection((*place[:4], 0), (*place[:4], end))
         self._view.viewport().update()
 
-    def _block_text(self, place: Place) -> str:
+    def _block_text(self, place: RowSpot) -> str:
         index, section, segment, block, _position = place
         document = self._view.rows.item(index).body(section).document
         segments = document.known_segments

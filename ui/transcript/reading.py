@@ -14,7 +14,7 @@ from ui.transcript.body import Body
 PAUSE_MS = 4
 
 
-class Reading(QObject):
+class SliceReader(QObject):
     """Goes on with the texts in view that are not whole yet."""
 
     def __init__(self, parent: QObject, on_read: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ from ui.transcript.item import CONTENT, REASONING, ItemSpot, MessageItem
 from ui.transcript.rows import Rows
 from ui.widgets.utf16 import slice_utf16
 
-Place = tuple[int, int, int, int, int]
+RowSpot = tuple[int, int, int, int, int]
 """Message index, section, segment, block, UTF-16 position."""
 
 MIXED, RAW, SHOWN = "mixed", "raw", "shown"
@@ -28,11 +28,11 @@ _END = 1 << 30
 class Selection:
     """From where the mouse went down to where it is."""
 
-    anchor: Place
-    focus: Place
+    anchor: RowSpot
+    focus: RowSpot
 
     @property
-    def ordered(self) -> tuple[Place, Place]:
+    def ordered(self) -> tuple[RowSpot, RowSpot]:
         return (self.anchor, self.focus) if self.anchor <= self.focus else (self.focus, self.anchor)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QWheelEvent
 
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.transcript.area import RowsArea
 from ui.transcript.body import BlockPlace, Body
 
@@ -78,7 +78,7 @@ class Sliding:
         found = self._body_at(point)
         return found is not None and found[0].bar_at(found[1]) is not None
 
-    def step(self, index: int, action: Action, direction: int) -> None:
+    def step(self, index: int, action: Pressable, direction: int) -> None:
         """Move what the keyboard is on; direction: -1 left, 1 right."""
         section, segment, block = (int(part) for part in action.payload.split(":"))
         body = self._view.rows.item(index).body(section)

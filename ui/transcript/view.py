@@ -29,7 +29,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
 from ui.markdown.formulas import Formulas
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.transcript import access
 from ui.transcript.area import RowsArea
 from ui.transcript.coloring import Coloring
@@ -38,9 +38,9 @@ from ui.transcript.item import GAP_BELOW, Look
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.nothing import paint_nothing
 from ui.transcript.offers import COPY, Offer, offers
-from ui.transcript.pace import Pace
+from ui.transcript.pace import PaintPace
 from ui.transcript.pointer import Pointer
-from ui.transcript.reading import Reading
+from ui.transcript.reading import SliceReader
 from ui.transcript.selection import MIXED, selected_text
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
@@ -78,7 +78,7 @@ class TranscriptView(RowsArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
         self._grown: set[str] = set()
-        self._done: tuple[int, Action] | None = None
+        self._done: tuple[int, Pressable] | None = None
         self._marked_id = ""
         self.is_locked = False
         self._empty_text = ("Nothing here yet", "Write a message below to begin.")
@@ -86,13 +86,13 @@ class TranscriptView(RowsArea):
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
         self._coloring = Coloring(self, self.settle)
-        self._reading = Reading(self, self.settle)
+        self._reading = SliceReader(self, self.settle)
         self.sliding = Sliding(self)
         self.keyboard = Keyboard(self, self.sliding, self)
         self.tokens = TokenMode(self, self.keyboard)
         self.finder = Finder(self, self.tokens)
         self.pointer = Pointer(self, self.sliding, self.tokens, self)
-        self._pace = Pace(self, self.tokens)
+        self._pace = PaintPace(self, self.tokens)
         self.keyboard.moved.connect(self.current_changed)
         self.keyboard.typed.connect(self.typed)
         self.pointer.link_clicked.connect(self.link_activated)
@@ -209,7 +209,7 @@ class TranscriptView(RowsArea):
         QGuiApplication.clipboard().setText(text)
         self.copied.emit(text)
 
-    def trigger(self, index: int, action: Action) -> None:
+    def trigger(self, index: int, action: Pressable) -> None:
         """Do what a place in a message offers."""
         message = self.rows.message(index)
         match action.name:
@@ -267,7 +267,7 @@ class TranscriptView(RowsArea):
 
     def ask_for(self, index: int, offer: Offer) -> None:
         """Do what was chosen in the menu or by its key."""
-        self.trigger(index, Action(QRectF(), offer.name, offer.label, ""))
+        self.trigger(index, Pressable(QRectF(), offer.name, offer.label, ""))
 
     def step_version(self, index: int, step: int) -> None:
         """Ask for the version before (-1) or after (+1), where there is one."""
@@ -373,7 +373,7 @@ class TranscriptView(RowsArea):
         timer.timeout.connect(act)
         return timer
 
-    def _show_done(self, index: int, action: Action) -> None:
+    def _show_done(self, index: int, action: Pressable) -> None:
         self._done = (index, action)
         self._done_timer.start(DONE_MS)
 

@@ -29,7 +29,7 @@ from models.records import ConversationKind
 COUNT_DELAY_S: Final = 0.3
 
 
-class ContextMeter:
+class ContextCounter:
     """Counts the open conversation with its draft, whenever `count_soon` is called.
 
     `draft_text`: the draft as the prompt would have it, with what is attached.

@@ -36,7 +36,7 @@ class _Waiting:
     before: Loaded
 
 
-class Room:
+class RoomMaker:
     """Makes room, then has the message answered. `set_where_it_counts` changes a setting at the
     level whose value counts now: set below that, it would change nothing."""
 

@@ -25,11 +25,11 @@ from typing import Final
 from app.gguf.facts import facts_of
 from app.gguf.header import HeaderRefused, read_header
 from app.gguf.local.ollama_store import STORE, scan_ollama
-from app.gguf.local.places import Layout, Origin, Place, absolute, small_text
+from app.gguf.local.places import Origin, Place, PlaceLayout, absolute, small_text
 from app.gguf.local.seen import (
     SHA256,
+    AtEachStep,
     LookedFile,
-    Pace,
     Scan,
     SeenFile,
     is_folder,
@@ -79,7 +79,7 @@ _SINGLE: Final = (Origin.INCLUDED, Origin.OPENED)
 """Files: whoever loads one that may not be read is told so then."""
 
 
-def scan(place: Place, pace: Pace = lambda: None) -> Scan:
+def scan(place: Place, pace: AtEachStep = lambda: None) -> Scan:
     """What lies in the place. A folder that is not there is a trouble only if it was chosen."""
     found = Scan(place)
     try:
@@ -91,14 +91,14 @@ def scan(place: Place, pace: Pace = lambda: None) -> Scan:
         return found
     if stat.S_ISREG(info.st_mode):
         _take_one(found)
-    elif place.layout is Layout.OLLAMA:
+    elif place.layout is PlaceLayout.OLLAMA:
         scan_ollama(found, place.path, pace)
     else:
         _walk(found, place.path, pace)
     return found
 
 
-def has_changed(found: Scan, pace: Pace = lambda: None) -> bool:
+def has_changed(found: Scan, pace: AtEachStep = lambda: None) -> bool:
     """Whether anything in a scanned place is not as it was. Asks for times and sizes only."""
     if not found.folders and not found.files:
         return is_there(found.place.path)
@@ -123,7 +123,7 @@ def has_changed(found: Scan, pace: Pace = lambda: None) -> bool:
     return False
 
 
-def _walk(found: Scan, top: Path, pace: Pace) -> None:
+def _walk(found: Scan, top: Path, pace: AtEachStep) -> None:
     """Every folder below `top` once; by links only those that are not reached without."""
     entered: set[object] = set()
     waiting, linked = [(top, Path(os.path.realpath(top)))], list[tuple[Path, Path]]()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.gguf.local.places import Origin
-from app.gguf.local.seen import SHA256, Pace, Scan, SeenFile, is_folder, is_there, stamp_of
+from app.gguf.local.seen import SHA256, AtEachStep, Scan, SeenFile, is_folder, is_there, stamp_of
 
 MAX_MANIFEST_BYTES: Final = 1 << 20
 _OLLAMA_KINDS: Final = {
@@ -24,7 +24,7 @@ STORE: Final = frozenset({"manifests", "blobs"})
 """The folders in each folder that Ollama keeps, wherever its settings put it."""
 
 
-def scan_ollama(found: Scan, store: Path, pace: Pace) -> None:
+def scan_ollama(found: Scan, store: Path, pace: AtEachStep) -> None:
     """What lies in a folder that Ollama keeps."""
     blobs = store / "blobs"
     named: dict[Path, SeenFile] = {}
@@ -60,7 +60,7 @@ def _blob_paths(blobs: Path, digest: str) -> tuple[Path, Path]:
     return blobs / f"sha256-{digest}", blobs / f"sha256:{digest}"
 
 
-def _manifests(found: Scan, top: Path, pace: Pace) -> Iterator[tuple[Path, str]]:
+def _manifests(found: Scan, top: Path, pace: AtEachStep) -> Iterator[tuple[Path, str]]:
     """Each manifest with the name that Ollama shows for it."""
     entered: set[tuple[int, int]] = set()
     waiting = [top]

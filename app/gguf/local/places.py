@@ -47,7 +47,7 @@ class Origin(StrEnum):
     OPENED = "Opened"
 
 
-class Layout(StrEnum):
+class PlaceLayout(StrEnum):
     """How a place is read: files that end in .gguf, or Ollama's manifests and blobs."""
 
     FILES = "files"
@@ -61,7 +61,7 @@ class Place:
 
     origin: Origin
     path: Path
-    layout: Layout = Layout.FILES
+    layout: PlaceLayout = PlaceLayout.FILES
     is_chosen: bool = False
     name: str = ""
 
@@ -78,7 +78,7 @@ def places_of_others(
         return ()
     found: dict[Path, Place] = {}
     for origin, path in _all(machine):
-        layout = Layout.OLLAMA if origin is Origin.OLLAMA else Layout.FILES
+        layout = PlaceLayout.OLLAMA if origin is Origin.OLLAMA else PlaceLayout.FILES
         found.setdefault(Path(os.path.normpath(path)), Place(origin, path, layout))
     return tuple(found.values())
 

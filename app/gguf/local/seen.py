@@ -15,7 +15,7 @@ from app.gguf.local.places import Origin, Place
 
 SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
-Pace = Callable[[], None]
+AtEachStep = Callable[[], None]
 """Called at every step of a walk; it may wait, and raises to end the walk."""
 
 

@@ -27,7 +27,7 @@ from app.hub.downloads.patience import Limits
 from app.hub.downloads.ports import Book, Clockwork, Links, Wish, Wishes
 from app.hub.downloads.progress import ACTIVE, Progress, Speed
 from app.hub.downloads.retrying import MAX_ATTEMPTS, wait_s
-from app.hub.downloads.run import DownloadRun, Ending, Surroundings, Throttle
+from app.hub.downloads.run import DownloadRun, Ending, RunNeeds, Throttle
 from app.hub.downloads.space import Claim, free_bytes, shortage
 from models.records import Download, DownloadFile, DownloadState
 
@@ -387,7 +387,7 @@ class Downloads:
 
     def _start(self, entry: Entry) -> None:
         download = entry.download
-        around = Surroundings(
+        around = RunNeeds(
             gate=self._gate,
             url_of=on_disk.url_of,
             headers_for=self._links.headers_for,

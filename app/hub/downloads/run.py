@@ -70,7 +70,7 @@ class Throttle:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunNeeds:
     """What every run needs. `claims` are those of the other running downloads."""
 
     gate: Gate
@@ -100,7 +100,7 @@ class DownloadRun:
     def __init__(
         self,
         download: Download,
-        around: Surroundings,
+        around: RunNeeds,
         claims: Callable[[], tuple[Claim, ...]],
         *,
         tagged: Callable[[DownloadRun], None],

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.look.theme import Theme
-from ui.markdown.layouts import Action
+from ui.markdown.layouts import Pressable
 from ui.transcript.selection import Selection
 from ui.transcript.view import TranscriptView
 from ui.widgets.icon_button import ICON_PX
@@ -47,7 +47,7 @@ def flush(qtbot, view: TranscriptView) -> None:
     qtbot.waitUntil(lambda: not view.is_update_due, timeout=5000)
 
 
-def action(view: TranscriptView, index: int, name: str) -> Action:
+def action(view: TranscriptView, index: int, name: str) -> Pressable:
     top = view.scroll_top - view.rows.top(index)
     found = view.rows.item(index).actions(top, top + view.viewport().height())
     return next(one for one in found if one.name == name)

@@ -23,7 +23,7 @@ from ui.widgets.elided import ElidedLabel, PartsLabel
 WIDTH_PX: Final = 380
 BAR_PX: Final = 8
 
-Spot = tuple[str, int]
+TokenSpot = tuple[str, int]
 """A message's id, and the number of a token in it."""
 
 
@@ -102,7 +102,7 @@ class TokenCard(QFrame):
         super().__init__(owner.window())
         self._theme = theme
         self._owner = owner
-        self.spot: Spot | None = None
+        self.spot: TokenSpot | None = None
         self.setObjectName("token_card")
         self.setAccessibleName("About this token")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -169,7 +169,7 @@ class TokenCard(QFrame):
             f" border-radius: {px(10)}px; }}"
         )
 
-    def show_facts(self, spot: Spot, facts: TokenFacts) -> None:
+    def show_facts(self, spot: TokenSpot, facts: TokenFacts) -> None:
         self.spot = spot
         self.piece.set_text(facts.piece)
         self.figures.set_text(facts.figures)

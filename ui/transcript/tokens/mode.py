@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.insight.trace.tokens_shown import Tint
     from ui.transcript.tokens.body import TokenBody
     from ui.transcript.tokens.document import TokenDocument
-    from ui.transcript.tokens.hover import Spot, TokenCard
+    from ui.transcript.tokens.hover import TokenCard, TokenSpot
 
 FRAME_MS: Final = 85 if cores.HAS_FEW else 75
 """The pause after each layout of a growing reply: with what it takes, at least ten a second."""
@@ -73,9 +73,9 @@ class TokenMode(QObject):
         self.may_branch: Callable[[Message], bool] = lambda _message: False
         self._documents: dict[str, TokenDocument] = {}
         self._known: dict[str, tuple[object, ...]] = {}
-        self._chosen: Spot | None = None
-        self._cursor: Spot | None = None
-        self._hovered: Spot | None = None
+        self._chosen: TokenSpot | None = None
+        self._cursor: TokenSpot | None = None
+        self._hovered: TokenSpot | None = None
         self._card: TokenCard | None = None
         self._is_looking = self._looks_again = self._has_news = False
         self._hover_timer = self._single_shot(HOVER_MS, self._on_hovered)
@@ -87,9 +87,9 @@ class TokenMode(QObject):
     def set_on(self, is_on: bool) -> None:
         if is_on == self.is_on:
             return
-        from ui.transcript.tokens.place import Place
+        from ui.transcript.tokens.place import ReadingPlace
 
-        place = Place.of(self._view)
+        place = ReadingPlace.of(self._view)
         self.is_on = is_on
         self._cursor = self._hovered = None
         self.hide_card()
@@ -148,11 +148,11 @@ class TokenMode(QObject):
 
     def _replace(self, index: int, document: TokenDocument) -> None:
         """Other tokens of a message; what is read of it stays in view."""
-        from ui.transcript.tokens.place import Place
+        from ui.transcript.tokens.place import ReadingPlace
 
         rows = self._view.rows
         is_first = index == self._view.index_at(0)
-        place = Place.of(self._view) if is_first and not self._is_looking else None
+        place = ReadingPlace.of(self._view) if is_first and not self._is_looking else None
         if rows.has_item(index):
             rows.item(index).show_tokens(document)
         if self._is_looking:
@@ -226,7 +226,7 @@ class TokenMode(QObject):
             self._is_looking = False
 
     def _look_once(self) -> None:
-        from ui.transcript.tokens.place import Place
+        from ui.transcript.tokens.place import ReadingPlace
 
         shown = self.messages_in_view()
         lacking = [m for m in shown if self._known.get(m.id) != _state_of(m)]
@@ -235,7 +235,7 @@ class TokenMode(QObject):
         self.moved.emit()
         if not lacking:
             return
-        place, self._has_news = Place.of(self._view), False
+        place, self._has_news = ReadingPlace.of(self._view), False
         self.wanted.emit(lacking)
         if self._has_news:
             place.restore(self._view)
@@ -270,7 +270,7 @@ class TokenMode(QObject):
         if document is not None:
             self._go((message_id, len(document.tokens.before) + place), shows_card=False)
 
-    def _choose(self, spot: Spot) -> None:
+    def _choose(self, spot: TokenSpot) -> None:
         document = self._documents.get(spot[0])
         place = document.tokens.place_of(spot[1]) if document is not None else None
         if place is not None:
@@ -316,7 +316,7 @@ class TokenMode(QObject):
         elif self._card is not None and self._card.isVisible():
             self._leave_timer.start()
 
-    def _spot_at(self, point: QPointF) -> Spot | None:
+    def _spot_at(self, point: QPointF) -> TokenSpot | None:
         index = self._view.index_at(point.y())
         body = None if index is None else self._body(index)
         if index is None or body is None:
@@ -366,7 +366,7 @@ class TokenMode(QObject):
             return True
         return False
 
-    def _here(self) -> Spot | None:
+    def _here(self) -> TokenSpot | None:
         """Where the keyboard is, else the chosen token."""
         if self._cursor is not None and self._is_there(self._cursor):
             return self._cursor
@@ -376,7 +376,7 @@ class TokenMode(QObject):
         spot = (self._chosen[0], len(document.tokens.before) + self._chosen[1])
         return spot if self._is_there(spot) else None
 
-    def _is_there(self, spot: Spot) -> bool:
+    def _is_there(self, spot: TokenSpot) -> bool:
         """Whether there is such a token still: of a reply that grows the last ones may be taken
         back."""
         document = self._documents.get(spot[0])
@@ -447,7 +447,7 @@ class TokenMode(QObject):
             return self._begin()
         return self._go((here[0], len(body.tokens.tokens) - 1 if is_last else 0))
 
-    def _go(self, spot: Spot, *, shows_card: bool = True) -> bool:
+    def _go(self, spot: TokenSpot, *, shows_card: bool = True) -> bool:
         """Put the keyboard on a token and bring it into view."""
         view = self._view
         index = view.rows.index_of(spot[0])
@@ -472,7 +472,7 @@ class TokenMode(QObject):
             self._show_card(spot)
         return True
 
-    def _set_cursor(self, spot: Spot | None) -> None:
+    def _set_cursor(self, spot: TokenSpot | None) -> None:
         if self._cursor is not None and self._cursor[0] in self._documents:
             self._documents[self._cursor[0]].cursor = None
         self._cursor = spot
@@ -485,7 +485,7 @@ class TokenMode(QObject):
         corner = item.section_rect(CONTENT).topLeft()
         return body.token_rect(number).translated(corner).translated(0, self._view.rows.top(index))
 
-    def _spoken(self, spot: Spot) -> str:
+    def _spoken(self, spot: TokenSpot) -> str:
         from ui.transcript.tokens.facts import spoken
 
         return spoken(self._documents[spot[0]].tokens, spot[1])
@@ -510,7 +510,7 @@ class TokenMode(QObject):
     def _is_card_open(self) -> bool:
         return self._card is not None and self._card.isVisible()
 
-    def _show_card(self, spot: Spot) -> None:
+    def _show_card(self, spot: TokenSpot) -> None:
         from ui.transcript.tokens.facts import facts_of
 
         index = self._view.rows.index_of(spot[0])

@@ -19,7 +19,7 @@ _ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadingPlace:
     """`share`: of the text of the message at the upper edge; `above`: where its text has not
     begun there, how many pixels before that."""
 
@@ -29,14 +29,14 @@ class Place:
     is_end: bool = True
 
     @staticmethod
-    def of(view: RowsArea) -> Place:
+    def of(view: RowsArea) -> ReadingPlace:
         index = view.index_at(0)
         if index is None or view.is_at_end:
-            return Place()
+            return ReadingPlace()
         item = view.rows.item(index)
         y = view.scroll_top - view.rows.top(index) - item.section_rect(CONTENT).top()
         share = share_at(item.body(CONTENT), y)
-        return Place(view.rows.message(index).id, share, min(y, 0.0), is_end=False)
+        return ReadingPlace(view.rows.message(index).id, share, min(y, 0.0), is_end=False)
 
     def restore(self, view: RowsArea) -> None:
         index = view.rows.index_of(self.message_id)

@@ -19,7 +19,7 @@ from placed_weights import chosen, hashed, looked_into, names_in, part, put
 from app.gguf.local.entries import entries
 from app.gguf.local.finding import has_changed, is_weights_name, look_at, scan
 from app.gguf.local.ollama_store import ollama_name
-from app.gguf.local.places import Layout, Origin, Place
+from app.gguf.local.places import Origin, Place, PlaceLayout
 from app.gguf.local.seen import LookedFile, Scan
 
 AWKWARD = (
@@ -229,7 +229,7 @@ def test_what_could_not_be_read_and_can_be_now_is_a_change(
     digest = "0" * 64
     ollama = tmp_path / "ollama"
     ollama_model(ollama, digest, "registry.ollama.ai", "library", "tiny", "latest")
-    pulled = scan(Place(Origin.OLLAMA, ollama, Layout.OLLAMA))
+    pulled = scan(Place(Origin.OLLAMA, ollama, PlaceLayout.OLLAMA))
     scans = (folder, links, single, imported, pulled)
     assert [has_changed(each) for each in scans] == [False] * 5
     is_closed = False
@@ -347,7 +347,7 @@ def test_ollamas_blobs_are_used_in_place_under_the_names_of_the_manifests(tmp_pa
     ollama_model(tmp_path, digest, *library, "latest")
     ollama_model(tmp_path, "0" * 64, "registry.ollama.ai", "someone", "gone", "q4")
     (tmp_path / "blobs" / f"sha256-{'1' * 64}-partial").write_bytes(b"GGUF")
-    place = Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)
+    place = Place(Origin.OLLAMA, tmp_path, PlaceLayout.OLLAMA)
     found = scan(place)
     (weights,) = entries([look_at(seen) for seen in found.files])
     assert (weights.path, weights.name) == (blob, "llama3.2:3b, llama3.2:latest")
@@ -373,7 +373,7 @@ def test_a_store_of_ollama_is_known_as_such_in_any_folder(tmp_path: Path) -> Non
         ("a", "Folder"),
         ("tiny:latest", "Ollama"),
     ]
-    known = looked_into(Place(Origin.OLLAMA, store, Layout.OLLAMA))
+    known = looked_into(Place(Origin.OLLAMA, store, PlaceLayout.OLLAMA))
     assert len(entries([*looked, *known])) == 2
     assert not has_changed(found)
     ollama_model(store, digest, "registry.ollama.ai", "library", "tiny", "3b")
@@ -387,7 +387,7 @@ def test_a_manifest_that_makes_no_sense_is_passed_over(text: str, tmp_path: Path
     manifest = tmp_path / "manifests" / "a" / "b"
     manifest.parent.mkdir(parents=True)
     manifest.write_text(text)
-    found = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA))
+    found = scan(Place(Origin.OLLAMA, tmp_path, PlaceLayout.OLLAMA))
     assert (found.files, found.troubles) == ([], [])
 
 
@@ -395,7 +395,7 @@ def test_a_manifest_never_leads_out_of_the_blobs(tmp_path: Path) -> None:
     put(tmp_path / "secret.gguf")
     (tmp_path / "blobs" / "sha256-").mkdir(parents=True)
     ollama_model(tmp_path, "/../../secret.gguf", "a", "b", "c", "d")
-    found = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA))
+    found = scan(Place(Origin.OLLAMA, tmp_path, PlaceLayout.OLLAMA))
     assert (found.files, found.troubles) == ([], [])
 
 
@@ -426,7 +426,7 @@ def test_what_another_program_keeps_closed_is_said_in_other_words(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "stat", refuse)
-    (sentence,) = scan(Place(Origin.OLLAMA, tmp_path, Layout.OLLAMA)).troubles
+    (sentence,) = scan(Place(Origin.OLLAMA, tmp_path, PlaceLayout.OLLAMA)).troubles
     assert "leave out weights of other programs" in sentence
     assert not scan(Place(Origin.OPENED, tmp_path / "a.gguf")).troubles
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.gguf.local.places import MAX_SETTINGS_BYTES, Layout, Origin, absolute, places_of_others
+from app.gguf.local.places import (
+    MAX_SETTINGS_BYTES,
+    Origin,
+    PlaceLayout,
+    absolute,
+    places_of_others,
+)
 
 
 def paths(
@@ -124,8 +130,8 @@ def test_each_folder_is_named_once_and_ollama_is_read_in_its_own_way(tmp_path: P
     found = places_of_others("linux", variables, tmp_path)
     assert len({place.path for place in found}) == len(found)
     layouts = {place.origin: place.layout for place in found}
-    assert layouts.pop(Origin.OLLAMA) is Layout.OLLAMA
-    assert set(layouts.values()) == {Layout.FILES}
+    assert layouts.pop(Origin.OLLAMA) is PlaceLayout.OLLAMA
+    assert set(layouts.values()) == {PlaceLayout.FILES}
     assert not any(place.is_chosen for place in found)
 
 

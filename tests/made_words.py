@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from itertools import accumulate
 
-from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.messages import Array, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 
 NORMAL, CONTROL, BYTE, USER_DEFINED = 4, 8, 32, 16
@@ -17,7 +17,7 @@ def made_pieces(texts: Sequence[bytes], attributes: Sequence[int] = ()) -> Piece
     ends = [0, *accumulate(map(len, texts))]
     bits = [*attributes, *[NORMAL] * (len(texts) - len(attributes))]
     return Pieces(
-        Vocabulary(
+        VocabularyTable(
             Array("i8", [len(ends)], struct.pack(f"<{len(ends)}q", *ends)),
             b"".join(texts),
             Array("i4", [len(bits)], struct.pack(f"<{len(bits)}i", *bits)),

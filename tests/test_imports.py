@@ -243,7 +243,7 @@ def test_the_rule_refuses(place, source):
         ("main.py", "from app.engine.process.scripted import scripted"),
         ("app/engine/process/child.py", "from app.engine.process import serving"),
         ("app/engine/process/cache/cells.py", "from app.engine.process.native import native"),
-        ("app/engine/process/trace/replay.py", "from app.engine.process.trace import scores"),
+        ("app/engine/process/trace/effects.py", "from app.engine.process.trace import scores"),
         ("app/engine/process/serving.py", "from app.engine.prompts import prompt\nimport app.gguf"),
         ("app/engine/protocol/wire.py", "from app.engine.protocol import frames\nimport msgspec"),
         ("app/hub/search.py", "import huggingface_hub\nimport httpx2\nimport socket"),

@@ -34,7 +34,7 @@ from app.engine.protocol.messages import (
     Stopped,
     Summary,
     TextPrompt,
-    Vocabulary,
+    VocabularyTable,
     clean_text,
 )
 from app.engine.protocol.pieces import Pieces
@@ -311,7 +311,7 @@ class _Talk:
 
     def read_pieces(self) -> Pieces | None:
         ending = self._follow(self._engine.request(ReadVocabulary(0)))
-        if isinstance(ending, Finished) and isinstance(ending.result, Vocabulary):
+        if isinstance(ending, Finished) and isinstance(ending.result, VocabularyTable):
             return Pieces(ending.result)
         return None
 

@@ -18,7 +18,6 @@ from app.engine.protocol.messages import (
     Hello,
     Loaded,
     Log,
-    Message,
     Note,
     Progress,
     PromptScores,
@@ -29,6 +28,7 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
     TokenTrace,
+    WireMessage,
 )
 from app.engine.protocol.pieces import Pieces, unpack
 
@@ -223,7 +223,7 @@ def _removed_by(token: TokenTrace) -> list[str | None]:
     return [stage(i) for i in unpack(token.removed_by)]
 
 
-def _fields(message: Message) -> dict[str, Any]:
+def _fields(message: WireMessage) -> dict[str, Any]:
     """A struct as plain values, without what belongs to the wire."""
     return {k: _plain(v) for k, v in msgspec.to_builtins(message).items() if k not in _INNER}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from app.chat.events import VocabularyRead
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import Failed, Finished, ReadVocabulary, Stopped, Vocabulary
+from app.engine.protocol.messages import Failed, Finished, ReadVocabulary, Stopped, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 
 
@@ -46,6 +46,6 @@ class Words:
     def take_ending(self, event: Finished | Stopped | Failed) -> None:
         """Where it failed, IDs are shown without words; the next look asks again."""
         self._request_id = None
-        if isinstance(event, Finished) and isinstance(event.result, Vocabulary):
+        if isinstance(event, Finished) and isinstance(event.result, VocabularyTable):
             self._pieces, self._hash = Pieces(event.result), self._asked_for
             self._around.emit(VocabularyRead(self._hash))

@@ -46,9 +46,9 @@ from app.engine.client.supervisor import (
     Ending,
     EngineEvent,
     EngineState,
-    Oversight,
     Patience,
     StateChanged,
+    Supervisor,
 )
 from app.engine.protocol.messages import (
     Choose,
@@ -117,7 +117,7 @@ class Engine:
         self._closed = False
         self._endings: OrderedDict[int, Ending] = OrderedDict()
         self._ended = threading.Condition()
-        self._oversight = Oversight(
+        self._oversight = Supervisor(
             command,
             env,
             log_lines=log_lines,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from app.engine.protocol import wire
-from app.engine.protocol.messages import Message
+from app.engine.protocol.messages import WireMessage
 
 _STDERR_GRACE_S: Final = 1.0
 _EXIT_GRACE_S: Final = 2.0
@@ -64,7 +64,7 @@ class Exited:
 class Events:
     """What the child said, in order: at least one message, and what came with it."""
 
-    messages: list[Message]
+    messages: list[WireMessage]
 
 
 ChildReport = Events | StderrLine | BrokenFrames | Exited
@@ -91,8 +91,8 @@ class ChildProcess:
         command: list[str],
         report: Callable[[ChildProcess, ChildReport], None],
         env: Mapping[str, str] | None = None,
-        decode: Callable[[bytes], Message] = wire.decode_event,
-        encode: Callable[[Message], bytes] = wire.encode_command,
+        decode: Callable[[bytes], WireMessage] = wire.decode_event,
+        encode: Callable[[WireMessage], bytes] = wire.encode_command,
     ) -> None:
         """Start the process. Raises OSError if it cannot be started."""
         self._report = report
@@ -117,7 +117,7 @@ class ChildProcess:
         for thread in self._threads:
             thread.start()
 
-    def send(self, command: Message) -> None:
+    def send(self, command: WireMessage) -> None:
         """Queue one struct. Raises ProtocolError for one that the child would not take."""
         self._frames.put(self._encode(command))
 
@@ -177,7 +177,7 @@ class ChildProcess:
 
     def _report_all(self, payloads: list[bytes]) -> None:
         """All in one report; up to the first that does not fit, whose ProtocolError goes on."""
-        messages: list[Message] = []
+        messages: list[WireMessage] = []
         try:
             messages.extend(map(self._decode, payloads))
         finally:

@@ -107,7 +107,7 @@ class Patience:
     terminate_s: float
 
 
-class Oversight:
+class Supervisor:
     """The owner thread's state. `post` puts a step into its inbox; `emit` tells the listener;
     `finish` tells how a request ended; `new_id` gives a fresh request id."""
 

@@ -24,7 +24,7 @@ import msgspec
 from app.amounts import bytes_words
 from app.engine.planning.estimate import HOST
 from app.engine.planning.load_checks import LoadRefused
-from app.engine.planning.load_plan import Machine, Plan, check_wish, estimate_of, plan_on
+from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_on
 from app.engine.planning.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
 from app.engine.planning.sizes import MIB, Outline, outline_of
 from app.engine.protocol.messages import LoadOptions, MemoryPart
@@ -187,7 +187,7 @@ class _Try:
     """One load, planned and counted."""
 
     options: LoadOptions
-    planned: Plan
+    planned: LoadPlan
     needs: tuple[DeviceNeed, ...]
 
     @property
@@ -273,7 +273,7 @@ class _Judging:
             return None
         return _Try(options, planned, self.needs(planned))
 
-    def needs(self, planned: Plan) -> tuple[DeviceNeed, ...]:
+    def needs(self, planned: LoadPlan) -> tuple[DeviceNeed, ...]:
         """By device: the host first, then those that take layers."""
         parts = estimate_of(planned)
         host = self.machine.host
@@ -538,7 +538,7 @@ def _sum_of(parts: Iterable[MemoryPart], what: str) -> int:
     return sum(part.size_bytes for part in parts if part.what == what)
 
 
-def _kept_twice(planned: Plan) -> int:
+def _kept_twice(planned: LoadPlan) -> int:
     """Bytes of the mapped file that stand in memory in another order, too."""
     sizes, on_host = planned.sizes, planned.sizes.n_layer + 1 - planned.placement.n_gpu_layers
     return sum(sizes.repacked_of(layer) for layer in range(on_host))

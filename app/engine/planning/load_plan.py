@@ -61,7 +61,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoadPlan:
     """What was decided before native code runs. `devices` take layers, in this order."""
 
     sizes: WeightSizes
@@ -72,7 +72,7 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def estimate_of(planned: Plan) -> list[MemoryPart]:
+def estimate_of(planned: LoadPlan) -> list[MemoryPart]:
     """What the load will take, by device and kind, before anything is loaded."""
     return estimate(planned.sizes, planned.placement, planned.devices, n_ubatch=planned.n_ubatch)
 
@@ -92,7 +92,7 @@ def check_wish(outline: Outline, options: LoadOptions, machine: Machine) -> list
 
 def plan_load(
     header: Header, options: LoadOptions, machine: Machine, *, adapter_bytes: int = 0
-) -> Plan:
+) -> LoadPlan:
     """Decide. Raises LoadRefused."""
     outline = outline_of(header)
     devices = check_wish(outline, options, machine)
@@ -109,7 +109,7 @@ def plan_on(
     *,
     adapter_bytes: int = 0,
     must_hold: bool = True,
-) -> Plan:
+) -> LoadPlan:
     """Decide where the devices are chosen already (`check_wish`). Raises LoadRefused, if it
     `must_hold`."""
     repacked = machine.repacked if options.use_mmap else frozenset[str]()
@@ -135,7 +135,7 @@ def plan_on(
         )
     except DoesNotFit as error:
         raise LoadRefused("out_of_memory", error.sentence) from error
-    return Plan(
+    return LoadPlan(
         sizes=sizes,
         placement=placement,
         devices=tuple(device.name for device in devices),

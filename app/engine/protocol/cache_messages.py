@@ -16,10 +16,10 @@ from app.engine.protocol.frames import (
     Amount,
     Count,
     Int32s,
-    Message,
     Milliseconds,
     Name,
     ProtocolError,
+    WireMessage,
     Word,
 )
 from app.engine.protocol.replay_messages import ReplayDraws
@@ -27,7 +27,7 @@ from app.engine.protocol.replay_messages import ReplayDraws
 CacheAct = Literal["clear", "park", "drop", "keep_prefix"]
 
 
-class CacheLayers(Message, frozen=True, tag=True):
+class CacheLayers(WireMessage, frozen=True, tag=True):
     """`n_layers` layers that keep the same for each token: `k_width` and `v_width` values, in
     `k_bytes` and `v_bytes` bytes, which are `n_head_kv` heads (0: the header does not say it)."""
 
@@ -39,7 +39,7 @@ class CacheLayers(Message, frozen=True, tag=True):
     n_head_kv: Count = 0
 
 
-class CacheShape(Message, frozen=True, tag=True):
+class CacheShape(WireMessage, frozen=True, tag=True):
     """What a cell is made of, by the header. `n_window_layers` of the layers look back `window`
     positions and no further (by llama.cpp's own count; 0: none). `is_state`: these weights keep
     one state after the last token, beside cells or in place of them."""
@@ -54,13 +54,13 @@ class CacheShape(Message, frozen=True, tag=True):
         return sum(group.n_layers * (group.k_bytes + group.v_bytes) for group in self.layers)
 
 
-class ReadCache(Message, frozen=True, tag=True):
+class ReadCache(WireMessage, frozen=True, tag=True):
     """What the KV cache holds now; answered between two steps. -> CacheMap"""
 
     id: Amount
 
 
-class ChangeCache(Message, frozen=True, tag=True):
+class ChangeCache(WireMessage, frozen=True, tag=True):
     """Change the cache by hand. -> Done
 
     clear: all cells and all parked copies go. park: what `conversation` has in cells goes to host
@@ -76,7 +76,7 @@ class ChangeCache(Message, frozen=True, tag=True):
     copy: int = 0
 
 
-class MeasureStep(Message, frozen=True, tag=True):
+class MeasureStep(WireMessage, frozen=True, tag=True):
     """Time the scores of the next token of `conversation`, with its cells and by reading all of
     it again, in a context of its own: the cache stays as it is. -> StepMeasured"""
 
@@ -84,7 +84,7 @@ class MeasureStep(Message, frozen=True, tag=True):
     conversation: str
 
 
-class CellRun(Message, frozen=True, tag=True):
+class CellRun(WireMessage, frozen=True, tag=True):
     """Positions [start, end) of a sequence, in the cells of run `number`."""
 
     number: Amount
@@ -92,7 +92,7 @@ class CellRun(Message, frozen=True, tag=True):
     end: Count
 
 
-class CellPart(Message, frozen=True, tag=True):
+class CellPart(WireMessage, frozen=True, tag=True):
     """Positions [start, end) come from `origin`: scaffold, a role, text, or reply (drawn in this
     slot's last turn), and belong to this message, if to any."""
 
@@ -102,7 +102,7 @@ class CellPart(Message, frozen=True, tag=True):
     message_id: Name | None = None
 
 
-class CacheSlot(Message, frozen=True, tag=True):
+class CacheSlot(WireMessage, frozen=True, tag=True):
     """A sequence that holds cells. `token_ids` (i4): the token at each position. `first_position`:
     the oldest one still held in every layer (above 0 where a sliding window has moved on).
     `state_bytes`: what llama.cpp says that a copy of it takes."""
@@ -130,7 +130,7 @@ class CacheSlot(Message, frozen=True, tag=True):
             raise ProtocolError("the parts of a sequence do not follow each other")
 
 
-class ParkedCopy(Message, frozen=True, tag=True):
+class ParkedCopy(WireMessage, frozen=True, tag=True):
     """A sequence in host memory. `number` names it in `ChangeCache.copy`."""
 
     number: Amount
@@ -140,7 +140,7 @@ class ParkedCopy(Message, frozen=True, tag=True):
     first_position: Count
 
 
-class LastTurn(Message, frozen=True, tag=True):
+class LastTurn(WireMessage, frozen=True, tag=True):
     """The newest reply of a conversation: prompt tokens `reused` (from slot, fork, parked, or
     nowhere) and `evaluated`, tokens `written`."""
 
@@ -151,7 +151,7 @@ class LastTurn(Message, frozen=True, tag=True):
     source: Word
 
 
-class CacheMap(Message, frozen=True, tag=True):
+class CacheMap(WireMessage, frozen=True, tag=True):
     """`n_used` of `n_ctx` cells are taken, shared ones counted once."""
 
     n_ctx: Count
@@ -174,7 +174,7 @@ class CacheMap(Message, frozen=True, tag=True):
             raise ProtocolError("there are more cells in use than there are")
 
 
-class StepMeasured(Message, frozen=True, tag=True):
+class StepMeasured(WireMessage, frozen=True, tag=True):
     """Milliseconds until the scores of the next token after `n_tokens` are there: `step_ms` with
     the cells of all but the last one (each of the steps that were timed), `replay_ms` reading
     every token again (each pass). The middle ones are what is shown."""

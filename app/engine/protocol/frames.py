@@ -80,12 +80,12 @@ class FrameTooLarge(ProtocolError):  # noqa: N818 - it is an outcome, not an err
     """A struct that no frame can hold."""
 
 
-class Message(msgspec.Struct, frozen=True, tag_field="@", forbid_unknown_fields=False):
+class WireMessage(msgspec.Struct, frozen=True, tag_field="@", forbid_unknown_fields=False):
     """Base of all structs on the wire; the class name travels as `@`. One whose fields must fit
     each other has a `check()` that raises ProtocolError where they do not."""
 
 
-class Array(Message, frozen=True, tag=True):
+class Array(WireMessage, frozen=True, tag=True):
     """A dense little-endian array in C order. `data` has prod(shape) * itemsize bytes."""
 
     dtype: Word

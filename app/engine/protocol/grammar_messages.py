@@ -9,13 +9,13 @@ from typing import Annotated, Final
 
 import msgspec
 
-from app.engine.protocol.frames import FEW, Amount, Count, Message, Sentence
+from app.engine.protocol.frames import FEW, Amount, Count, Sentence, WireMessage
 
 MAX_GRAMMAR_BYTES: Final = 64 * 1024
 """Of a grammar, and of a schema."""
 
 
-class CheckGrammar(Message, frozen=True, tag=True):
+class CheckGrammar(WireMessage, frozen=True, tag=True):
     """Whether a reply could be bound by this; one of the two is given. -> GrammarChecked"""
 
     id: Amount
@@ -23,7 +23,7 @@ class CheckGrammar(Message, frozen=True, tag=True):
     json_schema: str = ""
 
 
-class GrammarChecked(Message, frozen=True, tag=True):
+class GrammarChecked(WireMessage, frozen=True, tag=True):
     """`sentence`: why it cannot be used; nothing: it can. `line` and `column` (of characters) count
     from 1, and are 0 where the whole is meant. `notes`: what of a schema is not held."""
 

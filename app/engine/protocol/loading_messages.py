@@ -16,24 +16,24 @@ from app.engine.protocol.frames import (
     MANY,
     Amount,
     Count,
-    Message,
     Name,
     Scale,
     Seconds,
     Sentence,
     TokenId,
+    WireMessage,
     Word,
 )
 
 
-class Lora(Message, frozen=True, tag=True):
+class Lora(WireMessage, frozen=True, tag=True):
     """A LoRA adapter (a GGUF file of its own) and how strongly it is applied."""
 
     path: Name
     scale: Scale = 1.0
 
 
-class RopeScaling(Message, frozen=True, tag=True):
+class RopeScaling(WireMessage, frozen=True, tag=True):
     """Position encoding beyond the trained window. 0 means: as the file says.
 
     kind: none, linear, yarn, longrope. `freq_scale` 0.5 doubles the window (linear);
@@ -50,7 +50,7 @@ class RopeScaling(Message, frozen=True, tag=True):
     yarn_beta_slow: float | None = None
 
 
-class LoadOptions(Message, frozen=True, tag=True):
+class LoadOptions(WireMessage, frozen=True, tag=True):
     """How to load. None always means: the engine decides and says what it decided.
 
     `devices`: names from Hello, in order (None: all that can compute; an empty list: CPU only).
@@ -82,7 +82,7 @@ class LoadOptions(Message, frozen=True, tag=True):
     governor: bool = True
 
 
-class LoadWeights(Message, frozen=True, tag=True):
+class LoadWeights(WireMessage, frozen=True, tag=True):
     """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
     need not be UTF-8, and what is not, no text on the wire can hold."""
 
@@ -92,11 +92,11 @@ class LoadWeights(Message, frozen=True, tag=True):
     path_bytes: bytes = b""
 
 
-class UnloadWeights(Message, frozen=True, tag=True):
+class UnloadWeights(WireMessage, frozen=True, tag=True):
     id: Amount
 
 
-class Device(Message, frozen=True, tag=True):
+class Device(WireMessage, frozen=True, tag=True):
     """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
 
     name: Name
@@ -106,17 +106,17 @@ class Device(Message, frozen=True, tag=True):
     total_bytes: Amount
 
 
-class ReadDevices(Message, frozen=True, tag=True):
+class ReadDevices(WireMessage, frozen=True, tag=True):
     """What is free on each device now. Answered beside a running reply."""
 
     id: Amount
 
 
-class DevicesRead(Message, frozen=True, tag=True):
+class DevicesRead(WireMessage, frozen=True, tag=True):
     devices: Annotated[list[Device], FEW]
 
 
-class MemoryPart(Message, frozen=True, tag=True):
+class MemoryPart(WireMessage, frozen=True, tag=True):
     """One measured allocation, from llama.cpp's log, or an estimated one.
 
     `what`: weights, kv, compute, output, adapter.
@@ -127,7 +127,7 @@ class MemoryPart(Message, frozen=True, tag=True):
     size_bytes: Amount
 
 
-class Loaded(Message, frozen=True, tag=True):
+class Loaded(WireMessage, frozen=True, tag=True):
     """The weights as they now stand in memory: measured, not estimated.
 
     `size_bytes`: of the file, or of all files of a set. `templates` names the file's chat

@@ -57,7 +57,6 @@ from app.engine.protocol.frames import (
     FrameTooLarge as FrameTooLarge,
     Int32s,
     Int64s,
-    Message as Message,
     Milliseconds,
     Name,
     Nats,
@@ -70,6 +69,7 @@ from app.engine.protocol.frames import (
     Text,
     TokenId,
     UInt8s,
+    WireMessage as WireMessage,
     Word,
     check_equal,
     check_pieces,
@@ -145,7 +145,7 @@ PROTOCOL_VERSION: Final = 1
 # --- commands: window -> engine ---------------------------------------------------------------
 
 
-class Generate(Message, frozen=True, tag=True):
+class Generate(WireMessage, frozen=True, tag=True):
     """Generate one reply.
 
     `conversation`: whose KV cells this is (prefix reuse looks there first).
@@ -183,20 +183,20 @@ class Generate(Message, frozen=True, tag=True):
     stop_in_reasoning: bool = False
 
 
-class Stop(Message, frozen=True, tag=True):
+class Stop(WireMessage, frozen=True, tag=True):
     """Stop the request `target` (a Generate, a LoadWeights, or a question about the cache). Has no
     ending of its own."""
 
     target: int
 
 
-class Hold(Message, frozen=True, tag=True):
+class Hold(WireMessage, frozen=True, tag=True):
     """From the next token on, request `target` waits for a choice at each token."""
 
     target: int
 
 
-class Choose(Message, frozen=True, tag=True):
+class Choose(WireMessage, frozen=True, tag=True):
     """While held: `token_id` becomes the next token (the drawn one or another). One that is none
     is refused in words, so it has no bound here: a command out of bounds ends the engine."""
 
@@ -204,13 +204,13 @@ class Choose(Message, frozen=True, tag=True):
     token_id: int
 
 
-class Resume(Message, frozen=True, tag=True):
+class Resume(WireMessage, frozen=True, tag=True):
     """End holding: take the drawn token and run on."""
 
     target: int
 
 
-class Tokenize(Message, frozen=True, tag=True):
+class Tokenize(WireMessage, frozen=True, tag=True):
     """Text to IDs. `special`: control-token text becomes control tokens. `inside`: as people's
     text that stands behind another one, so that the IDs spell it and nothing before it. -> Tokens
     """
@@ -222,7 +222,7 @@ class Tokenize(Message, frozen=True, tag=True):
     inside: bool = False
 
 
-class CountPrompt(Message, frozen=True, tag=True):
+class CountPrompt(WireMessage, frozen=True, tag=True):
     """How many tokens this prompt has; answered beside a running reply. -> PromptCount"""
 
     id: Amount
@@ -230,20 +230,20 @@ class CountPrompt(Message, frozen=True, tag=True):
     context_policy: ContextPolicy = "stop"
 
 
-class ReadVocabulary(Message, frozen=True, tag=True):
-    """All pieces of the loaded vocabulary. -> Vocabulary"""
+class ReadVocabulary(WireMessage, frozen=True, tag=True):
+    """All pieces of the loaded vocabulary. -> VocabularyTable"""
 
     id: Amount
 
 
-class SetThreads(Message, frozen=True, tag=True):
+class SetThreads(WireMessage, frozen=True, tag=True):
     """Change the number of threads of the loaded weights between two steps. -> Done"""
 
     id: Amount
     n_threads: int
 
 
-class Shutdown(Message, frozen=True, tag=True):
+class Shutdown(WireMessage, frozen=True, tag=True):
     """End the child in an orderly way. It also ends when its stdin closes."""
 
 
@@ -273,7 +273,7 @@ Command = (
 # --- results ------------------------------------------------------------------------------------
 
 
-class Summary(Message, frozen=True, tag=True):
+class Summary(WireMessage, frozen=True, tag=True):
     """How a reply ended.
 
     stop_reason: end_token, turn_end (the template's marker, in ordinary tokens), max_tokens,
@@ -314,7 +314,7 @@ class Summary(Message, frozen=True, tag=True):
     )
 
 
-class Tokens(Message, frozen=True, tag=True):
+class Tokens(WireMessage, frozen=True, tag=True):
     """token_ids, and the bytes of each piece."""
 
     token_ids: Annotated[list[TokenId], MANY]
@@ -324,7 +324,7 @@ class Tokens(Message, frozen=True, tag=True):
         check_equal("token IDs and pieces", len(self.token_ids), len(self.pieces))
 
 
-class PromptCount(Message, frozen=True, tag=True):
+class PromptCount(WireMessage, frozen=True, tag=True):
     """`n_tokens` of the prompt as the policy lets it be; more than `n_ctx` would be refused. Where
     `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `last_cut` is
     the last of those messages that has an id."""
@@ -336,7 +336,7 @@ class PromptCount(Message, frozen=True, tag=True):
     last_cut: Name = ""
 
 
-class Vocabulary(Message, frozen=True, tag=True):
+class VocabularyTable(WireMessage, frozen=True, tag=True):
     """Piece i is blob[offsets[i]:offsets[i + 1]]; attributes[i] is llama.cpp's token attribute."""
 
     offsets: Int64s
@@ -348,7 +348,7 @@ class Vocabulary(Message, frozen=True, tag=True):
         check_equal("pieces and attributes", self.offsets.size - 1, self.attributes.size)
 
 
-class Done(Message, frozen=True, tag=True):
+class Done(WireMessage, frozen=True, tag=True):
     """An ending without a payload."""
 
 
@@ -358,7 +358,7 @@ Result = (
     | Tokens
     | PromptCount
     | PromptShown
-    | Vocabulary
+    | VocabularyTable
     | GrammarChecked
     | CacheMap
     | StepMeasured
@@ -371,7 +371,7 @@ Result = (
 # --- events: engine -> window --------------------------------------------------------------------
 
 
-class Hello(Message, frozen=True, tag=True):
+class Hello(WireMessage, frozen=True, tag=True):
     """The child's first frame. `can_offload`: whether this build deals layers to graphics devices;
     `repacked`: tensor types that its processor keeps in another order beside a mapped file."""
 
@@ -386,7 +386,7 @@ class Hello(Message, frozen=True, tag=True):
     repacked: Annotated[list[Word], FEW] = msgspec.field(default_factory=list)
 
 
-class Progress(Message, frozen=True, tag=True):
+class Progress(WireMessage, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent), prefill, measure or replay (tokens). Sent
     often enough to serve as a sign of life; `id` is the request it belongs to."""
 
@@ -396,19 +396,19 @@ class Progress(Message, frozen=True, tag=True):
     total: Amount
 
 
-class Alive(Message, frozen=True, tag=True):
+class Alive(WireMessage, frozen=True, tag=True):
     """Sent while requests are open and there has been nothing else to say: the engine computes
     (one step may take minutes), or a held reply waits for a person and others for it."""
 
 
-class Queued(Message, frozen=True, tag=True):
+class Queued(WireMessage, frozen=True, tag=True):
     """The request waits for a slot; `position` 1 is next."""
 
     id: Amount
     position: Count
 
 
-class Log(Message, frozen=True, tag=True):
+class Log(WireMessage, frozen=True, tag=True):
     """A line of llama.cpp's own log. level: debug, info, warning, error."""
 
     level: Word
@@ -419,7 +419,7 @@ SURVIVED: Final = 255
 """In `TokenTrace.removed_by`: it was there at the draw."""
 
 
-class StageEffect(Message, frozen=True, tag=True):
+class StageEffect(WireMessage, frozen=True, tag=True):
     """What one stage did at one token: how many candidates were left after it, and the chosen
     token's probability among them (0 if the stage removed it). `uniform`: the number in [0, 1)
     that decided whether a stage of chance acts (XTC does where it is not above its probability);
@@ -431,7 +431,7 @@ class StageEffect(Message, frozen=True, tag=True):
     uniform: Share | None = None
 
 
-class TokenTrace(Message, frozen=True, tag=True):
+class TokenTrace(WireMessage, frozen=True, tag=True):
     """What was recorded about one generated token.
 
     `logprob` (nat), `rank` (1 is the most probable) and `entropy` (bits) are before samplers,
@@ -474,7 +474,7 @@ class TokenTrace(Message, frozen=True, tag=True):
             raise ProtocolError("an alternative was removed by a stage that is not there")
 
 
-class TokenArrived(Message, frozen=True, tag=True):
+class TokenArrived(WireMessage, frozen=True, tag=True):
     """One more token. `text`: what may now be shown (whole characters, stop strings held
     back), so it may be empty or belong to several tokens. `part`: content or reasoning.
     The joined texts of all events of a request equal Summary.text and Summary.reasoning."""
@@ -486,7 +486,7 @@ class TokenArrived(Message, frozen=True, tag=True):
     context_used: Count
 
 
-class TextFlushed(Message, frozen=True, tag=True):
+class TextFlushed(WireMessage, frozen=True, tag=True):
     """Text that was held back and turned out to be ordinary (no token of its own)."""
 
     id: Amount
@@ -494,14 +494,14 @@ class TextFlushed(Message, frozen=True, tag=True):
     part: Literal["content", "reasoning"]
 
 
-class Held(Message, frozen=True, tag=True):
+class Held(WireMessage, frozen=True, tag=True):
     """Step mode: the drawn token and the table, before it is appended."""
 
     id: Amount
     token: TokenTrace
 
 
-class PromptScores(Message, frozen=True, tag=True):
+class PromptScores(WireMessage, frozen=True, tag=True):
     """How probable each prompt token was, before samplers: `logprobs` (f4, nat) and `ranks` (i4)
     of tokens 1 ... n - 1 (the first has nothing before it). In chunks: `start` is the index of the
     first one here."""
@@ -516,7 +516,7 @@ class PromptScores(Message, frozen=True, tag=True):
         check_equal("scores", len(self.token_ids), self.logprobs.size, self.ranks.size)
 
 
-class TextTakenBack(Message, frozen=True, tag=True):
+class TextTakenBack(WireMessage, frozen=True, tag=True):
     """The last `n_tokens` tokens of the reply are taken back (a banned string began in the first
     of them). Their text was held back, so nothing that was shown changes."""
 
@@ -524,7 +524,7 @@ class TextTakenBack(Message, frozen=True, tag=True):
     n_tokens: Count
 
 
-class ThreadsChanged(Message, frozen=True, tag=True):
+class ThreadsChanged(WireMessage, frozen=True, tag=True):
     """The governor has settled on another number of threads while `id` was written."""
 
     id: Amount
@@ -532,7 +532,7 @@ class ThreadsChanged(Message, frozen=True, tag=True):
     reason: Sentence
 
 
-class Note(Message, frozen=True, tag=True):
+class Note(WireMessage, frozen=True, tag=True):
     """Something the user should know about this request. kind: a short stable word."""
 
     id: Amount
@@ -540,19 +540,19 @@ class Note(Message, frozen=True, tag=True):
     sentence: Sentence
 
 
-class Finished(Message, frozen=True, tag=True):
+class Finished(WireMessage, frozen=True, tag=True):
     id: Amount
     result: Result
 
 
-class Stopped(Message, frozen=True, tag=True):
+class Stopped(WireMessage, frozen=True, tag=True):
     """Stopped by the user. A stopped reply has its Summary; a stopped load has Done."""
 
     id: Amount
     result: Result
 
 
-class Failed(Message, frozen=True, tag=True):
+class Failed(WireMessage, frozen=True, tag=True):
     """kind: not_a_gguf, incomplete_file, missing_file, not_readable, out_of_memory,
     unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
     native_error, busy, not_loaded, internal. `partial` is the Summary so far, if any."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.messages import Array, VocabularyTable
 
 
 def unpack(array: Array) -> tuple[Any, ...]:
@@ -14,10 +14,10 @@ def unpack(array: Array) -> tuple[Any, ...]:
     return tuple(array.numbers())
 
 
-Kind = Literal["normal", "control", "byte", "user-defined", "unknown", "unused"]
+PieceKind = Literal["normal", "control", "byte", "user-defined", "unknown", "unused"]
 
 CONTROL: Final = 8
-_KINDS: Final[tuple[tuple[int, Kind], ...]] = (
+_KINDS: Final[tuple[tuple[int, PieceKind], ...]] = (
     (CONTROL, "control"),
     (1, "unknown"),
     (16, "user-defined"),
@@ -27,7 +27,7 @@ _KINDS: Final[tuple[tuple[int, Kind], ...]] = (
 """Bits of llama.cpp's token attributes; of several the first one here is what matters."""
 
 
-def kind_of(attributes: int) -> Kind:
+def kind_of(attributes: int) -> PieceKind:
     """What sort of token it is, by llama.cpp's attributes."""
     return next((kind for bit, kind in _KINDS if attributes & bit), "normal")
 
@@ -35,7 +35,7 @@ def kind_of(attributes: int) -> Kind:
 class Pieces:
     """What each token ID stands for."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: VocabularyTable) -> None:
         # 262,144 tokens, and the window waits for it: no Python loop.
         self._offsets = vocabulary.offsets.numbers()
         self._blob = vocabulary.blob
@@ -68,7 +68,7 @@ class Pieces:
         """Where in `blob` each piece begins, and at last where it ends."""
         return self._offsets
 
-    def kind(self, token_id: int) -> Kind | None:
+    def kind(self, token_id: int) -> PieceKind | None:
         """What sort of token it is; None for an ID that is not in the vocabulary."""
         if not 0 <= token_id < min(len(self), len(self._attributes)):
             return None

@@ -17,12 +17,12 @@ from app.engine.protocol.frames import (
     Count,
     Int32s,
     Int64s,
-    Message,
     Name,
     ProtocolError,
     Sentence,
     Text,
     UInt8s,
+    WireMessage,
     Word,
     check_equal,
     check_pieces,
@@ -32,7 +32,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 ContextPolicy = Literal["stop", "drop_oldest"]
 
 
-class ChatMessage(Message, frozen=True, tag=True):
+class ChatMessage(WireMessage, frozen=True, tag=True):
     """One message as it enters the chat template.
 
     `token_ids`: the IDs a reply was generated with (without the end token), so that it can
@@ -49,7 +49,7 @@ class ChatMessage(Message, frozen=True, tag=True):
     attachments: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
-class ChatPrompt(Message, frozen=True, tag=True):
+class ChatPrompt(WireMessage, frozen=True, tag=True):
     """Messages rendered with a chat template.
 
     `template`: Jinja source, or None for the file's own; of a file with several, `template_name`
@@ -68,7 +68,7 @@ class ChatPrompt(Message, frozen=True, tag=True):
     reasoning_tags: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
 
-class TextPrompt(Message, frozen=True, tag=True):
+class TextPrompt(WireMessage, frozen=True, tag=True):
     """Plain text, no template. Control-token text in it is ordinary text unless `special`.
     `generated`: characters [start, end) of it that weights wrote, in order.
     `begin_ids` as in a ChatPrompt."""
@@ -79,7 +79,7 @@ class TextPrompt(Message, frozen=True, tag=True):
     begin_ids: list[int] = msgspec.field(default_factory=list)
 
 
-class IdsPrompt(Message, frozen=True, tag=True):
+class IdsPrompt(WireMessage, frozen=True, tag=True):
     """Raw token IDs, used as they are (no BOS is added)."""
 
     token_ids: list[int]
@@ -88,7 +88,7 @@ class IdsPrompt(Message, frozen=True, tag=True):
 Prompt = ChatPrompt | TextPrompt | IdsPrompt
 
 
-class CutMessage(Message, frozen=True, tag=True):
+class CutMessage(WireMessage, frozen=True, tag=True):
     """A message that the context policy left out of the prompt, and how many tokens that saved."""
 
     message_id: Name | None
@@ -96,7 +96,7 @@ class CutMessage(Message, frozen=True, tag=True):
     n_tokens: Count
 
 
-class ReadPrompt(Message, frozen=True, tag=True):
+class ReadPrompt(WireMessage, frozen=True, tag=True):
     """What the engine would be given, token by token; answered beside a running reply.
     -> PromptShown"""
 
@@ -105,7 +105,7 @@ class ReadPrompt(Message, frozen=True, tag=True):
     context_policy: ContextPolicy = "stop"
 
 
-class ShownPart(Message, frozen=True, tag=True):
+class ShownPart(WireMessage, frozen=True, tag=True):
     """Tokens [start, end) come from one place. origin: scaffold (the template's), system, user,
     assistant, tool, attachment, text (a plain document), unknown (the template looks into the
     messages, so nobody can tell what is theirs)."""
@@ -116,7 +116,7 @@ class ShownPart(Message, frozen=True, tag=True):
     message_id: Name | None = None
 
 
-class PromptShown(Message, frozen=True, tag=True):
+class PromptShown(WireMessage, frozen=True, tag=True):
     """A prompt as it was tokenised. Parts follow each other and cover all tokens.
 
     `token_ids` (i4); piece i is blob[offsets[i]:offsets[i + 1]] (`offsets` i8); `attributes` (i4)

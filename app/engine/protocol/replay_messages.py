@@ -11,14 +11,14 @@ from typing import Annotated, Final
 
 import msgspec
 
-from app.engine.protocol.frames import FEW, Amount, Count, Message, Sentence, Share, TokenId
+from app.engine.protocol.frames import FEW, Amount, Count, Sentence, Share, TokenId, WireMessage
 from app.engine.protocol.stages import Sampling
 
 MAX_ASKED: Final = 64
 """Draws of one question."""
 
 
-class AskedDraw(Message, frozen=True, tag=True):
+class AskedDraw(WireMessage, frozen=True, tag=True):
     """The draw of the token at `position` (counted from the prompt's first token). `uniform`: the
     number of the selecting stage; `deciding`: of the XTC stages, in order. None: not known."""
 
@@ -27,7 +27,7 @@ class AskedDraw(Message, frozen=True, tag=True):
     deciding: list[float | None] = msgspec.field(default_factory=list)
 
 
-class ReplayDraws(Message, frozen=True, tag=True):
+class ReplayDraws(WireMessage, frozen=True, tag=True):
     """Draw tokens again with another chain. `token_ids`: prompt and reply; the reply begins at
     `n_prompt`. Runs in a context of its own: no cell changes. -> DrawsReplayed"""
 
@@ -38,7 +38,7 @@ class ReplayDraws(Message, frozen=True, tag=True):
     asked: list[AskedDraw]
 
 
-class ReplayedDraw(Message, frozen=True, tag=True):
+class ReplayedDraw(WireMessage, frozen=True, tag=True):
     """`token_id` would have been drawn, with the share `probability` of the `left` candidates; −1:
     that cannot be told, for `reason`."""
 
@@ -49,7 +49,7 @@ class ReplayedDraw(Message, frozen=True, tag=True):
     reason: Sentence = ""
 
 
-class DrawsReplayed(Message, frozen=True, tag=True):
+class DrawsReplayed(WireMessage, frozen=True, tag=True):
     """In the order in which they were asked for."""
 
     draws: Annotated[list[ReplayedDraw], FEW]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
-from app.engine.protocol.frames import Message
+from app.engine.protocol.frames import WireMessage
 
 
-class Stage(Message, frozen=True):
+class Stage(WireMessage, frozen=True):
     """One step of the sampling chain."""
 
 
-class TokenBias(Message, frozen=True, tag=True):
+class TokenBias(WireMessage, frozen=True, tag=True):
     """A number added to the logit of a token: by its ID, or of every token of `text`.
 
     The text is tokenised as ordinary text just as it is written, so "cat" does not mean " cat".
@@ -165,7 +165,7 @@ FilterStage = (
 SelectStage = Greedy | Dist | Mirostat | MirostatV2 | AdaptiveP
 
 
-class Sampling(Message, frozen=True, tag=True):
+class Sampling(WireMessage, frozen=True, tag=True):
     """A chain: filters in order, then exactly one selecting stage; and what binds every draw.
 
     `seed` None means: the engine draws a fresh one and reports it in the summary.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.engine.protocol.frames import Count, Message, ProtocolError, Sentence, Text, Word
+from app.engine.protocol.frames import Count, ProtocolError, Sentence, Text, WireMessage, Word
 
 AT_FAULT: Final = "Choose another chat format or another model."
 
@@ -26,7 +26,7 @@ class TemplateFailed(Exception):  # noqa: N818 - it is an outcome with a sentenc
         self.line = line
 
 
-class RenderTemplate(Message, frozen=True, tag=True):
+class RenderTemplate(WireMessage, frozen=True, tag=True):
     """`extra`: more variables for the template. `deadline_s`: the process ends itself then."""
 
     source: str
@@ -38,15 +38,15 @@ class RenderTemplate(Message, frozen=True, tag=True):
     deadline_s: float
 
 
-class TemplatesReady(Message, frozen=True, tag=True):
+class TemplatesReady(WireMessage, frozen=True, tag=True):
     """The process has imported what it needs; deadlines count from here."""
 
 
-class Rendered(Message, frozen=True, tag=True):
+class Rendered(WireMessage, frozen=True, tag=True):
     text: Text
 
 
-class NotRendered(Message, frozen=True, tag=True):
+class NotRendered(WireMessage, frozen=True, tag=True):
     """See TemplateFailed."""
 
     kind: Word

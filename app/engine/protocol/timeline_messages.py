@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from app.engine.protocol.frames import Count, Message, Milliseconds
+from app.engine.protocol.frames import Count, Milliseconds, WireMessage
 
 MAX_SPANS: Final = 512
 """Of one reply. Where there are more, neighbours are gathered by their kind."""
@@ -52,7 +52,7 @@ SpanKind = Literal[
 """
 
 
-class Span(Message, frozen=True, tag=True):
+class Span(WireMessage, frozen=True, tag=True):
     """A stretch of a reply's time; each begins where the one before it ends.
 
     `tokens`: of this reply. `slots` and `batch`: how many replies were in the pass, and how many

@@ -32,13 +32,13 @@ from app.engine.protocol.messages import (
     Command,
     Event,
     FrameTooLarge,
-    Message,
     ProtocolError,
+    WireMessage,
     clean_text,
 )
 
 T = TypeVar("T")
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=WireMessage)
 
 _LENGTH: Final = struct.Struct("<I")
 _READ_BYTES: Final = 65536
@@ -115,12 +115,12 @@ class FrameWriter:
         self._stream = stream
         self._lock = threading.Lock()
 
-    def write(self, message: Message) -> None:
+    def write(self, message: WireMessage) -> None:
         """Send one struct. Raises ProtocolError if no frame can hold it, OSError if nobody
         reads."""
         self._write(encode_frame(message))
 
-    def write_all(self, messages: Sequence[Message]) -> None:
+    def write_all(self, messages: Sequence[WireMessage]) -> None:
         """Send several structs with one write: the reader wakes once for all. All or none:
         raises ProtocolError before anything is sent."""
         self._write(b"".join([encode_frame(message) for message in messages]))
@@ -134,7 +134,7 @@ class FrameWriter:
             self._stream.flush()
 
 
-def encode_frame(message: Message) -> bytes:
+def encode_frame(message: WireMessage) -> bytes:
     """Return the struct as length and payload. Lone surrogates in its texts become U+FFFD.
 
     Raises ProtocolError for what msgpack cannot say (a number beyond 64 bits), FrameTooLarge.
@@ -148,14 +148,14 @@ def encode_frame(message: Message) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
-def _encoded(message: Message) -> bytes:
+def _encoded(message: WireMessage) -> bytes:
     try:
         return _encoder.encode(message)
     except UnicodeEncodeError:
         return _encoder.encode(_without_surrogates(message))
 
 
-def encode_command(command: Message) -> bytes:
+def encode_command(command: WireMessage) -> bytes:
     """The frame of a command that the engine will understand. msgspec checks no types where a
     struct is made, and the engine ends at a frame that does not fit, with everybody's replies.
 

@@ -23,7 +23,7 @@ from app.engine.client.process import (
     Exited,
     child_command,
 )
-from app.engine.protocol.frames import Message
+from app.engine.protocol.frames import WireMessage
 from app.engine.protocol.messages import ProtocolError
 from app.engine.protocol.template_messages import (
     AT_FAULT,
@@ -53,7 +53,7 @@ class TemplateClient:
         self._command = command or child_command("templates")
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
-        self._reports: queue.SimpleQueue[Message | ChildReport] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
         self._is_ready = False
         self._is_abandoned = False
 
@@ -172,6 +172,6 @@ class TemplateClient:
             child.join()
 
 
-def _put(report: ChildReport, reports: queue.SimpleQueue[Message | ChildReport]) -> None:
+def _put(report: ChildReport, reports: queue.SimpleQueue[WireMessage | ChildReport]) -> None:
     for one in report.messages if isinstance(report, Events) else [report]:
         reports.put(one)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MessageSpan:
     """Characters [start, end) are the content (kind m) or reasoning (kind r) of a message."""
 
     kind: str
@@ -31,7 +31,7 @@ class Layout:
     `is_known`: whether the scaffold could be laid over all of the text."""
 
     text: str
-    spans: list[Span]
+    spans: list[MessageSpan]
     ordinary: list[tuple[int, int]]
     is_known: bool
 
@@ -45,7 +45,7 @@ def lay_over(
     if not scaffold or not rendered.startswith(scaffolds[0]):
         return Layout(rendered, [], [], is_known=False)
     position = len(scaffolds[0])
-    spans: list[Span] = []
+    spans: list[MessageSpan] = []
     for number, name in enumerate(names):
         is_last = number == len(names) - 1
         end = _end_of_content(
@@ -53,7 +53,7 @@ def lay_over(
         )
         if end is None:
             return Layout(rendered, spans, [], is_known=False)
-        spans.append(Span(name[0], int(name[1:]), position, end))
+        spans.append(MessageSpan(name[0], int(name[1:]), position, end))
         position = end + len(scaffolds[number + 1])
     return Layout(rendered, spans, [], is_known=position == len(rendered))
 
@@ -99,5 +99,5 @@ def restore(layout: Layout, controls: list[str], open_mark: str, close_mark: str
             shift = by
         return position + shift
 
-    spans = [Span(s.kind, s.index, moved(s.start), moved(s.end)) for s in layout.spans]
+    spans = [MessageSpan(s.kind, s.index, moved(s.start), moved(s.end)) for s in layout.spans]
     return Layout(text, spans, ordinary, layout.is_known)

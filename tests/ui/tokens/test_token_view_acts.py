@@ -21,7 +21,7 @@ from app.chat.events import (
     TraceRead,
     VocabularyRead,
 )
-from app.engine.protocol.messages import Array, Tokens, Vocabulary
+from app.engine.protocol.messages import Array, Tokens, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageState, Role
@@ -42,7 +42,7 @@ def words() -> Pieces:
     for piece in pieces:
         ends.append(ends[-1] + len(piece))
     offsets = Array("u4", [201], b"".join(end.to_bytes(4, "little") for end in ends))
-    return Pieces(Vocabulary(offsets, b"".join(pieces), Array("i4", [200], bytes(800))))
+    return Pieces(VocabularyTable(offsets, b"".join(pieces), Array("i4", [200], bytes(800))))
 
 
 @pytest.fixture

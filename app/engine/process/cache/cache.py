@@ -19,7 +19,7 @@ import numpy as np
 
 from app.engine.process.cache.cells import Cells, common_length
 from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
-from app.engine.process.cache.slot import Reply, Slot
+from app.engine.process.cache.slot import Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.cache.step_meter import LEFT_OFF, MeasureRefused, MeasureStopped, StepMeter
 from app.engine.process.native.weights import Weights
@@ -83,7 +83,7 @@ class Refused(Exception):  # noqa: N818 - an outcome with a sentence for the use
         self.sentence = sentence
 
 
-class CacheView:
+class CacheControl:
     """The cells of one context as a person looks at them. `emit` gets progress."""
 
     def __init__(
@@ -147,7 +147,7 @@ class CacheView:
             turns=[*self._turns.values(), *self._turns_now()],
         )
 
-    def remember(self, reply: Reply) -> None:
+    def remember(self, reply: SlotReply) -> None:
         """A reply has ended: what it read and wrote is its conversation's last turn."""
         turn = _turn_of(reply)
         self._turns[turn.conversation] = turn
@@ -312,7 +312,7 @@ def _go_on(
     return go_on
 
 
-def _turn_of(reply: Reply) -> LastTurn:
+def _turn_of(reply: SlotReply) -> LastTurn:
     generate = reply.request.generate
     return LastTurn(
         generate.conversation,

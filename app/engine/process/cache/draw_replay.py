@@ -27,7 +27,7 @@ from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain, NoCandidate, check
-from app.engine.process.trace.replay import Snapshot
+from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.shortlist import Scores
 from app.engine.protocol.messages import AdaptiveP, Dist, Greedy, Sampling, Xtc

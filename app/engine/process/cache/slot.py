@@ -1,6 +1,6 @@
 """A slot is one sequence of the KV cache and the reply that is being written in it.
 
-`cells.py` mirrors what llama.cpp holds for the sequence. `Reply` is one request's way from
+`cells.py` mirrors what llama.cpp holds for the sequence. `SlotReply` is one request's way from
 prompt to ending:
 
     reading (prefill) → writing (one token per step) ⇄ held (step mode) → ended
@@ -23,7 +23,7 @@ from app.engine.process.cache.cells import Cells
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.banned import BannedMatcher
 from app.engine.process.sampling.chain import Chain, Moment
-from app.engine.process.trace.replay import Snapshot
+from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.process.trace.timeline import Timeline
 from app.engine.prompts.prompt import PromptNote
@@ -150,7 +150,7 @@ class HeldToken:
     pieces: list[Piece] = field(default_factory=list)
 
 
-class Reply:
+class SlotReply:
     """One request being answered in a slot. Holds numbers and text; decides nothing."""
 
     def __init__(self, request: Request, vocabulary: Vocabulary, chain: Chain) -> None:
@@ -340,7 +340,7 @@ class Slot:
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
-        self.reply: Reply | None = None
+        self.reply: SlotReply | None = None
         self.conversation = ""
         self.origins = Origins()
         self.used_at = 0.0

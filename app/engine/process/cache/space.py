@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 from app.engine.process.cache.cells import CANNOT_CUT, cells_in_use, common_length
 from app.engine.process.cache.parking import Parked, Parking, copy_bytes
-from app.engine.process.cache.slot import Phase, Reply, Request, Slot, origins_of
+from app.engine.process.cache.slot import Phase, Request, Slot, SlotReply, origins_of
 
 MAX_IDLE_CELLS: Final = 0
 """Cells that idle slots may keep while others work: a copy to host memory and back takes
@@ -107,7 +107,7 @@ class CellSpace:
         assert slot.reply is not None
         return max(len(slot.reply.ids) - len(slot.cells), 0) + self._reserve(slot.reply)
 
-    def _reserve(self, reply: Reply) -> int:
+    def _reserve(self, reply: SlotReply) -> int:
         more = min(_RESERVE, self._n_ctx // 8)
         limit = reply.request.generate.max_tokens
         return min(more, limit - len(reply.generated)) if limit else more

@@ -18,7 +18,7 @@ import numpy as np
 
 from app.engine.process.native.arrays import as_array
 from app.engine.process.native.native import NativeError, llama
-from app.engine.protocol.messages import Vocabulary as VocabularyTable, clean_text
+from app.engine.protocol.messages import VocabularyTable, clean_text
 from app.engine.text.channels import MARKS, channel_marks
 from app.engine.text.reasoning import KNOWN
 

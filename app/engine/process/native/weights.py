@@ -17,7 +17,7 @@ from app.engine.planning.load_checks import (
     LoadRefused as LoadRefused,
     check_options as check_options,
 )
-from app.engine.planning.load_plan import Plan, estimate_of, plan_load
+from app.engine.planning.load_plan import LoadPlan, estimate_of, plan_load
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.planning.sizes import cache_layers
 from app.engine.process.native import native
@@ -193,7 +193,7 @@ def _load_model(
     path: str,
     header: Header,
     options: LoadOptions,
-    plan_: Plan,
+    plan_: LoadPlan,
     on_progress: Callable[[int, int], None],
     is_cancelled: Callable[[], bool],
     lines: list[str],
@@ -305,7 +305,7 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
 
 
 def _new_context(
-    model: Any, options: LoadOptions, plan_: Plan, abort: AbortFlag, n_ctx: int, n_slots: int
+    model: Any, options: LoadOptions, plan_: LoadPlan, abort: AbortFlag, n_ctx: int, n_slots: int
 ) -> Any:
     threads = options.n_threads or native.physical_cores()
     params = llama.llama_context_default_params()
@@ -324,7 +324,7 @@ def _new_context(
     return llama.llama_init_from_model(model, params)
 
 
-def _context_failure(plan_: Plan, lines: list[str]) -> LoadRefused:
+def _context_failure(plan_: LoadPlan, lines: list[str]) -> LoadRefused:
     evidence = last_error(lines)
     if names_lack_of_memory(evidence):
         return LoadRefused(
@@ -366,7 +366,7 @@ def _describe(
     header: Header,
     options: LoadOptions,
     report: LoadReport,
-    plan_: Plan,
+    plan_: LoadPlan,
     notes: list[str],
     started: float,
 ) -> Loaded:

@@ -32,9 +32,9 @@ import numpy as np
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.grammar import Grammar, check_grammar, new_grammar
-from app.engine.process.sampling.registry import KINDS, Context, Kind, biases_of
+from app.engine.process.sampling.registry import KINDS, Context, StageKind, biases_of
 from app.engine.process.sampling.uniforms import Uniforms, decides, holds, takes_number
-from app.engine.process.trace.replay import Snapshot
+from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.protocol.messages import LogitBias, Sampling, Stage, Temperature, TopK
 from app.engine.protocol.stage_rules import MAX_SEED, check_stages
@@ -112,7 +112,7 @@ class _Step:
     `drawn`: how many numbers XTC has drawn, which has a generator of its own. `keeps`: how many
     top-k keeps, 0 for others."""
 
-    kind: Kind
+    kind: StageKind
     stage: Stage
     sampler: Any
     idle: bool

@@ -66,7 +66,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class StageKind:
     """A row of the registry."""
 
     name: str
@@ -151,12 +151,12 @@ def _logit_bias(stage: LogitBias, context: Context) -> Any:
 # --- the registry ---------------------------------------------------------------------------------
 
 
-def _rows() -> dict[type[Stage], Kind]:
+def _rows() -> dict[type[Stage], StageKind]:
     def row(stage: type[Stage], build: Callable[[Any, Context], Any], **says: Any) -> None:
         rule = RULES[stage]
-        rows[stage] = Kind(rule.name, build, selects=rule.selects, **says)
+        rows[stage] = StageKind(rule.name, build, selects=rule.selects, **says)
 
-    rows: dict[type[Stage], Kind] = {}
+    rows: dict[type[Stage], StageKind] = {}
     row(LogitBias, _logit_bias, orders=False, touches="biased")
     row(Penalties, _penalties, orders=False, touches="seen")
     row(Dry, _dry, orders=False, touches="seen")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.process.cache.slot import Phase, Reply, Slot
+from app.engine.process.cache.slot import Phase, Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.native.native import Batch
 from app.engine.process.scheduling.pace import Pace
@@ -25,7 +25,7 @@ class Row:
     """A slot's share of the batch in flight: `tokens` at the end of its cells."""
 
     slot: Slot
-    reply: Reply
+    reply: SlotReply
     tokens: list[int]
     wants_scores: bool
     index: int = -1

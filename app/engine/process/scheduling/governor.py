@@ -51,7 +51,7 @@ most a twentieth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ThreadChange:
     """From the next step on: `n_threads`. `reason` is a sentence where it is settled, empty while
     it is only tried."""
 
@@ -106,7 +106,7 @@ class Governor:
     >>> governor = Governor(2, growth=0.0)
     >>> changes = [governor.after_step(1, 0, 0.3, now=n * 0.3) for n in range(3)]
     >>> changes[-1]                      # the first try, to know the machine
-    Change(n_threads=1, reason='')
+    ThreadChange(n_threads=1, reason='')
     >>> governor.after_step(1, 0, 0.04, now=1.0).n_threads
     1
     """
@@ -143,7 +143,7 @@ class Governor:
         elapsed_s: float,
         now: float,
         processor_s: float | None = None,
-    ) -> Change | None:
+    ) -> ThreadChange | None:
         """A step of `rows` writers is over, whose sequences hold `cells` together. What changes, if
         anything. `processor_s`: what the process had of the processor meanwhile, all threads
         together; asked for until `knows_machine`."""
@@ -189,20 +189,20 @@ class Governor:
 
     def _try(
         self, rows: int, seen: _Seen, now: float, *, upwards: bool, is_first: bool = False
-    ) -> Change | None:
+    ) -> ThreadChange | None:
         if not upwards and self._is_lowest:
             self._down_at = now + self._down_wait_s
             return None
         self._trial = _Trial(self._at, rows, seen.usual_s, max(seen.recent), upwards, is_first)
         self._at += -1 if upwards else 1
         self._forget_recent(rows)
-        return Change(self.n_threads)
+        return ThreadChange(self.n_threads)
 
     def _forget_recent(self, rows: int) -> None:
         if (seen := self._seen.get((rows, self.n_threads))) is not None:
             seen.recent.clear()
 
-    def _judge(self, trial: _Trial, rows: int, elapsed_s: float, now: float) -> Change | None:
+    def _judge(self, trial: _Trial, rows: int, elapsed_s: float, now: float) -> ThreadChange | None:
         if rows != trial.rows:
             return self._back(trial, now)
         trial.samples.append(elapsed_s)
@@ -217,14 +217,14 @@ class Governor:
             return self._back(trial, now) if lost or self._is_lowest else self._deeper(trial)
         return self._settle(trial, now) if last or ratio < _SURE_GAIN else None
 
-    def _deeper(self, trial: _Trial) -> Change:
+    def _deeper(self, trial: _Trial) -> ThreadChange:
         """Not better and not worse: perhaps more cores are taken than that."""
         self._at += 1
         trial.samples.clear()
         self._forget_recent(trial.rows)
-        return Change(self.n_threads)
+        return ThreadChange(self.n_threads)
 
-    def _back(self, trial: _Trial, now: float) -> Change:
+    def _back(self, trial: _Trial, now: float) -> ThreadChange:
         """It was no better. Ask again later, the later the more often it failed."""
         self._trial = None
         self._at = trial.origin
@@ -238,13 +238,13 @@ class Governor:
             # Fewer threads are no faster, so this is what a step takes now.
             if (seen := self._seen.get((trial.rows, self.n_threads))) is not None:
                 seen.best_s = max(seen.best_s, min(seen.recent))
-        return Change(self.n_threads)
+        return ThreadChange(self.n_threads)
 
-    def _settle(self, trial: _Trial, now: float) -> Change:
+    def _settle(self, trial: _Trial, now: float) -> ThreadChange:
         self._trial = None
         if trial.upwards:
             self._up_at = self._up_since = now
-            return Change(self.n_threads, "The machine has room again.")
+            return ThreadChange(self.n_threads, "The machine has room again.")
         self._down_wait_s = _DOWN_WAIT_S
         was_right = now - self._up_since > _PROVEN_S
         self._up_wait_s = _UP_WAIT_S if was_right else min(2 * self._up_wait_s, _LONGEST_WAIT_S)
@@ -254,7 +254,7 @@ class Governor:
         self._down_at = now
         self.knows_machine = False  # perhaps still fewer are better still
         self._watched.clear()
-        return Change(self.n_threads, "Another program takes processor time.")
+        return ThreadChange(self.n_threads, "Another program takes processor time.")
 
 
 def ladder(ceiling: int) -> list[int]:

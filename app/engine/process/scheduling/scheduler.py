@@ -24,16 +24,16 @@ from typing import Final
 
 import psutil
 
-from app.engine.process.cache.cache import CacheView
+from app.engine.process.cache.cache import CacheControl
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.cache.parking import Parking, default_cap
 from app.engine.process.cache.slot import (
     ChoiceRefused,
     Phase,
     PreparedPrompt,
-    Reply,
     Request,
     Slot,
+    SlotReply,
 )
 from app.engine.process.cache.space import CellSpace, Plan
 from app.engine.process.native.native import Batch, NativeError, NativeLog, llama
@@ -107,7 +107,7 @@ class Scheduler:
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
-        self.cache = CacheView(
+        self.cache = CacheControl(
             weights, self._slots, self._space, emit, clock, lambda: bool(self.open_ids)
         )
         self._lock = threading.Lock()
@@ -365,7 +365,7 @@ class Scheduler:
         reply.request.timeline.begin_again(self._clock())
         self._progress(slot, reply)
 
-    def _begin(self, request: Request) -> Reply:
+    def _begin(self, request: Request) -> SlotReply:
         request.timeline.end_waiting(self._clock())
         chain = Chain(
             request.generate.sampling,
@@ -376,7 +376,7 @@ class Scheduler:
         try:
             ids = request.prompt.ids
             chain.see_prompt(ids[: len(ids) - request.prompt.n_begun])
-            reply = Reply(request, self._vocabulary, chain)
+            reply = SlotReply(request, self._vocabulary, chain)
         except BaseException:
             chain.close()
             raise
@@ -478,12 +478,12 @@ class Scheduler:
             self._close(reply)
 
     @staticmethod
-    def _close(reply: Reply) -> None:
+    def _close(reply: SlotReply) -> None:
         reply.close()
         if reply.request.timer is not None:
             reply.request.timer.cancel()
 
-    def _summary(self, reply: Reply, reason: str, detail: str, used: int) -> Summary:
+    def _summary(self, reply: SlotReply, reason: str, detail: str, used: int) -> Summary:
         return reply.summary(
             reason,
             detail,
@@ -588,14 +588,14 @@ class Scheduler:
             else:
                 self._read_again(row.reply)
 
-    def _read_again(self, reply: Reply) -> None:
+    def _read_again(self, reply: SlotReply) -> None:
         """Once per reply: all cells are gone, so prompt and text so far are read anew."""
         reply.retried = True
         self._restart(reply)
         self._note(reply, "read_again", READ_AGAIN)
 
     @staticmethod
-    def _restart(reply: Reply) -> None:
+    def _restart(reply: SlotReply) -> None:
         reply.ids = [*reply.request.prompt.ids, *reply.generated]
         reply.next_token, reply.phase = None, Phase.RESTARTING
 
@@ -610,15 +610,15 @@ class Scheduler:
                 raise
             self._fail(slot, *_failure(error))
 
-    def _progress(self, slot: Slot, reply: Reply) -> None:
+    def _progress(self, slot: Slot, reply: SlotReply) -> None:
         done = max(len(slot.cells) - reply.reused, 0)  # read again, it begins anew
         self._emit(Progress(reply.request.id, "prefill", done, len(reply.ids) - reply.reused))
 
-    def _flush(self, reply: Reply, pieces: list[Piece]) -> None:
+    def _flush(self, reply: SlotReply, pieces: list[Piece]) -> None:
         for part, text in pieces:
             self._emit(TextFlushed(reply.request.id, text, part))
 
-    def _note(self, reply: Reply, kind: str, sentence: str) -> None:
+    def _note(self, reply: SlotReply, kind: str, sentence: str) -> None:
         reply.request.notes.append(sentence)
         self._emit(Note(reply.request.id, kind, sentence))
 
@@ -648,7 +648,7 @@ def _traits_of(weights: Weights) -> Traits:
     return Traits(bool(is_recurrent or is_hybrid), int(llama.llama_model_n_swa(weights.model)))
 
 
-def _has_news(reply: Reply) -> bool:
+def _has_news(reply: SlotReply) -> bool:
     """Whether the commands or the clock want something of a reply, whatever it waits for."""
     request = reply.request
     is_chosen = not request.hold or request.choice is not None

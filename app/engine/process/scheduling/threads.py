@@ -4,7 +4,7 @@ it, and a repeatable reply gets exactly the user's."""
 from __future__ import annotations
 
 from app.engine.process.native.weights import Weights
-from app.engine.process.scheduling.governor import Change, Governor
+from app.engine.process.scheduling.governor import Governor, ThreadChange
 
 
 class Threads:
@@ -38,7 +38,7 @@ class Threads:
 
     def after_step(
         self, rows: int, cells: int, elapsed_s: float, now: float, processor_s: float | None
-    ) -> Change | None:
+    ) -> ThreadChange | None:
         """A step in which everybody wrote is over. Returns what changed, if anything."""
         if self._governor is None or self._is_fixed:
             return None

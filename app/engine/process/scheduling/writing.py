@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.process.cache.slot import ChoiceRefused, Drawn, HeldToken, Phase, Reply, Slot
+from app.engine.process.cache.slot import ChoiceRefused, Drawn, HeldToken, Phase, Slot, SlotReply
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Moment
@@ -50,9 +50,9 @@ class Calls:
 
     emit: Callable[[Event | TokenRecord], None]
     end: Callable[[Slot, str, str], None]
-    flush: Callable[[Reply, list[Piece]], None]
-    note: Callable[[Reply, str, str], None]
-    restart: Callable[[Reply], None]
+    flush: Callable[[SlotReply, list[Piece]], None]
+    note: Callable[[SlotReply, str, str], None]
+    restart: Callable[[SlotReply], None]
 
 
 class Writer:
@@ -75,7 +75,7 @@ class Writer:
         scores = self._buffers.copy(self._context, row.index)
         self._offer(slot, row.reply, self._drawn(row.reply, scores))
 
-    def _drawn(self, reply: Reply, scores: Scores) -> Drawn:
+    def _drawn(self, reply: SlotReply, scores: Scores) -> Drawn:
         """Draw from `scores` (kept as they are); what is banned at this position is left out."""
         moment = reply.chain.before_draw() if reply.banned is not None else None
         shortlist = self._finder.find(scores, max(reply.request.generate.alternatives, _SHORTEST))
@@ -94,7 +94,7 @@ class Writer:
         ms = (self._clock() - reply.last_at) * 1000
         return Drawn(draw.token_id, scores, draw.snapshots, ms, draw.uniform, moment, shortlist)
 
-    def _offer(self, slot: Slot, reply: Reply, drawn: Drawn | None) -> None:
+    def _offer(self, slot: Slot, reply: SlotReply, drawn: Drawn | None) -> None:
         """Append what was drawn; again and again where it completes banned strings. What takes
         too long goes on in the next step."""
         until = self._clock() + REDRAW_S
@@ -117,7 +117,7 @@ class Writer:
                 reply.held, reply.phase = drawn, Phase.REDRAWING
                 return
 
-    def _force(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+    def _force(self, slot: Slot, reply: SlotReply, token_id: int, drawn: Drawn) -> Drawn | None:
         """The token that was chosen beforehand takes the place of the drawn one."""
         if refused := self._refused(reply, token_id):
             _free(drawn)
@@ -150,7 +150,7 @@ class Writer:
         reply.leave_hold(self._clock())
         self._offer(slot, reply, self._append(slot, reply, token_id, drawn))
 
-    def _refused(self, reply: Reply, token_id: int) -> str:
+    def _refused(self, reply: SlotReply, token_id: int) -> str:
         """Why a token cannot be chosen; native code would end the process."""
         if not 0 <= token_id < self._vocabulary.n_vocab:
             return f"There is no token {token_id}: choose another one."
@@ -160,7 +160,7 @@ class Writer:
 
     # --- appending --------------------------------------------------------------------------
 
-    def _append(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+    def _append(self, slot: Slot, reply: SlotReply, token_id: int, drawn: Drawn) -> Drawn | None:
         """The token becomes part of the reply, unless it ends it. Returns what was drawn instead
         of a token that had to be taken back."""
         try:
@@ -169,7 +169,7 @@ class Writer:
             _free(drawn)
             raise
 
-    def _take_in(self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn) -> Drawn | None:
+    def _take_in(self, slot: Slot, reply: SlotReply, token_id: int, drawn: Drawn) -> Drawn | None:
         if self._vocabulary.is_eog(token_id) or token_id in reply.stop_ids:
             _free(drawn)
             if self._vocabulary.is_eog(token_id):
@@ -194,7 +194,7 @@ class Writer:
         return None
 
     def _go_on(
-        self, slot: Slot, reply: Reply, token_id: int, stop: Match | None, used: int
+        self, slot: Slot, reply: SlotReply, token_id: int, stop: Match | None, used: int
     ) -> None:
         if stop is not None:
             self._calls.end(slot, stop.reason, stop.words)
@@ -209,7 +209,7 @@ class Writer:
 
     def _record(
         self,
-        reply: Reply,
+        reply: SlotReply,
         token_id: int,
         drawn: Drawn,
         *,
@@ -238,7 +238,7 @@ class Writer:
 
     # --- banned strings ---------------------------------------------------------------------
 
-    def _hold_back(self, reply: Reply, token_id: int, drawn: Drawn) -> list[Piece]:
+    def _hold_back(self, reply: SlotReply, token_id: int, drawn: Drawn) -> list[Piece]:
         """Before the token is accepted: keep the way back to before it, if it may belong to a
         banned string. Returns the text of those that cannot any more."""
         if reply.banned is None:
@@ -256,7 +256,7 @@ class Writer:
         return reply.release(reply.banned.n_held)
 
     def _take_back(
-        self, slot: Slot, reply: Reply, token_id: int, drawn: Drawn, taken: int
+        self, slot: Slot, reply: SlotReply, token_id: int, drawn: Drawn, taken: int
     ) -> Drawn | None:
         """A banned string is complete. Go back to before the first of the last `taken` tokens (the
         one just drawn is the last) and draw another one there."""
@@ -284,7 +284,7 @@ class Writer:
             return None
         return self._drawn(reply, drawn.scores if first is None else first.drawn.scores)
 
-    def _restore(self, reply: Reply, back_to: Drawn | HeldToken, token_id: int) -> None:
+    def _restore(self, reply: SlotReply, back_to: Drawn | HeldToken, token_id: int) -> None:
         """Chain, text and bans as they were before that token was drawn, and the token banned."""
         accepted = len(reply.generated)
         if isinstance(back_to, HeldToken):
@@ -299,7 +299,7 @@ class Writer:
             reply.bans = reply.bans | {token_id}
 
     @staticmethod
-    def _cut_back(slot: Slot, reply: Reply) -> None:
+    def _cut_back(slot: Slot, reply: SlotReply) -> None:
         """The cells back to the reply's last token; all go where the architecture cannot, and
         `_go_on` has everything read again."""
         keep = len(reply.request.prompt.ids) + len(reply.generated)

@@ -92,7 +92,7 @@ from app.engine.protocol.messages import (
     Tokens,
     TokenTrace,
     UnloadWeights,
-    Vocabulary,
+    VocabularyTable,
 )
 from app.engine.text.text import Piece
 
@@ -206,12 +206,12 @@ class ScriptedEngine:
     def _answer(self, request_id: int, result: Result) -> None:
         self._send(Finished(request_id, result))
 
-    def _read_vocabulary(self) -> Vocabulary:
+    def _read_vocabulary(self) -> VocabularyTable:
         pieces = self._vocabulary.pieces
         offsets = [0]
         for piece in pieces:
             offsets.append(offsets[-1] + len(piece))
-        return Vocabulary(
+        return VocabularyTable(
             _array("i8", offsets), b"".join(pieces), _array("i4", self._vocabulary.attributes())
         )
 

@@ -1,7 +1,7 @@
 """Trace and frames of a token, made beside the next decode, and everything else that is sent.
 
 The decoding thread leaves a `TokenRecord` in the `Outbox`, whose thread measures it
-(`measuring.py`), follows what the stages did (`replay.py`) and writes the frames.
+(`measuring.py`), follows what the stages did (`effects.py`) and writes the frames.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 
 from app import cores
 from app.engine.process.native.arrays import as_array
+from app.engine.process.trace.effects import Snapshot, StageFollower
 from app.engine.process.trace.measuring import Measurer
-from app.engine.process.trace.replay import Replay, Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.protocol.messages import (
     Event,
@@ -62,7 +62,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
 
     def event(self, measurer: Measurer) -> TokenArrived | Held:
         measured = measurer.measure(self.scores, self.token_id, self.alternatives, self.shortlist)
-        replay = Replay(self.scores, self.token_id, measured.alternative_ids, measured)
+        follower = StageFollower(self.scores, self.token_id, measured.alternative_ids, measured)
         trace = TokenTrace(
             index=self.index,
             token_id=self.token_id,
@@ -72,9 +72,9 @@ class TokenRecord(msgspec.Struct, frozen=True):
             entropy=measured.entropy,
             alternative_ids=as_array(measured.alternative_ids),
             alternative_logprobs=as_array(measured.alternative_logprobs),
-            stages=[replay.follow(snapshot) for snapshot in self.snapshots],
+            stages=[follower.follow(snapshot) for snapshot in self.snapshots],
             ms=self.ms,
-            removed_by=as_array(replay.removed_by) if self.snapshots else None,
+            removed_by=as_array(follower.removed_by) if self.snapshots else None,
             uniform=self.uniform,
             chosen=self.chosen,
         )

@@ -47,7 +47,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
     UnloadWeights,
-    Vocabulary,
+    VocabularyTable,
 )
 
 SHORT: dict[str, Any] = {
@@ -163,7 +163,7 @@ def test_requests_beside_a_running_reply_are_answered_at_once(talk: ScriptedTalk
     expected = {
         engine.request(Tokenize(0, "a b")): Tokens,
         engine.request(CountPrompt(0, prompt)): PromptCount,
-        engine.request(ReadVocabulary(0)): Vocabulary,
+        engine.request(ReadVocabulary(0)): VocabularyTable,
         engine.request(ReadDevices(0)): DevicesRead,
     }
     for request, kind in expected.items():

@@ -48,7 +48,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
     UnloadWeights,
-    Vocabulary,
+    VocabularyTable,
 )
 
 pytestmark = pytest.mark.weights
@@ -190,7 +190,7 @@ def test_control_text_of_people_is_cut_and_stays_text(talking: Conversation) -> 
 
 def test_vocabulary_and_pieces(talking: Conversation) -> None:
     table = talking.ask(ReadVocabulary(2)).result
-    assert isinstance(table, Vocabulary)
+    assert isinstance(table, VocabularyTable)
     assert table.offsets.shape == [49_153]
     assert table.attributes.shape == [49_152]
     tokens = talking.ask(Tokenize(3, " Paris")).result

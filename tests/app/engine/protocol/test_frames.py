@@ -17,7 +17,7 @@ from scripted_talk import PATIENCE_S, ScriptedTalk
 
 from app.engine.client.engine import EngineState
 from app.engine.protocol import messages as protocol, wire
-from app.engine.protocol.frames import MAX_ARRAY_RANK, Array, Count, Message
+from app.engine.protocol.frames import MAX_ARRAY_RANK, Array, Count, WireMessage
 from app.engine.protocol.messages import (
     Alive,
     CacheLayers,
@@ -57,7 +57,7 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
     Tokens,
-    Vocabulary,
+    VocabularyTable,
 )
 from app.engine.protocol.template_messages import TemplateReply
 
@@ -102,13 +102,13 @@ def test_every_field_that_an_engine_fills_has_a_bound() -> None:
     assert found == ["TokenTrace.logprob"]
 
 
-class _Inner(Message, frozen=True, tag=True):
+class _Inner(WireMessage, frozen=True, tag=True):
     numbers: list[Count]
     texts: Annotated[list[str], msgspec.Meta(max_length=3)]
     high: Annotated[int, msgspec.Meta(le=3)]
 
 
-class _Outer(Message, frozen=True, tag=True):
+class _Outer(WireMessage, frozen=True, tag=True):
     whole: int
     part: float | None
     data: bytes
@@ -128,7 +128,7 @@ def test_a_field_without_a_bound_is_found() -> None:
 # --- and it holds -------------------------------------------------------------------------------
 
 TRACE = trace_of([b"Hi"])[0]
-WORDS = Vocabulary(array("q", [0, 2, 5]), b"Hithe", array("i", [4, 8]))
+WORDS = VocabularyTable(array("q", [0, 2, 5]), b"Hithe", array("i", [4, 8]))
 PROMPT = shown([ShownPart(0, 1, "scaffold", "m")], [b"<s>"], returned=["m"], retokenized=["n"])
 CACHE = told(
     slot(0, [(1, 0, 7)], [CellPart(0, 2, "user", "m")]),
@@ -153,12 +153,12 @@ LOADED = Loaded(
     cache=CacheShape([CacheLayers(2, 8, 8, 16, 16, 2)]),
 )
 DEVICE = Device("CPU", "A processor", "cpu", 1, 2)
-RESULTS: list[Message] = [
+RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
     *(DrawsReplayed([ReplayedDraw(1, 2, 0.5, 3)]), DevicesRead([DEVICE]), Done()),
 ]
-EVENTS: list[Message] = [
+EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),
     *(Alive(), Progress(1, "prefill", 1, 2), Queued(1, 1), Log("info", "x")),
     *(TokenArrived(1, TRACE, "Hi", "content", 3), TextFlushed(1, "Hi", "content"), Held(1, TRACE)),
@@ -223,17 +223,17 @@ def fits(value: Any, info: kinds.Type) -> bool:
     return any(type(value) is python and isinstance(info, kind) for python, kind in pairs)
 
 
-def plain(message: Message) -> Any:
+def plain(message: WireMessage) -> Any:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(message))
 
 
-def name_of(message: Message) -> str:
+def name_of(message: WireMessage) -> str:
     result = getattr(message, "result", None)
     return type(message).__name__ + (f" {type(result).__name__}" if result is not None else "")
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=name_of)
-def test_one_value_beyond_its_bound_is_no_frame(event: Message) -> None:
+def test_one_value_beyond_its_bound_is_no_frame(event: WireMessage) -> None:
     assert wire.decode_event(msgspec.msgpack.encode(event)) == event
     tried = list(attacks(plain(event), kinds.type_info(type(event))))
     assert bool(tried) == (type(event) is not Alive), "which says nothing else"
@@ -257,7 +257,7 @@ def test_every_kind_of_event_and_result_is_attacked() -> None:
 
 put = msgspec.structs.replace
 FAR = 2**31
-NO_FIT: dict[str, Message] = {
+NO_FIT: dict[str, WireMessage] = {
     # What each of these did in the window is behind it.
     "a context beyond what Qt counts": put(SUMMARY, context_size=FAR),  # QProgressBar.setRange
     "a count beyond what Qt counts": put(SUMMARY, context_used=FAR),  # setValue
@@ -307,14 +307,14 @@ NO_FIT: dict[str, Message] = {
 }
 
 
-def as_event(message: Message) -> Message:
+def as_event(message: WireMessage) -> WireMessage:
     if type(message) is type(TRACE):
         return TokenArrived(1, message, "Hi", "content", 1)  # type: ignore[arg-type]
     return message if isinstance(message, PromptScores) else Finished(1, message)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("message", NO_FIT.values(), ids=NO_FIT)
-def test_what_does_not_fit_is_no_frame(message: Message) -> None:
+def test_what_does_not_fit_is_no_frame(message: WireMessage) -> None:
     with pytest.raises(ProtocolError):
         wire.decode_event(msgspec.msgpack.encode(as_event(message)))
 
@@ -345,7 +345,7 @@ def test_what_does_not_fit_is_no_frame(message: Message) -> None:
         ),
     ],
 )
-def test_what_an_honest_engine_may_say_comes_through(message: Message) -> None:
+def test_what_an_honest_engine_may_say_comes_through(message: WireMessage) -> None:
     event = as_event(message)
     found = wire.decode_event(msgspec.msgpack.encode(event))
     assert msgspec.msgpack.encode(found) == msgspec.msgpack.encode(event)
@@ -375,7 +375,7 @@ def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
 
 @pytest.mark.parametrize("message", NO_FIT.values(), ids=NO_FIT)
 def test_it_ends_the_engine_with_words(
-    talk: ScriptedTalk, tmp_path: Path, message: Message
+    talk: ScriptedTalk, tmp_path: Path, message: WireMessage
 ) -> None:
     says = tmp_path / "says"
     hello, last = (wire.encode_frame(one) for one in (EVENTS[0], as_event(message)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.messages import Array, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 
 
@@ -13,7 +13,7 @@ def pieces(texts: list[bytes], attributes: list[int]) -> Pieces:
     for text in texts:
         ends.append(ends[-1] + len(text))
     return Pieces(
-        Vocabulary(
+        VocabularyTable(
             Array("i8", [len(ends)], struct.pack(f"<{len(ends)}q", *ends)),
             b"".join(texts),
             Array("i4", [len(attributes)], struct.pack(f"<{len(attributes)}i", *attributes)),

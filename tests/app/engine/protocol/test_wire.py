@@ -34,7 +34,7 @@ from app.engine.protocol.messages import (
     Stop,
     TokenArrived,
     TokenTrace,
-    Vocabulary,
+    VocabularyTable,
 )
 
 
@@ -57,7 +57,7 @@ def _trace(index: int = 0, *, ids: bytes = b"\1\0\0\0", shape: int = 1) -> Token
     )
 
 
-def _through_the_wire(message: protocol.Message) -> bytes:
+def _through_the_wire(message: protocol.WireMessage) -> bytes:
     stream = io.BytesIO()
     wire.FrameWriter(stream).write(message)
     stream.seek(0)
@@ -79,10 +79,10 @@ def _arrays(dtype: str) -> st.SearchStrategy[Array]:
 
 
 _PIECES = st.lists(st.binary(max_size=3), max_size=4)
-_TOGETHER: dict[type[protocol.Message], st.SearchStrategy[protocol.Message]] = {
+_TOGETHER: dict[type[protocol.WireMessage], st.SearchStrategy[protocol.WireMessage]] = {
     protocol.TokenTrace: _PIECES.map(lambda pieces: trace_of([*pieces, b"Hi"])[-1]),
     protocol.Tokens: _PIECES.map(lambda pieces: protocol.Tokens([7] * len(pieces), pieces)),
-    Vocabulary: _PIECES.map(lambda pieces: _vocabulary(shown([], pieces))),
+    VocabularyTable: _PIECES.map(lambda pieces: _vocabulary(shown([], pieces))),
     protocol.PromptShown: _PIECES.map(
         lambda pieces: shown([ShownPart(0, len(pieces) + 1, "user")], [*pieces, b"x"])
     ),
@@ -93,15 +93,15 @@ _TOGETHER: dict[type[protocol.Message], st.SearchStrategy[protocol.Message]] = {
 """Structs whose fields must fit each other."""
 
 
-def _vocabulary(of: protocol.PromptShown) -> Vocabulary:
-    return Vocabulary(of.offsets, of.blob, of.attributes)
+def _vocabulary(of: protocol.PromptShown) -> VocabularyTable:
+    return VocabularyTable(of.offsets, of.blob, of.attributes)
 
 
-def _structs(union: object) -> st.SearchStrategy[protocol.Message]:
+def _structs(union: object) -> st.SearchStrategy[protocol.WireMessage]:
     return st.one_of([_struct(kind) for kind in get_args(union)])
 
 
-def _struct(kind: type[protocol.Message]) -> st.SearchStrategy[protocol.Message]:
+def _struct(kind: type[protocol.WireMessage]) -> st.SearchStrategy[protocol.WireMessage]:
     if kind in _TOGETHER:
         return _TOGETHER[kind]
     fields = {
@@ -154,7 +154,9 @@ def test_every_event_comes_back_as_it_was(event: protocol.Event) -> None:
 
 
 @pytest.mark.parametrize("kind", [*get_args(protocol.Command), *get_args(protocol.Event)])
-def test_every_struct_of_the_protocol_is_frozen_and_tagged(kind: type[protocol.Message]) -> None:
+def test_every_struct_of_the_protocol_is_frozen_and_tagged(
+    kind: type[protocol.WireMessage],
+) -> None:
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.tag == kind.__name__
 
@@ -170,7 +172,7 @@ def test_random_bytes_end_in_a_protocol_error_or_a_struct(data: bytes) -> None:
             message = decode(data)
         except ProtocolError:
             continue
-        assert isinstance(message, protocol.Message)
+        assert isinstance(message, protocol.WireMessage)
 
 
 @settings(max_examples=300, deadline=None)
@@ -183,7 +185,7 @@ def test_a_damaged_frame_ends_in_a_protocol_error_or_a_struct(data: st.DataObjec
         event = wire.decode_event(bytes(good))
     except ProtocolError:
         return
-    assert isinstance(event, protocol.Message)
+    assert isinstance(event, protocol.WireMessage)
 
 
 @settings(max_examples=300, deadline=None)
@@ -292,7 +294,7 @@ def test_an_event_is_not_a_command() -> None:
 )
 def test_an_array_that_does_not_fit_is_refused(array: Array) -> None:
     fine = Array("i8", [2], bytes(16))
-    event = Finished(1, Vocabulary(offsets=fine, blob=b"", attributes=array))
+    event = Finished(1, VocabularyTable(offsets=fine, blob=b"", attributes=array))
     with pytest.raises(ProtocolError, match=r"array|attributes\.shape"):
         wire.decode_event(_through_the_wire(event))
 

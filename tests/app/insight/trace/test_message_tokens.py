@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.protocol.messages import Array, TokenTrace, Vocabulary
+from app.engine.protocol.messages import Array, TokenTrace, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import (
     MessageTokens,
@@ -33,7 +33,7 @@ def words() -> Pieces:
         ends.append(ends[-1] + len(word))
     offsets = b"".join(end.to_bytes(4, "little") for end in ends)
     return Pieces(
-        Vocabulary(
+        VocabularyTable(
             Array("u4", [len(ends)], offsets),
             b"".join(WORDS),
             Array("i4", [len(WORDS)], bytes(4 * len(WORDS))),

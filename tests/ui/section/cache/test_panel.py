@@ -38,7 +38,7 @@ from app.engine.protocol.messages import (
     LastTurn,
     ParkedCopy,
     StepMeasured,
-    Vocabulary,
+    VocabularyTable,
 )
 from app.engine.protocol.pieces import Pieces
 from models.records import Message, MessageCounts, Role
@@ -259,7 +259,7 @@ def test_what_a_cell_holds_is_said(stage: Stage, looking: Looking) -> None:
         offsets.append(offsets[-1] + len(piece))
     array = Array("i8", [len(offsets)], b"".join(n.to_bytes(8, "little") for n in offsets))
     kinds = Array("i4", [len(table)], bytes(4 * len(table)))
-    words = Pieces(Vocabulary(array, b"".join(table), kinds))
+    words = Pieces(VocabularyTable(array, b"".join(table), kinds))
     stage.desk.words_of = lambda _hash: words if _hash == "w1" else None  # type: ignore[attr-defined]
     stage.answer(one_chat())
     stage.panel.map.pointed.emit(20)

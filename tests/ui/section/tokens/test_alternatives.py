@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.events import ConversationOpened
-from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.messages import Array, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from models.records import Message
 from ui.section.looking import Looking
@@ -30,7 +30,7 @@ def words() -> Pieces:
     """ID 7 is " red", all others are empty."""
     offsets = [0] * 8 + [4] * 200
     return Pieces(
-        Vocabulary(
+        VocabularyTable(
             Array("i8", [len(offsets)], struct.pack(f"<{len(offsets)}q", *offsets)),
             b" red",
             Array("i4", [0], b""),

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QTableView
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
-from app.engine.protocol.messages import Array, TokenTrace, Vocabulary
+from app.engine.protocol.messages import Array, TokenTrace, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable
 from ui.section.tokens.model import (
@@ -45,7 +45,7 @@ KINDS = {100: "normal", 101: "control", 102: "byte", 103: "user-defined", 104: "
 def words() -> Pieces:
     offsets = list(range(107))
     return Pieces(
-        Vocabulary(
+        VocabularyTable(
             Array("i8", [107], struct.pack("<107q", *offsets)),
             b"x" * 106,
             Array("i4", [106], struct.pack("<106i", *(ATTRIBUTES.get(i, 4) for i in range(106)))),

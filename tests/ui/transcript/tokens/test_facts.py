@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from made_traces import trace_of
 
-from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.messages import Array, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import MessageTokens, plain
 from ui.transcript.tokens.facts import (
@@ -30,7 +30,7 @@ def words() -> Pieces:
     for piece in pieces:
         ends.append(ends[-1] + len(piece))
     offsets = Array("u4", [201], b"".join(end.to_bytes(4, "little") for end in ends))
-    return Pieces(Vocabulary(offsets, b"".join(pieces), Array("i4", [200], bytes(800))))
+    return Pieces(VocabularyTable(offsets, b"".join(pieces), Array("i4", [200], bytes(800))))
 
 
 def test_the_card_says_what_the_trace_holds(words: Pieces) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtGui import QAccessible, QCursor, QGuiApplication, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.engine.protocol.messages import Array, Vocabulary
+from app.engine.protocol.messages import Array, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.table import TraceTable
@@ -238,7 +238,7 @@ def words() -> Pieces:
     for piece in pieces:
         ends.append(ends[-1] + len(piece))
     offsets = Array("u4", [201], b"".join(end.to_bytes(4, "little") for end in ends))
-    return Pieces(Vocabulary(offsets, b"".join(pieces), Array("i4", [200], bytes(800))))
+    return Pieces(VocabularyTable(offsets, b"".join(pieces), Array("i4", [200], bytes(800))))
 
 
 def move(view: TranscriptView, point: QPointF) -> None:

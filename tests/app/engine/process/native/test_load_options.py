@@ -262,7 +262,7 @@ def test_plan_uses_the_named_device_and_the_shares(tiny_file: Path) -> None:
     machine = load_plan.Machine(devices)
     header = read_header(tiny_file)
 
-    def planned(**options: Any) -> load_plan.Plan:
+    def planned(**options: Any) -> load_plan.LoadPlan:
         return load_plan.plan_load(header, LoadOptions(**options), machine)
 
     assert planned().devices == ("CUDA0", "CUDA1")

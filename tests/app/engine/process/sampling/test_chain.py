@@ -13,7 +13,7 @@ from app.engine.process.native.native import llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain, NoCandidate, check, fresh_seed
-from app.engine.process.trace.replay import Replay
+from app.engine.process.trace.effects import StageFollower
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.messages import (
@@ -182,8 +182,8 @@ def test_stages_say_what_they_left() -> None:
     chain = Chain(Sampling([TopK(4), TopP(0.8), Temperature(2.0)], seed=1), n_vocab=6, n_ctx=10)
     scores = np.log(np.array([0.05, 0.4, 0.1, 0.3, 0.05, 0.1], np.float32))
     draw = chain.draw(scores, Candidates(6), record=True)
-    replay = Replay(scores, 1, np.arange(6, dtype=np.int32))
-    effects = [replay.follow(snapshot) for snapshot in draw.snapshots]
+    follower = StageFollower(scores, 1, np.arange(6, dtype=np.int32))
+    effects = [follower.follow(snapshot) for snapshot in draw.snapshots]
     assert [(e.stage, e.left) for e in effects] == [
         ("top-k", 4),
         ("top-p", 3),

@@ -15,8 +15,8 @@ from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.sampling.registry import KINDS
 from app.engine.process.sampling.uniforms import Uniforms
+from app.engine.process.trace.effects import SURVIVED, StageFollower
 from app.engine.process.trace.measuring import Measurer
-from app.engine.process.trace.replay import SURVIVED, Replay
 from app.engine.protocol.messages import (
     AdaptiveP,
     Dist,
@@ -264,8 +264,10 @@ def test_the_number_of_xtc_tells_whether_it_acts(steps: Steps) -> None:
             shares = np.exp(best - best[0])
             shares /= shares.sum()
             n_above = int((shares >= 0.05).sum())
-            replay = Replay(scores.copy(), draw.token_id, np.array([draw.token_id], np.int32))
-            effects = [replay.follow(snapshot) for snapshot in draw.snapshots]
+            follower = StageFollower(
+                scores.copy(), draw.token_id, np.array([draw.token_id], np.int32)
+            )
+            effects = [follower.follow(snapshot) for snapshot in draw.snapshots]
             assert [effect.uniform is None for effect in effects] == [True, False, True, True]
             number = effects[1].uniform
             assert number is not None
@@ -323,10 +325,10 @@ def test_stages_are_told_as_full_copies_would_tell_them(steps: Steps) -> None:
         for scores in steps.rows[:12]:
             draw = chain.draw(scores, candidates, record=True)
             best = np.argsort(-scores, kind="stable")[:64].astype(np.int32)
-            replay = Replay(scores.copy(), draw.token_id, best)
+            follower = StageFollower(scores.copy(), draw.token_id, best)
             array, gone = Array(scores), {}
             for stage, snapshot in enumerate(draw.snapshots):
-                effect = replay.follow(snapshot)
+                effect = follower.follow(snapshot)
                 array.apply(llama.llama_sampler_chain_get(native, stage))
                 view = array_view(array)
                 finite = view[view["logit"] > -np.inf]
@@ -339,7 +341,7 @@ def test_stages_are_told_as_full_copies_would_tell_them(steps: Steps) -> None:
                     gone.setdefault(int(place), stage)
                 seen += 1
             assert array.selected == draw.token_id
-            assert replay.removed_by.tolist() == [gone.get(i, SURVIVED) for i in range(64)]
+            assert follower.removed_by.tolist() == [gone.get(i, SURVIVED) for i in range(64)]
             chain.accept(draw.token_id)
             llama.llama_sampler_accept(native, draw.token_id)
         chain.close()

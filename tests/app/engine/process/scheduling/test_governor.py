@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.engine.process.scheduling.governor import Change, Governor, ladder
+from app.engine.process.scheduling.governor import Governor, ThreadChange, ladder
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Run:
     n_threads: int = 0
     tells_processor: bool = False
     threads: list[int] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ThreadChange] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.n_threads = self.governor.n_threads
@@ -189,8 +189,8 @@ def test_a_machine_that_is_slow_with_any_number_keeps_its_threads() -> None:
 def test_rows_that_change_in_the_middle_of_a_try_end_it() -> None:
     governor = Governor(2, growth=0.0)
     changes = [governor.after_step(1, 0, 0.02, n * 0.02) for n in range(3)]
-    assert changes[-1] == Change(1)
-    assert governor.after_step(2, 0, 0.05, 1.0) == Change(2)
+    assert changes[-1] == ThreadChange(1)
+    assert governor.after_step(2, 0, 0.05, 1.0) == ThreadChange(2)
 
 
 def test_long_steps_and_one_thread_are_left_alone() -> None:

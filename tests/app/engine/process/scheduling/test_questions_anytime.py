@@ -65,7 +65,7 @@ from app.engine.protocol.messages import (
     Tokens,
     TopK,
     UnloadWeights,
-    Vocabulary,
+    VocabularyTable,
 )
 
 pytestmark = pytest.mark.weights
@@ -93,7 +93,7 @@ def questions() -> list[tuple[Any, object]]:
         (ChangeCache(number(), "keep_prefix", "nobody", keep=-LARGE), cache_view.KEEP_ONE),
         (ChangeCache(number(), "keep_prefix", "nobody", keep=LARGE), cache_view.NO_CELLS),
         (ReadCache(number()), CacheMap),
-        (ReadVocabulary(number()), Vocabulary),
+        (ReadVocabulary(number()), VocabularyTable),
         (ReadDevices(number()), DevicesRead),
         (Tokenize(number(), ""), Tokens),
         (Tokenize(number(), "", inside=True), Tokens),

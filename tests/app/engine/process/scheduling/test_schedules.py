@@ -18,7 +18,7 @@ from other_shapes import settled
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine.process.cache.cells import Cells, cells_in_use
-from app.engine.process.cache.slot import Reply
+from app.engine.process.cache.slot import SlotReply
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
@@ -226,7 +226,7 @@ def test_two_hundred_requests_leave_nothing_behind(
     after = serve(200)
     assert after - before < 6_000_000
     assert session.scheduler._space.parking.size_bytes <= 1_000_000
-    assert not [thing for thing in gc.get_objects() if isinstance(thing, Reply)]
+    assert not [thing for thing in gc.get_objects() if isinstance(thing, SlotReply)]
 
 
 # --- fairness -------------------------------------------------------------------------------------

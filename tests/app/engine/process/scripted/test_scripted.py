@@ -42,7 +42,7 @@ from app.engine.protocol.messages import (
     TokenArrived,
     Tokenize,
     Tokens,
-    Vocabulary,
+    VocabularyTable,
 )
 from app.engine.protocol.pieces import Pieces
 
@@ -227,7 +227,7 @@ def test_the_vocabulary_names_every_piece(talk: ScriptedTalk) -> None:
     assert isinstance(tokens, Finished)
     assert isinstance(tokens.result, Tokens)
     assert isinstance(table, Finished)
-    assert isinstance(table.result, Vocabulary)
+    assert isinstance(table.result, VocabularyTable)
     pieces = Pieces(table.result)
     assert [pieces.piece(i) for i in tokens.result.token_ids] == tokens.result.pieces
     assert b"".join(tokens.result.pieces).decode() == "Hello you, 🙂"

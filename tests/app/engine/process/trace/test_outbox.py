@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from app.engine.process.native.arrays import as_array
+from app.engine.process.trace.effects import Snapshot, StageFollower
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import Outbox, TokenRecord
-from app.engine.process.trace.replay import Replay, Snapshot
 from app.engine.protocol.messages import (
     SURVIVED,
     Done,
@@ -111,7 +111,7 @@ def test_replay_counts_finite_candidates_and_shares() -> None:
     start = np.zeros(12, np.float32)
 
     def effect(token_id: int) -> StageEffect:
-        return Replay(start, token_id, np.empty(0, np.int32)).follow(snapshot)
+        return StageFollower(start, token_id, np.empty(0, np.int32)).follow(snapshot)
 
     assert (effect(9).stage, effect(9).left) == ("temperature", 2)
     assert effect(9).probability == pytest.approx(np.e / (np.e + 1), abs=1e-6)
@@ -127,14 +127,14 @@ def test_cutting_sorted_candidates_is_keeping_them(n_left: int) -> None:
     order = np.argsort(-scores).astype(np.int32)
     top, left = order[:300], order[:n_left]
     for token_id in (int(order[1]), int(order[250])):
-        cut = Replay(scores, token_id, order[:64])
-        whole = Replay(scores, token_id, order[:64])
-        for replay, last in (
+        cut = StageFollower(scores, token_id, order[:64])
+        whole = StageFollower(scores, token_id, order[:64])
+        for follower, last in (
             (cut, Snapshot("top-p", first=n_left)),
             (whole, Snapshot("top-p", left=candidates(left, scores[left]))),
         ):
-            replay.follow(Snapshot("top-k", left=candidates(top, scores[top])))
-            effect = replay.follow(last)
+            follower.follow(Snapshot("top-k", left=candidates(top, scores[top])))
+            effect = follower.follow(last)
             share = np.exp(scores[left].astype(np.float64))
             wanted = math.exp(scores[token_id]) / share.sum() if token_id in left else 0.0
             assert (effect.stage, effect.left) == ("top-p", n_left)
@@ -167,17 +167,17 @@ def test_replay_follows_every_kind_of_snapshot(n_vocab: int) -> None:
         Snapshot("dist"),
     ]
     full = [punished, punished, cool, masked, left, left]
-    replay = Replay(scores, token_id, watched)
+    follower = StageFollower(scores, token_id, watched)
     gone: dict[int, int] = {}
     for stage, (snapshot, after) in enumerate(zip(small, full, strict=True)):
-        effect = replay.follow(snapshot)
+        effect = follower.follow(snapshot)
         weights = np.exp(after.astype(np.float64) - after.max())
         assert effect.left == int((after > -np.inf).sum())
         assert effect.probability == pytest.approx(weights[token_id] / weights.sum(), abs=1e-6)
         for place, watched_id in enumerate(watched):
             if after[watched_id] == -np.inf:
                 gone.setdefault(place, stage)
-    assert replay.removed_by.tolist() == [gone.get(place, SURVIVED) for place in range(64)]
+    assert follower.removed_by.tolist() == [gone.get(place, SURVIVED) for place in range(64)]
     assert 0 < len(gone) < 64
 
 

@@ -1,8 +1,8 @@
 """What the stages of a sampling chain did to the candidates, found out beside the next decode.
 
-The decoding thread leaves a `Snapshot` per stage, as little as says everything; `Replay` follows
-them and tells how many candidates each stage left, what share the drawn token then had, and which
-of the watched tokens it removed. It costs the decoding thread 0.02 to 0.5 ms a token.
+The decoding thread leaves a `Snapshot` per stage, as little as says everything; `StageFollower`
+follows them and tells how many candidates each stage left, what share the drawn token then had, and
+which of the watched tokens it removed. It costs the decoding thread 0.02 to 0.5 ms a token.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     uniform: float | None = None
 
 
-class Replay:
+class StageFollower:
     """The candidates as one stage after the other left them, beginning with all scores.
 
-    >>> replay = Replay(np.array([2, 1, 0], np.float32), 0, np.array([0, 1], np.int32))
-    >>> replay.follow(Snapshot("top-k", left=struct.pack("<iff", 0, 2.0, 0.0)))
+    >>> follower = StageFollower(np.array([2, 1, 0], np.float32), 0, np.array([0, 1], np.int32))
+    >>> follower.follow(Snapshot("top-k", left=struct.pack("<iff", 0, 2.0, 0.0)))
     StageEffect(stage='top-k', left=1, probability=1.0, uniform=None)
-    >>> replay.removed_by.tolist()
+    >>> follower.removed_by.tolist()
     [255, 0]
     """
 

@@ -18,8 +18,8 @@ from native_chains import Array, native_chain
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
+from app.engine.process.trace.effects import SURVIVED, StageFollower
 from app.engine.process.trace.measuring import Measurer
-from app.engine.process.trace.replay import SURVIVED, Replay
 from app.engine.process.trace.shortlist import ShortlistFinder
 from app.engine.protocol.messages import (
     Dist,
@@ -123,11 +123,11 @@ def compare(
     shortlist = ShortlistFinder(n_vocab).find(scores, 64) if with_shortlist else None
     draw = chain.draw(scores, Candidates(n_vocab), record=True, shortlist=shortlist)
     measured = Measurer(n_vocab).measure(scores, draw.token_id, alternatives, shortlist)
-    replay = Replay(scores, draw.token_id, measured.alternative_ids, measured)
+    follower = StageFollower(scores, draw.token_id, measured.alternative_ids, measured)
     native, array = native_chain(sampling, weights, seen), Array(scores)
     gone: dict[int, int] = {}
     for stage, snapshot in enumerate(draw.snapshots):
-        effect = replay.follow(snapshot)
+        effect = follower.follow(snapshot)
         array.apply(llama.llama_sampler_chain_get(native, stage))
         left = candidates_of(array)
         assert effect.left == len(left), (sampling, effect)
@@ -139,7 +139,7 @@ def compare(
             if token_id not in left:
                 gone.setdefault(place, stage)
     assert array.selected == draw.token_id
-    for place, removed_by in enumerate(replay.removed_by.tolist()):
+    for place, removed_by in enumerate(follower.removed_by.tolist()):
         if scores[measured.alternative_ids[place]] > -np.inf:  # else no stage has done it
             assert removed_by == gone.get(place, SURVIVED), sampling
     chain.close()

@@ -1,4 +1,5 @@
-"""The panels of the section, in the order of their tabs."""
+"""The panels of the section, in the order of their tabs. Five of them fit its least width
+(`test_every_tab_is_in_view`)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ PLACES: Final = (
     ("panel_prompt", "Prompt panel: what the engine was given", "Prompt", ""),
     ("panel_time", "Time panel: prefill and decode", "Time", ""),
 )
-"""Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order."""
+"""Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order. A tenth
+needs a key of its own."""
 
 
 class SectionActs(QObject):

@@ -1,4 +1,5 @@
 """llama.cpp itself: the library, weights, vocabulary, adapters, and its log.
 
-Pointers stay below this floor; what goes up are arrays, ids and errors with a sentence.
+In which order it is loaded, what C keeps a pointer to, and what its log means is known here alone;
+what goes up are arrays, ids and errors with a sentence.
 """

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 from fake_hub.hub import FakeHub
+from forked import Forking, Source
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
@@ -58,6 +61,23 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr("app.gguf.places.places_of_others", lambda: ())
     return folder
+
+
+@pytest.fixture(scope="session")
+def forked_source() -> Iterator[Source | None]:
+    """What children are forked from, where the system can."""
+    source = Source() if sys.platform == "linux" else None
+    yield source
+    if source is not None:
+        source.close()
+
+
+@pytest.fixture
+def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test's children of the program are forked, not started."""
+    if forked_source is not None:
+        monkeypatch.setattr(Forking, "source", forked_source, raising=False)
+        monkeypatch.setattr(subprocess, "Popen", Forking)
 
 
 @pytest.fixture

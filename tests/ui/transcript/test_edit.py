@@ -186,6 +186,17 @@ def test_nothing_can_be_decided_without_text(view: TranscriptView, desk: Desk):
     assert desk.decided == []
 
 
+def test_the_reasoning_of_a_reply_without_an_answer_is_kept_and_can_be_decided(
+    view: TranscriptView, desk: Desk
+):
+    editing = opened(view, desk, text="", reasoning="Let me see.")
+    QTest.keyClicks(editing.editor.thoughts, "First: ")
+    assert desk.kept == {("edit", "m1"): Edit("", "First: Let me see.")}
+    assert all(button.isEnabled() for button in editing.editor.buttons)
+    editing.editor.thoughts.setPlainText(" ")
+    assert not any(button.isEnabled() for button in editing.editor.buttons)
+
+
 def test_a_new_message_stands_below_and_has_a_role(view: TranscriptView, desk: Desk):
     editing = opened(
         view, desk, name="insert", choices=INSERT, text="", role=Role.ASSISTANT, is_below=True

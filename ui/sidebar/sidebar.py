@@ -248,6 +248,8 @@ class Sidebar(Plane):
         self._model.set_conversations(conversations)
         self._has_list = True
         self._tell()
+        if self._open_id in ids - self._ids:
+            self._follow_open()  # a new chat, now that it holds something
         has_changed, self._ids = ids != self._ids, ids
         text = self.search_field.text()
         if has_changed and text.strip():  # no chat is found that has gone to the trash
@@ -266,7 +268,10 @@ class Sidebar(Plane):
     def set_open(self, conversation_id: str) -> None:
         self._open_id = conversation_id
         self._model.set_open(conversation_id)
-        index = self._model.index_of(conversation_id)
+        self._follow_open()
+
+    def _follow_open(self) -> None:
+        index = self._model.index_of(self._open_id)
         if index.isValid():
             self.view.follow_open(index)
 

@@ -477,6 +477,9 @@ class Editing(QObject):
         editor.deleteLater()
         self._view.make_room(self._message_id)
         if had_focus:
+            index = self._view.rows.index_of(self._message_id)
+            if index is not None:
+                self._view.keyboard.put_on(index)
             self._view.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _place(self) -> None:

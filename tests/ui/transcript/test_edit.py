@@ -148,6 +148,13 @@ def test_escape_leaves_and_what_was_typed_is_there_again(view: TranscriptView, d
     assert editing.editor.text == "text 1 typed"
 
 
+def test_the_keyboard_is_on_the_message_whose_editor_was_left(view: TranscriptView, desk: Desk):
+    """E opens the same one again, and not that of another message."""
+    editing = opened(view, desk, 2)
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Escape)
+    assert (view.hasFocus(), view.keyboard.current) == (True, 2)
+
+
 def test_each_change_is_kept_until_it_is_decided_or_undone(view: TranscriptView, desk: Desk):
     editing = opened(view, desk)
     QTest.keyClicks(editing.editor.edit, " x")

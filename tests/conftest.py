@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
     os.environ.pop(variable, None)
 # The many children of these tests shall not each compile the app anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Tests write hundreds of databases, and each commit waits for the disk; memory has nothing to
+# wait for. What passes leaves nothing there (`tmp_path_retention_policy`).
+IN_MEMORY = Path("/dev/shm")
+if os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 # A busy machine is slow, not wrong.
 hypothesis.settings.register_profile(

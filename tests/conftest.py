@@ -26,6 +26,8 @@ for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
     os.environ.pop(variable, None)
 # The many children of these tests shall not each compile the app anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Users have buffered streams: without them, what blocks and fails at the exit was never seen.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # Tests write hundreds of databases, and each commit waits for the disk; memory has nothing to
 # wait for. What passes leaves nothing there (`tmp_path_retention_policy`).

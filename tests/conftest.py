@@ -5,14 +5,19 @@ Qt is not imported here: most tests need none, and the engine's must run without
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 from fake_hub.hub import FakeHub
+from forked import Forking, Source
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
@@ -20,14 +25,30 @@ from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
     os.environ.pop(variable, None)
-# The many children of these tests shall not each compile the app anew.
+# The many children of these tests shall not each compile the app anew, nor each worker the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Users have buffered streams: without them, what blocks and fails at the exit was never seen.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
+# Tests write hundreds of databases, and each commit waits for the disk; memory has nothing to
+# wait for. What passes leaves nothing there (`tmp_path_retention_policy`).
+IN_MEMORY = Path("/dev/shm")
+if os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 # A busy machine is slow, not wrong.
 hypothesis.settings.register_profile(
     "cutaway", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("cutaway")
+
+
+def pytest_collection_finish() -> None:
+    """All modules and tests are there to stay. Left out of collections, of which there are many,
+    they do not cost 0.4 s each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +79,23 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr("app.gguf.local.places.places_of_others", lambda: ())
     return folder
+
+
+@pytest.fixture(scope="session")
+def forked_source() -> Iterator[Source | None]:
+    """What children are forked from, where the system can."""
+    source = Source() if sys.platform == "linux" else None
+    yield source
+    if source is not None:
+        source.close()
+
+
+@pytest.fixture
+def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test's children of the program are forked, not started."""
+    if forked_source is not None:
+        monkeypatch.setattr(Forking, "source", forked_source, raising=False)
+        monkeypatch.setattr(subprocess, "Popen", Forking)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ nothing. Errors are one sentence on stderr and an exit code that is not 0, never
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import queue
 import signal
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TextIO
 
 from app.command_line.output import AskOutput, JsonLines, PlainText
 from app.command_line.settings import AskSettings, read_settings_file, resolved
@@ -71,24 +72,26 @@ def main(argv: Sequence[str]) -> int:
         _make_streams_safe()
         return _run(_parse(argv))
     except AskError as error:
-        print(error.sentence, file=sys.stderr)
+        _say(error.sentence)
         return error.code
+    except _LeftAtOnce:
+        # Whoever holds stdout and reads nothing would hold Python's own flush at the exit, too.
+        os._exit(INTERRUPTED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_stdout()
+        _forget(sys.stdout)
         return NOBODY_READS
     except OSError as error:
-        _forget_stdout()
-        print(
-            f"The answer cannot be written ({error.strerror}). Send it somewhere else.",
-            file=sys.stderr,
-        )
+        _forget(sys.stdout)
+        _say(f"The answer cannot be written ({error.strerror}). Send it somewhere else.")
         return FAILED
     except Exception as error:  # noqa: BLE001 - a fault of ours is one sentence, too
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        print(f"Something went wrong ({what}). Try again, or report this.", file=sys.stderr)
+        _say(f"Something went wrong ({what}). Try again, or report this.")
         return FAILED
+    finally:
+        _leave(sys.stderr)
 
 
 # --- arguments --------------------------------------------------------------------------------
@@ -271,6 +274,10 @@ def _run(options: argparse.Namespace) -> int:
         talk.close()
 
 
+class _LeftAtOnce(KeyboardInterrupt):
+    """The second Ctrl-C: nothing is waited for any more."""
+
+
 class _CtrlC:
     """Put among the endings by the user."""
 
@@ -336,7 +343,7 @@ class _Talk:
         in the middle; a second one is not waited for."""
         self._interrupts += 1
         if self._interrupts > 1:
-            raise KeyboardInterrupt
+            raise _LeftAtOnce
         self._endings.put(_CtrlC())
 
     def _on_event(self, event: EngineEvent) -> None:
@@ -390,8 +397,23 @@ def _make_streams_safe() -> None:
         raise AskError("There is nowhere to write the answer: stdout is closed.")
 
 
-def _forget_stdout() -> None:
-    """Python flushes stdout at exit; let that go nowhere instead of failing."""
+def _say(sentence: str) -> None:
+    """A sentence on stderr; that nobody can take it changes nothing."""
+    with contextlib.suppress(OSError):
+        print(sentence, file=sys.stderr)
+
+
+def _leave(stream: TextIO) -> None:
+    """What a full disk or a reader who went has not taken is dropped now: left in the buffer it
+    would fail once more in Python's flush at the exit, with an exit code of its own (120)."""
+    try:
+        stream.flush()
+    except OSError:
+        _forget(stream)
+
+
+def _forget(stream: TextIO) -> None:
+    """Python flushes its streams at exit; let that go nowhere instead of failing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

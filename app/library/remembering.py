@@ -32,7 +32,7 @@ def reader() -> str:
     """Which version of the header's reader this is; empty where that cannot be told."""
     digest = hashlib.sha256()
     try:
-        for file in sorted(Path(next(iter(app.gguf.__path__))).glob("*.py")):
+        for file in sorted(Path(next(iter(app.gguf.__path__))).rglob("*.py")):
             digest.update(file.read_bytes())
     except (OSError, StopIteration):
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 class ChatColumn(Plane):
     """Lays the parts out; what they say to whom is the window's business. `composer` is the one
-    that was there first (`ui.shell.first_frame`)."""
+    that was there first (`ui.shell.first_frame`). `wanted`: something in here is about to take the
+    keyboard, so it has to be on screen where there is room for one column only."""
+
+    wanted = Signal()
 
     def __init__(
         self,
@@ -107,6 +110,7 @@ class ChatColumn(Plane):
     def open_find(self) -> None:
         """Find in the open chat. The bar is built at first use."""
         if len(self.transcript.rows):
+            self.wanted.emit()
             self.find_bar().open_bar()
 
     def find_on(self, direction: int) -> None:

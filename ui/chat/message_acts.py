@@ -21,7 +21,7 @@ from app.chat.events import (
 )
 from models.records import Message, Role
 from ui.shell.actions import Action, Actions
-from ui.transcript.edit import Choice, Editing, MessageEditor, Task
+from ui.transcript.edit import Choice, Decide, Editing, MessageEditor, Task
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -165,7 +165,7 @@ class MessageActs(QObject):
             reasoning=message.reasoning if is_reply else "",
             attachments=message.attachments,
         )
-        self.editing.open(message.id, task, partial(self._edited, message))
+        self._open_editor(message.id, task, partial(self._edited, message))
 
     def _edited(self, message: Message, choice: str, editor: MessageEditor, saved: Saved) -> bool:
         if choice == "send":
@@ -200,7 +200,7 @@ class MessageActs(QObject):
         def begin(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
             return self._begin_reply(message.id, editor.text, None, saved)
 
-        self.editing.open(message.id, task, begin)
+        self._open_editor(message.id, task, begin)
 
     def _begin_reply(self, message_id: str, text: str, reasoning: str | None, saved: Saved) -> bool:
         return self._with_end(
@@ -220,7 +220,11 @@ class MessageActs(QObject):
         def insert(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
             return self._desk.insert_message(after_id, editor.role, editor.text, saved=saved)
 
-        self.editing.open(after.id, task, insert)
+        self._open_editor(after.id, task, insert)
+
+    def _open_editor(self, message_id: str, task: Task, decide: Decide) -> None:
+        self._chat.wanted.emit()
+        self.editing.open(message_id, task, decide)
 
     def ask_for_answers(self, message: Message) -> None:
         from ui.chat.compare_ask import AskSeveral
@@ -239,6 +243,7 @@ class MessageActs(QObject):
 
     def go_to(self, message_id: str) -> None:
         """Show a message, on whatever path it is."""
+        self._chat.wanted.emit()
         self.leave_comparison()
         if self._chat.transcript.rows.index_of(message_id) is not None:
             self._chat.transcript.show_message(message_id)
@@ -263,6 +268,7 @@ class MessageActs(QObject):
     def _compare(self, parent_id: str | None, messages: tuple[Message, ...]) -> None:
         from ui.chat.compare import Comparison
 
+        self._chat.wanted.emit()
         self.leave_comparison()
         question = next((m.content for m in self._desk.messages if m.id == parent_id), "")
         formulas = self._chat.transcript.formulas

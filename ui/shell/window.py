@@ -235,6 +235,7 @@ class MainWindow(QMainWindow):
         chat.header.open_file_requested.connect(self.open_gguf)
         chat.header.show_sidebar_requested.connect(self.toggle_sidebar)
         chat.empty.open_file_requested.connect(self.open_gguf)
+        chat.wanted.connect(self.columns.show_chat)
         for area in (chat.banners, chat.toasts):
             area.focus_released.connect(self.focus_composer)
         self.following.log_requested.connect(lambda: self.show_settings("log"))

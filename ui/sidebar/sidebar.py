@@ -78,11 +78,22 @@ class Sidebar(Plane):
         self.setAccessibleName("Chats")
         self._model = ConversationModel(self)
         self._found = SearchModel(self)
+        # What is made here is made in the order of the eye, which is that of Tab.
+        self.hide_button = self._button(
+            "hide_sidebar_button",
+            "caret-double-left",
+            "Hide the chat list",
+            with_key("Hide the chat list", SIDEBAR_KEY),
+        )
         self.new_chat_button = NewChatButton(theme, self)
         self.search_field = SearchField(theme, self)
         self.filter_button = FilterButton(
             theme, self.search_field, lambda: self._model.folders, self
         )
+        self.back_button = self._button(
+            "leave_archive_button", "caret-left", "Back to the chats", text="Archive"
+        )
+        self.back_button.hide()
         self.view = ConversationView(theme, self._model, self)
         self.results = SearchView(theme, self._found, self)
         self.bulk_bar = BulkBar(theme, self)
@@ -91,18 +102,21 @@ class Sidebar(Plane):
         self._empty.setProperty("kind", "small")
         self._empty.setTextFormat(Qt.TextFormat.PlainText)
         self._empty.setWordWrap(True)
-        self._make_buttons()
+        self._make_foot()
         self._build()
         self._connect()
         self._fit()
         self._tell()
 
-    def _make_buttons(self) -> None:
-        def button(name: str, icon: str, spoken: str, hint: str = "", text: str = "") -> IconButton:
-            made = IconButton(self._theme, icon, spoken, text=text, hint=hint, parent=self)
-            made.setObjectName(name)
-            return made
+    def _button(
+        self, name: str, icon: str, spoken: str, hint: str = "", text: str = ""
+    ) -> IconButton:
+        made = IconButton(self._theme, icon, spoken, text=text, hint=hint, parent=self)
+        made.setObjectName(name)
+        return made
 
+    def _make_foot(self) -> None:
+        button = self._button
         self.settings_button = button(
             "settings_button",
             "gear-six",
@@ -116,16 +130,6 @@ class Sidebar(Plane):
         self.archive_button = button("archive_button", "archive", "Archive", "Archived chats")
         self.archive_button.setCheckable(True)
         self.trash_button = button("trash_button", "trash", "Trash", "Deleted chats")
-        self.hide_button = button(
-            "hide_sidebar_button",
-            "caret-double-left",
-            "Hide the chat list",
-            with_key("Hide the chat list", SIDEBAR_KEY),
-        )
-        self.back_button = button(
-            "leave_archive_button", "caret-left", "Back to the chats", text="Archive"
-        )
-        self.back_button.hide()
 
     def _build(self) -> None:
         self._name = QLabel("Cutaway", self)
@@ -244,6 +248,8 @@ class Sidebar(Plane):
         self._model.set_conversations(conversations)
         self._has_list = True
         self._tell()
+        if self._open_id in ids - self._ids:
+            self._follow_open()  # a new chat, now that it holds something
         has_changed, self._ids = ids != self._ids, ids
         text = self.search_field.text()
         if has_changed and text.strip():  # no chat is found that has gone to the trash
@@ -262,7 +268,10 @@ class Sidebar(Plane):
     def set_open(self, conversation_id: str) -> None:
         self._open_id = conversation_id
         self._model.set_open(conversation_id)
-        index = self._model.index_of(conversation_id)
+        self._follow_open()
+
+    def _follow_open(self) -> None:
+        index = self._model.index_of(self._open_id)
         if index.isValid():
             self.view.follow_open(index)
 

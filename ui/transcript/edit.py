@@ -126,6 +126,11 @@ class MessageEditor(QFrame):
         return _text_in(self.thoughts, self.task.reasoning)
 
     @property
+    def has_words(self) -> bool:
+        """A reply may be reasoning alone."""
+        return bool(self.text.strip() or self.reasoning.strip())
+
+    @property
     def is_changed(self) -> bool:
         task = self.task
         now = (self.text, self.reasoning, self.attachments)
@@ -363,7 +368,7 @@ class MessageEditor(QFrame):
         self.grown.emit()
 
     def _on_text_changed(self) -> None:
-        has_text = bool(self.text.strip() or self.attachments) or self.task.name == "begin"
+        has_text = self.has_words or bool(self.attachments) or self.task.name == "begin"
         for button in self.buttons:
             button.setEnabled(has_text)
         self.changed.emit()
@@ -445,7 +450,7 @@ class Editing(QObject):
     def _keep(self) -> None:
         editor = self.editor
         if editor is not None:
-            is_other = editor.is_changed and bool(editor.text.strip() or editor.attachments)
+            is_other = editor.is_changed and (editor.has_words or bool(editor.attachments))
             kept = editor.edit_made if is_other else None
             self._keeper.keep_edit(editor.task.name, self._message_id, kept)
 
@@ -472,6 +477,9 @@ class Editing(QObject):
         editor.deleteLater()
         self._view.make_room(self._message_id)
         if had_focus:
+            index = self._view.rows.index_of(self._message_id)
+            if index is not None:
+                self._view.keyboard.put_on(index)
             self._view.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _place(self) -> None:

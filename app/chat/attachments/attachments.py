@@ -170,8 +170,10 @@ class Attachments:
         if not self._around.can_write or self._around.store is None:
             self._refuse(self._around.store_state.sentence or "Nothing can be attached yet.")
             return False
-        if len(self.of_draft(self._shelf.open.id)) + n_more > MAX_ATTACHMENTS:
-            self._refuse(f"A message takes at most {MAX_ATTACHMENTS} attachments: remove some.")
+        n_held = len(self.of_draft(self._shelf.open.id))
+        if n_held + n_more > MAX_ATTACHMENTS:
+            what = "remove some" if n_held and n_more <= MAX_ATTACHMENTS else "attach fewer"
+            self._refuse(f"A message takes at most {MAX_ATTACHMENTS} attachments: {what}.")
             return False
         return True
 

@@ -84,9 +84,9 @@ class Tree:
         if old is None:
             return False
         kept = old.attachments if attachments is None else attachments
-        if not self._has_text(text, kept) or not self._may_change():
-            return False
         thoughts = old.reasoning if reasoning is None else clean_message(reasoning)
+        if not self._has_text(text + thoughts, kept) or not self._may_change():
+            return False
         edited = self._version_of(old, content=text, reasoning=thoughts, attachments=kept)
         self._add(edited, self._following(message_id, keep=keep_following), saved)
         if not keep_following and self._shelf.leaf_id != message_id:

@@ -11,9 +11,10 @@ characters that belong to it:
 
 `skip` counts the lines to pass over. `key` is the same in all comments of a file and stands in no
 text of it, so a message that quotes such a comment is not taken for two. Where somebody has edited
-the file and the number is not right any more, a part ends where the next comment begins; an editor
-that ends lines with CR LF changes nothing. A file without such comments is read by its headings
-(`app.chat.exchange.markdown_foreign`).
+the file and the number is not right any more, a part ends where the next comment begins, and of the
+lines to pass over those count that are still there; editors that end lines with CR LF, here or
+there, and formatters that set comments apart by an empty line change nothing. A file without such
+comments is read by its headings (`app.chat.exchange.markdown_foreign`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,13 @@ _BEGINNING: Final = "<!-- cutaway {"
 _DETAILS_END: Final = "\n\n</details>"
 _AFTER: Final = "\n\n"
 _FENCE: Final = re.compile(r"^`{3,}", re.MULTILINE)
-_LONE_LINE_FEED: Final = re.compile(r"(?<!\r)\n")
+_OPENINGS: Final = {
+    "message": ("#", ""),
+    "system_prompt": ("#", ""),
+    "reasoning": ("<", ""),
+    "attachment": ("*", "", "`"),
+}
+"""What the lines before a part's text begin with; "": an empty line."""
 
 
 class Marker(Struct, omit_defaults=True):
@@ -83,8 +90,11 @@ class Marker(Struct, omit_defaults=True):
 
 @dataclass(slots=True)
 class _Part:
+    """`is_whole`: it has the number of characters that it was written with."""
+
     marker: Marker
     text: str
+    is_whole: bool
 
 
 # --- out ----------------------------------------------------------------------------------------
@@ -203,11 +213,11 @@ def is_ours(text: str) -> bool:
 
 def read(text: str, name: str, now: datetime) -> WholeConversation:
     """The chat of a file that `is_ours`; FileRefused where it cannot be read."""
-    if _LONE_LINE_FEED.search(text) is None:  # saved by an editor that ends lines with CR LF
+    head, parts = _read_parts(text)
+    if "\r\n" in text and not all(part.is_whole for part in parts):
+        # Somebody's editor ends lines so: what was exported with such ends is whole.
         text = text.replace("\r\n", "\n")
-    found = _first(text)
-    assert found is not None
-    head, position = found
+        head, parts = _read_parts(text)
     if head.version != VERSION:
         raise FileRefused(
             f"{name} was written by another version of Cutaway (format {head.version}): "
@@ -222,7 +232,14 @@ def read(text: str, name: str, now: datetime) -> WholeConversation:
         kind=head.kind,
         is_titled_by_user=True,
     )
-    return _assembled(conversation, list(_parts(text, position, head.key)), salt, name)
+    return _assembled(conversation, parts, salt, name)
+
+
+def _read_parts(text: str) -> tuple[Marker, list[_Part]]:
+    found = _first(text)
+    assert found is not None
+    head, position = found
+    return head, list(_parts(text, position, head.key))
 
 
 def made_id(salt: str, what: str) -> str:
@@ -255,20 +272,39 @@ def _next_marker(text: str, position: int, key: str) -> tuple[Marker, int, int] 
 
 def _parts(text: str, position: int, key: str) -> Iterator[_Part]:
     following = _next_marker(text, position, key)
+    is_spaced = False
     while following is not None:
         marker, _, begin = following
         start = begin
         for _ in range(marker.skip):
-            start = text.find("\n", start) + 1 or len(text)
+            start = _next_line(text, start)
         closing = _closing(marker, text[begin:start])
+        if not _is_end(text, start + marker.chars, closing):
+            is_spaced = text.startswith("\n", begin) if marker.skip else is_spaced
+            start = _behind_opening(text, begin + is_spaced, marker)
+            closing = _closing(marker, text[begin:start])
         end = start + marker.chars
-        is_right = _is_end(text, end, closing)
-        following = _next_marker(text, end if is_right else start, key)
-        if is_right:
-            yield _Part(marker, text[start:end])
+        is_whole = _is_end(text, end, closing)
+        following = _next_marker(text, end if is_whole else start, key)
+        if is_whole:
+            yield _Part(marker, text[start:end], is_whole)
         else:  # somebody has edited it
             end = len(text) if following is None else following[1]
-            yield _Part(marker, _without_closing(text[start:end], closing))
+            yield _Part(marker, _without_closing(text[start:end], closing), is_whole)
+
+
+def _behind_opening(text: str, start: int, marker: Marker) -> int:
+    """Past those of the lines before a text that are as they were written."""
+    for sign in _OPENINGS.get(marker.part, ())[: marker.skip]:
+        after = _next_line(text, start)
+        line = text[start:after].strip()
+        if line.startswith(sign) if sign else not line:
+            start = after
+    return start
+
+
+def _next_line(text: str, start: int) -> int:
+    return text.find("\n", start) + 1 or len(text)
 
 
 def _closing(marker: Marker, opening: str) -> str:

@@ -282,7 +282,7 @@ class Replies:
         message = self._shelf.message(message_id)
         if message is None:
             return False
-        if not text.strip():
+        if not (text + (thoughts or "")).strip():
             return self._answer(message_id, saved=saved)
         is_reply = message.role is Role.ASSISTANT
         reasoning = message.reasoning if thoughts is None else clean_message(thoughts)

@@ -95,8 +95,9 @@ class BuiltPrompt:
     context policy left out (`fitting.py`) of `n_whole` tokens (0: nothing was asked).
     `turn_end`: see `turn_end.py`; filled in by whoever wants a reply. `n_begun`: so many of the
     last tokens are the reply's beginning (`fitting.py` adds them); `rendered` is without them.
-    `tail`: the first bytes of a character that the reply which goes on has begun; they are in the
-    IDs and not in `rendered`. `template`: the source that was rendered, "" where there is none."""
+    `n_continued`: so many of them are the reply that goes on. `tail`: the first bytes of a
+    character that it has begun; they are in the IDs and not in `rendered`. `template`: the source
+    that was rendered, "" where there is none."""
 
     ids: list[int]
     rendered: str
@@ -109,6 +110,7 @@ class BuiltPrompt:
     returned: list[str] = field(default_factory=list)
     is_known: bool = True
     n_begun: int = 0
+    n_continued: int = 0
     tail: bytes = b""
     template: str = ""
 
@@ -208,6 +210,7 @@ def _build_chat(
     tokenizer = PromptTokenizer(vocabulary)
     _add_layout(tokenizer, layout, messages)
     rendered, tail = layout.text, b""
+    n_before = len(tokenizer.ids)
     if continued is not None:
         text, tail = _add_continued(tokenizer, continued, rendered, template, prompt)
         rendered += text
@@ -219,6 +222,7 @@ def _build_chat(
         tokenizer.retokenized,
         returned=tokenizer.returned,
         is_known=layout.is_known,
+        n_continued=len(tokenizer.ids) - n_before,
         tail=tail,
         template=template or "",
     )

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from app.engine.text.text import Part, Piece
+from app.engine.text.text import Between, Part, Piece
 
 _START, _CHANNEL, _MESSAGE, _END, _CONSTRAIN = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 
@@ -121,7 +121,8 @@ class ChannelSplitter:
                 return
             text, self._header = self._header, ""
             self._begin("content")
-        out.append((self._part, self._owed + text))
+        out += [(self._part, Between(self._owed))] if self._owed else []
+        out.append((self._part, text))
         self._owed = ""
         self._has_reasoning = self._has_reasoning or self._part == "reasoning"
         self._has_content = self._has_content or self._part == "content"

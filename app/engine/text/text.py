@@ -21,6 +21,13 @@ Part = Literal["content", "reasoning"]
 Piece = tuple[Part, str]
 
 
+class Between(str):
+    """Text of a reply that stands between what was written, as the empty line between two messages
+    in channels: no stop string begins, ends or goes on in it."""
+
+    __slots__ = ()
+
+
 class CharacterStream:
     """UTF-8 that arrives in pieces: bytes wait until their character is whole.
 
@@ -287,6 +294,10 @@ class ReplyText:
                 held = self._matchers[self._part].release()
                 shown += [(self._part, held)] if held else []
                 self._part = part
+            if isinstance(text, Between):
+                held = self._matchers[part].release()
+                shown.append((part, held + text))
+                continue
             text = see(self._matchers[part], text)
             shown += [(part, text)] if text else []
             if self._stop is not None:
@@ -294,6 +305,12 @@ class ReplyText:
         return Reading(self._kept(shown), self._stop)
 
     def _kept(self, pieces: list[Piece]) -> list[Piece]:
+        """Those of one part that follow one another are one."""
+        kept: list[Piece] = []
         for part, text in pieces:
             (self._content if part == "content" else self._reasoning).append(text)
-        return pieces
+            if kept and kept[-1][0] == part:
+                kept[-1] = (part, kept[-1][1] + text)
+            else:
+                kept.append((part, str(text)))
+        return kept

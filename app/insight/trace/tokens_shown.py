@@ -9,6 +9,7 @@ that spell whole characters. Bytes that are no UTF-8 at all stand alone, as hexa
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ TINTS: Final[dict[Tint, str]] = {
 _VISIBLE: Final = {" ": "·", "\u00a0": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
 SIGNS: Final = frozenset((*_VISIBLE.values(), "⟨", "⟩"))
 """With what pieces are made visible."""
+_LONE_SELECTORS: Final = re.compile(
+    "(?:^|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef]))[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+)
+"""Variation selectors that stand behind no character."""
 _INVISIBLE: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 _MOST_BITS: Final = 10.0
 _MOST_RANK: Final = 1024
@@ -87,7 +92,12 @@ def visible(data: bytes) -> str:
     >>> visible(b" a\\n"), visible(b"\\xff"), visible("\\u200b".encode())
     ('·a↵', '⟨FF⟩', '⟨U+200B⟩')
     """
-    return "".join(map(_visible_character, data.decode("utf-8", "surrogateescape")))
+    text = data.decode("utf-8", "surrogateescape")
+    return _LONE_SELECTORS.sub(_codes, "".join(map(_visible_character, text)))
+
+
+def _codes(found: re.Match[str]) -> str:
+    return "".join(f"⟨U+{ord(character):04X}⟩" for character in found[0])
 
 
 def _visible_character(character: str) -> str:

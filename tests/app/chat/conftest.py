@@ -122,7 +122,9 @@ class Room:
 
 
 @pytest.fixture
-def make_room(data_dir: Path, tmp_path: Path) -> Iterator[Callable[..., Room]]:
+def make_room(
+    forked_children: None, data_dir: Path, tmp_path: Path
+) -> Iterator[Callable[..., Room]]:
     """Makes rooms on this test's data folder; all are closed at the end."""
     with contextlib.ExitStack() as rooms:
 

@@ -412,6 +412,16 @@ def test_streams_that_are_closed_or_full(
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_an_error_that_nobody_can_take_has_its_exit_code() -> None:
+    command = 'exec "$@" 2>/dev/full'
+    argv = [sys.executable, str(ROOT / "main.py"), "ask", "x", "--no-such-option"]
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", *argv], capture_output=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="os.devnull opens both ways there")
 def test_a_text_that_cannot_be_read_from_stdin(script: Any) -> None:
     for_writing = os.open(os.devnull, os.O_WRONLY)

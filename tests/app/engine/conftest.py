@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent / "prompts"))
 
 if TYPE_CHECKING:
     from native_session import NativeSession

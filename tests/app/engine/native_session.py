@@ -46,6 +46,7 @@ class ReadyPrompt:
     cut: list[CutMessage] = field(default_factory=list)
     turn_end: str = ""
     n_begun: int = 0
+    n_continued: int = 0
     parts: list[PromptPart] = field(default_factory=list)
     tail: bytes = b""
     template: str = ""

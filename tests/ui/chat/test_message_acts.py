@@ -86,6 +86,29 @@ def test_e_on_a_message_opens_its_editor_and_control_enter_sends_it_anew(
     assert desk.called("edit_and_send") == [("m1", "One? Please.", {"attachments": ()})]
 
 
+@pytest.mark.parametrize("key", [Qt.Key.Key_E, Qt.Key.Key_F])
+@pytest.mark.parametrize("act", ["toggle_section", "toggle_sidebar"])
+def test_what_takes_the_keyboard_is_seen_where_there_is_room_for_one_column(
+    window: MainWindow, theme: Theme, act: str, key: Qt.Key
+):
+    window.resize(900, 600)
+    theme.set_zoom(300)
+    window.action_registry.run(act)
+    assert not window.chat.isVisible()
+    QTest.keyClick(window, key, CONTROL)
+    assert window.chat.isVisible()
+    focus = QApplication.focusWidget()
+    assert focus is not None
+    assert window.chat.isAncestorOf(focus)
+    assert (
+        focus.objectName()
+        == {
+            Qt.Key.Key_E: "message_editor_text",
+            Qt.Key.Key_F: "find_field",
+        }[key]
+    )
+
+
 def test_save_only_asks_nothing_of_the_weights(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m1")
     editor(window).edit.setPlainText("Uno?")

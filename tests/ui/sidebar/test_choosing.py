@@ -156,6 +156,19 @@ def test_a_menu_that_was_left_leaves_the_keys_where_they_were(
     qtbot.waitUntil(lambda: view.chosen_ids() == several)
 
 
+def test_the_keyboard_follows_a_new_chat_into_the_list(sidebar: Sidebar, qtbot: QtBot) -> None:
+    """It is open before it is listed: keys would be about the chat that was open before."""
+    new = conversation(5, "Chat 5")
+    sidebar.set_open(new.id)
+    sidebar.set_conversations([new, *CHATS])
+    assert sidebar.view.chosen_ids() == (new.id,)
+    right_click(sidebar, place_of(sidebar, 3))
+    qtbot.waitUntil(lambda: sidebar.view.chosen_ids() == (new.id,))
+    sidebar.view.go_to(sidebar.view.model().index_of(CHATS[2].id))
+    sidebar.set_conversations([new, *CHATS[1:]])
+    assert sidebar.view.chosen_ids() == (CHATS[2].id,), "only when it comes"
+
+
 def test_what_the_menu_leads_to_is_about_its_row(sidebar: Sidebar, qtbot: QtBot) -> None:
     acts = right_click(sidebar, place_of(sidebar, 3))
     acts["Rename"].trigger()

@@ -9,13 +9,14 @@ import pytest
 from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt
 from PySide6.QtGui import QAction, QDragEnterEvent, QDragMoveEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton
+from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 from recording_desk import NOON, conversation
 
 from app.chat.events import SearchAnswered
 from models.records import Folder, Role, SearchHit
 from ui.look.theme import Theme
+from ui.shell.tab_order import stops_in
 from ui.sidebar.conversation_model import ConversationModel
 from ui.sidebar.search_model import MORE_TITLES
 from ui.sidebar.sidebar import Sidebar
@@ -66,6 +67,21 @@ def sidebar(qtbot: QtBot, theme: Theme) -> Sidebar:
     made.activateWindow()
     qtbot.waitUntil(made.isActiveWindow)
     return made
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_tab_goes_through_it_as_the_eye_does(sidebar: Sidebar, is_archive: bool) -> None:
+    sidebar.show_archive(is_archive)
+    QApplication.processEvents()
+    stops = [each for each in stops_in(sidebar) if each.isVisible() and each.isEnabled()]
+    place = {each: each.mapTo(sidebar, each.rect().center()) for each in stops}
+    by_eye = sorted(stops, key=lambda each: (place[each].y(), place[each].x()))
+    assert sidebar.hide_button in by_eye[:2]
+    walked, at = [], sidebar.nextInFocusChain()
+    while at is not sidebar:
+        walked += [at] * (at in stops)
+        at = at.nextInFocusChain()
+    assert walked == by_eye
 
 
 @pytest.fixture

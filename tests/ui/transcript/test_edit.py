@@ -148,6 +148,13 @@ def test_escape_leaves_and_what_was_typed_is_there_again(view: TranscriptView, d
     assert editing.editor.text == "text 1 typed"
 
 
+def test_the_keyboard_is_on_the_message_whose_editor_was_left(view: TranscriptView, desk: Desk):
+    """E opens the same one again, and not that of another message."""
+    editing = opened(view, desk, 2)
+    QTest.keyClick(editing.editor.edit, Qt.Key.Key_Escape)
+    assert (view.hasFocus(), view.keyboard.current) == (True, 2)
+
+
 def test_each_change_is_kept_until_it_is_decided_or_undone(view: TranscriptView, desk: Desk):
     editing = opened(view, desk)
     QTest.keyClicks(editing.editor.edit, " x")
@@ -184,6 +191,17 @@ def test_nothing_can_be_decided_without_text(view: TranscriptView, desk: Desk):
     assert not any(button.isEnabled() for button in editing.editor.buttons)
     QTest.keyClick(editing.editor.edit, Qt.Key.Key_Return, CONTROL)
     assert desk.decided == []
+
+
+def test_the_reasoning_of_a_reply_without_an_answer_is_kept_and_can_be_decided(
+    view: TranscriptView, desk: Desk
+):
+    editing = opened(view, desk, text="", reasoning="Let me see.")
+    QTest.keyClicks(editing.editor.thoughts, "First: ")
+    assert desk.kept == {("edit", "m1"): Edit("", "First: Let me see.")}
+    assert all(button.isEnabled() for button in editing.editor.buttons)
+    editing.editor.thoughts.setPlainText(" ")
+    assert not any(button.isEnabled() for button in editing.editor.buttons)
 
 
 def test_a_new_message_stands_below_and_has_a_role(view: TranscriptView, desk: Desk):

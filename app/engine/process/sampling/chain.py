@@ -223,6 +223,21 @@ class Chain:
                 for token_id in token_ids[start:]:
                     llama.llama_sampler_accept(step.sampler, token_id)
 
+    def see_beginning(self, token_ids: Sequence[int]) -> None:
+        """Let the grammar go on where these tokens, the reply so far, have left it. Where they do
+        not fit it (somebody wrote "Sure:" before the JSON) it begins with what is written now."""
+        if self._grammar is None or not token_ids:
+            return
+        ahead = self._grammar.clone()
+        try:
+            for token_id in token_ids:
+                if not ahead.allows(token_id):
+                    return
+                ahead.accept(token_id)
+            ahead, self._grammar = self._grammar, ahead
+        finally:
+            ahead.close()
+
     def draw(
         self,
         scores: Scores,

@@ -4,8 +4,9 @@ What the converter lacks is added here: patterns (`schema_pattern.py`) and count
 it nests and llama.cpp counts itself; references to a part that refers to itself, as every
 schema of a tree has, whatever that part is called; letters beyond ASCII as themselves, which is
 how weights write them, and no bare line break in a text; `true` for any value; arrays of anything;
-an `allOf` of one part. Nothing is ever fetched: a reference stays inside. What a grammar cannot
-hold is named (`schema_limits.py`).
+an `allOf` of one part; a part of several types, with all else that it says, and one of no type.
+Nothing is ever fetched: a reference stays inside. What a grammar cannot hold is named
+(`schema_limits.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from app.engine.process.sampling.schema_limits import (
     Part,
     branch_of,
     contradiction,
+    one_for_each_type,
     sentences,
     unheld,
     unheld_of_component,
@@ -177,14 +179,22 @@ def _converter(schema: dict[str, Any]) -> Any:
             plain = _plainer(schema)
             if (branch := branch_of(plain)) in ("pattern", "length", "items"):
                 return self._visit_here(schema, plain, branch, name)
+            if branch == "types":
+                parts = [self._instead(schema, part) for part in one_for_each_type(plain)]
+                if len(parts) == 1:
+                    return self.visit(parts[0], name)
+                union = self._generate_union_rule(name, parts)
+                return str(self._add_rule(self._rule_name(name), union))
             self._note(schema, unheld(plain))
             if "allOf" in schema and "allOf" not in unheld(plain):
                 self._look_at_components(schema["allOf"])
+            if branch == "type" and "type" not in plain and (plain or name):
+                plain = {"type": "value"}  # `{}` alone is any object, as llama.cpp has it
             return str(super().visit(plain, name))
 
         def _visit_here(self, schema: Part, plain: Part, branch: str, name: str) -> str:
             """What the converter would write otherwise than it is meant."""
-            rule_name = f"{name}-" if name in library.RESERVED_NAMES else name or "root"
+            rule_name = self._rule_name(name)
             too_large = [n for n in _COUNTS[branch] if plain.get(n, 0) > MAX_COUNT]
             counted = {n: count for n, count in plain.items() if n not in too_large}
             low, high = (counted.get(n) for n in _COUNTS[branch] or ("", ""))
@@ -205,12 +215,8 @@ def _converter(schema: dict[str, Any]) -> Any:
                 self._note(schema, unheld(plain))
                 return str(self._add_rule(rule_name, found))
             without = {key: value for key, value in plain.items() if key != "pattern"}
-            without["type"] = "string"
-            self._made.append(without)  # kept, or another part could get its identity
-            place = self._places[id(without)] = self._places.get(id(schema), "#")
-            rule = self.visit(without, name)
-            self.found[place] = ["pattern", *self.found.get(place, [])]
-            return rule
+            self._note(schema, ["pattern"])
+            return self.visit(self._instead(schema, {**without, "type": "string"}), name)
 
         def _pattern(self, pattern: str) -> str | None:
             """The rule of the texts that fit; equal patterns have one. None: it is not held."""
@@ -268,9 +274,21 @@ def _converter(schema: dict[str, Any]) -> Any:
                     raise _bad(words)
                 self._note(part, unheld_of_component(part))
 
-        def _note(self, part: dict[str, Any], names: list[str]) -> None:
+        def _note(self, part: Part, names: list[str]) -> None:
+            """What is found at a place adds up: it may be visited as parts of several types."""
             if names:
-                self.found[self._places.get(id(part), "#")] = names
+                noted = self.found.setdefault(self._places.get(id(part), "#"), [])
+                noted += [name for name in names if name not in noted]
+
+        def _instead(self, schema: Part, made: Part) -> Part:
+            """A part that stands for one of the schema is where that is."""
+            self._made.append(made)  # kept, or another part could get its identity
+            self._places[id(made)] = self._places.get(id(schema), "#")
+            return made
+
+        @staticmethod
+        def _rule_name(name: str) -> str:
+            return f"{name}-" if name in library.RESERVED_NAMES else name or "root"
 
         def _add_primitive(self, name: str, rule: Any) -> str:
             if name == "char":

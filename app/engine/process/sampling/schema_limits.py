@@ -52,6 +52,9 @@ def contradiction(part: Part) -> str:
             return f"has an “{name}” with nothing to choose from"
     if not isinstance(part.get("enum", []), list):
         return f"has an “enum” that is no list: {shown(part['enum'])}"
+    for name, values in (("enum", part.get("enum", [])), ("const", [part.get("const")])):
+        if name in part and values and not _of_its_types(part, values):
+            return f"has an “{name}” of which nothing is of its “type”"
     for pair in _COUNTED:
         for name in pair:
             count = part.get(name, 0)
@@ -66,8 +69,31 @@ def contradiction(part: Part) -> str:
     return ""
 
 
+def one_for_each_type(part: Part) -> list[Part]:
+    """A part that may be of several types as parts of one, which all say the same; one of the
+    values to choose from, if it has such."""
+    if "const" in part or "enum" in part:
+        name = "const" if "const" in part else "enum"
+        values = _of_its_types(part, part["enum"] if name == "enum" else [part["const"]])
+        rest = {key: value for key, value in part.items() if key not in ("type", name)}
+        return [rest | {"enum": values}]
+    return [{**part, "type": kind} for kind in part["type"]]
+
+
+def _of_its_types(part: Part, values: list[Any]) -> list[Any]:
+    """Those of the values that are of one of its types; all where a type is unknown."""
+    kinds = part.get("type")
+    listed = kinds if isinstance(kinds, list) else [kinds]
+    if not all(kind in _TYPES for kind in listed):
+        return values
+    return [value for value in values if any(_is_of(value, kind) for kind in listed)]
+
+
 def unheld(part: Part) -> list[str]:
     """The keywords of this part that its grammar does not hold, in the schema's order."""
+    if branch_of(part) == "types":
+        found = [name for one in one_for_each_type(part) for name in unheld(one)]
+        return [name for name in part if name in found]
     held = _held(part)
     types = _types(part)
     return [name for name in part if name not in held and _says_something(name, part, types)]
@@ -170,14 +196,18 @@ def _types(part: Part) -> set[str]:
     return known if kinds is not None else set(_OF_TYPE)
 
 
+_TYPES: Final[dict[object, tuple[type, ...]]] = {
+    "string": (str,), "integer": (int,), "number": (int, float), "array": (list,),
+    "object": (dict,), "boolean": (bool,), "null": (type(None),),
+}  # fmt: skip
+
+
 def _is_of(value: object, kind: object) -> bool:
-    kinds: dict[object, tuple[type, ...]] = {
-        "string": (str,), "integer": (int,), "number": (int, float), "array": (list,),
-        "object": (dict,), "boolean": (bool,), "null": (type(None),),
-    }  # fmt: skip
     if isinstance(value, bool):
         return kind in (None, "boolean")
-    return kind is None or isinstance(value, kinds.get(kind, ()))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return kind is None or isinstance(value, _TYPES.get(kind, ()))
 
 
 def _is_number(value: object) -> bool:

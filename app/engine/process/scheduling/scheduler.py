@@ -375,7 +375,9 @@ class Scheduler:
         )
         try:
             ids = request.prompt.ids
-            chain.see_prompt(ids[: len(ids) - request.prompt.n_begun])
+            seen = ids[: len(ids) - request.prompt.n_begun]
+            chain.see_prompt(seen)
+            chain.see_beginning(seen[len(seen) - request.prompt.n_continued :])
             reply = SlotReply(request, self._vocabulary, chain)
         except BaseException:
             chain.close()

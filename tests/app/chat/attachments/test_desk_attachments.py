@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.chat.attachments.attachments import MAX_ATTACHMENTS
 from app.chat.conversations.tree import EMPTY_SENTENCE
 from app.engine.protocol.messages import ChatPrompt
 
@@ -140,6 +141,20 @@ def test_encodings_that_are_guessed_together_are_said_in_one(make_room, tmp_path
     ]
     room.until(lambda: len(room.desk.attachments) == 3)
     assert all(room.desk.attachment_encoding(a.id) for a in room.desk.attachments)
+
+
+def test_more_files_than_a_message_takes_are_refused_in_words_that_help(make_room, tmp_path: Path):
+    room = make_room().start_ready()
+    file = tmp_path / "a.txt"
+    file.write_text("words")
+    room.desk.attach_files([str(file)] * (MAX_ATTACHMENTS + 1))
+    room.desk.attach_files([str(file)])
+    room.until(lambda: room.desk.attachments)
+    room.desk.attach_files([str(file)] * MAX_ATTACHMENTS)
+    limit = f"A message takes at most {MAX_ATTACHMENTS} attachments: "
+    said = [event.sentence for event in room.of(events.Noticed)]
+    assert said == [f"{limit}attach fewer.", f"{limit}remove some."]
+    assert len(room.desk.attachments) == 1
 
 
 def test_files_are_read_or_refused_one_by_one(make_room, tmp_path: Path):

@@ -92,6 +92,25 @@ def test_the_reasoning_is_part_of_the_new_version(make_room: Any):
     assert room.desk.messages[-1].reasoning.startswith("Anew.")
 
 
+def test_a_reply_that_was_stopped_in_its_reasoning_is_edited_there(make_room: Any):
+    """Reasoning is what somebody wrote, too: without an answer behind it, it is saved and gone on
+    from, and not passed over."""
+    thinks = {"tokens": [{"text": "Hm.", "part": "reasoning"}]}
+    room = make_room({"load": {"ms": 10}, "replies": [thinks]}).start_ready()
+    room.desk.send("Well?")
+    old = room.until(room.ended_reply)
+    assert (old.content, old.reasoning) == ("", "Hm.")
+    assert room.desk.edit_message(old.id, "", reasoning="Let me see.")
+    room.until(lambda: room.desk.messages[-1].reasoning == "Let me see.")
+    assert room.stored()[-1].reasoning == "Let me see."
+    edited = room.desk.messages[-1]
+    assert room.desk.begin_reply(edited.id, "", "Let me think: ")
+    room.until(lambda: (r := room.ended_reply()) and r.id not in (old.id, edited.id))
+    assert room.desk.messages[-1].reasoning == "Let me think: Hm."
+    assert not room.desk.edit_message(room.desk.messages[-1].id, " ", reasoning="\n")
+    assert room.of(events.Noticed)[-1].sentence == EMPTY_SENTENCE
+
+
 def test_an_edit_without_the_later_turns_says_where_they_are(room):
     old = room.desk.messages
     room.desk.edit_message(old[1].id, "Edited answer.", keep_following=False)

@@ -24,6 +24,12 @@ def test_examples_in_the_docstring_hold() -> None:
         ("```\nprint(1)\n```", "print(1)"),
         ("- first\n- second", "first"),
         ("???", "???"),
+        ("\U000e0049\U000e0067", UNTITLED),
+        ("\u200b\ufe0f\ufe0f\u200d", UNTITLED),
+        ("Hi\U000e0049 \u202ethere", "Hi there"),
+        ("🏴\U000e0067\U000e0062\U000e007f!", "🏴\U000e0067\U000e0062\U000e007f!"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+        ("❤\ufe0f", "❤\ufe0f"),
         ("a  lot   of    space", "a lot of space"),
     ],
 )

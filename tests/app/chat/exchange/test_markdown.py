@@ -152,6 +152,42 @@ def test_one_letter_changed_changes_one_letter(contents: list[str], data: st.Dat
         assert texts_of(read(file).messages) == texts_of(edited.messages)
 
 
+@given(st.lists(FAITHFUL, min_size=1, max_size=3))
+def test_one_line_end_of_another_system_changes_no_text(contents: list[str]) -> None:
+    """What was saved with CR LF and merged or typed into with LF, or the other way round."""
+    chat = with_texts("first", *contents)
+    for file in (
+        written(chat).replace("\n", "\r\n").replace("first\r\n", "first\n"),
+        written(chat).replace("first\n", "first\r\n"),
+    ):
+        assert texts_of(read(file).messages) == texts_of(chat.messages)
+
+
+@given(st.lists(FAITHFUL, min_size=1, max_size=3))
+def test_a_formatter_that_sets_comments_apart_changes_no_text(contents: list[str]) -> None:
+    """As Prettier does: an empty line behind each comment of ours."""
+    chat = with_texts(*contents)
+    key = written(chat).partition('"key": "')[2][:8]
+    file = re.sub(rf'(<!-- cutaway .*"key": "{key}".* -->\n)', r"\1\n", written(chat))
+    assert file.count("-->\n\n") > len(contents)
+    assert texts_of(read(file).messages) == texts_of(chat.messages)
+    chat, edited = (
+        with_texts(*(f"{word}{text}" for text in contents)) for word in ("A: ", "One: ")
+    )
+    key = written(chat).partition('"key": "')[2][:8]
+    file = re.sub(rf'(<!-- cutaway .*"key": "{key}".* -->\n)', r"\1\n", written(chat))
+    assert texts_of(read(file.replace("A: ", "One: ")).messages) == texts_of(edited.messages)
+
+
+def test_without_its_heading_a_message_keeps_its_first_lines() -> None:
+    chat = a_chat(n_turns=1)
+    question, answer = chat.messages
+    chat = replace(chat, messages=(replace(question, content="one\n\ntwo"), answer))
+    file = written(chat).replace("## User\n\n", "").replace("## User\n", "")
+    assert [m.content for m in read(file).messages] == ["one\n\ntwo", "**0**."]
+    assert read(file.replace("two", "three")).messages[0].content == "one\n\nthree"
+
+
 def test_an_editor_that_cuts_the_end_of_a_file_takes_nothing_else() -> None:
     chat = a_chat(n_turns=1)
     question, answer = chat.messages

@@ -95,7 +95,8 @@ class Sayer:
             if name in fields
         }
         prompt = ChatPrompt(list(messages) or [QUESTION], **of_prompt)
-        return Generate(next(self._ids), prompt, Sampling([], Greedy()), **fields)
+        sampling = fields.pop("sampling", Sampling([], Greedy()))
+        return Generate(next(self._ids), prompt, sampling, **fields)
 
     def say(self, *messages: ChatMessage, **fields: Any) -> Summary:
         """The reply, whose events join to the same text."""
@@ -157,6 +158,22 @@ def test_the_limit_inside_a_character_and_on_from_there(sayer: Sayer, n_bytes: i
     later = sayer.say(QUESTION, cut, ChatMessage("user", "Q"))
     assert "\ufffd" not in later.rendered_prompt
     assert later.text == "Yes🙂done"
+
+
+def test_a_grammar_goes_on_with_a_reply_that_goes_on(sayer: Sayer) -> None:
+    """Inside a character, too; what does not fit it, as the words that somebody put before, is
+    passed over, and the grammar begins with what is written."""
+    sayer.load(CUT)
+    rule = Sampling([], Greedy(), grammar='root ::= "Yes🙂" ("done" | "Yes")')
+    first = sayer.say(sampling=rule, max_tokens=3)
+    assert first.text == "Yes"
+    cut = ChatMessage("assistant", first.text, token_ids=first.token_ids)
+    assert sayer.say(QUESTION, cut, continue_last=True, sampling=rule).text == "🙂done"
+    by_hand = ChatMessage("assistant", "Yes🙂")
+    assert sayer.say(QUESTION, by_hand, continue_last=True, sampling=rule).text == "done"
+    other = ChatMessage("assistant", "Well: ")
+    text = sayer.say(QUESTION, other, continue_last=True, sampling=rule).text
+    assert text.startswith("Yes🙂")
 
 
 def test_a_full_context_inside_a_character(sayer: Sayer) -> None:

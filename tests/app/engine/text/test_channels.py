@@ -176,6 +176,26 @@ def channels(tmp_path: Path, native_log: NativeLog) -> Iterator[NativeSession]:
     weights.close()
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_stop_string_is_not_looked_for_in_what_stands_between_messages(size: int) -> None:
+    """Nobody wrote the empty line between two of them."""
+    text = (
+        "<|channel|>commentary<|message|>Let me look.\n<|end|><|start|>assistant<|channel|>analysis"
+        "<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>4.\n\nMore<|end|>"
+    )
+    for mark, sign in MARKS.items():
+        text = text.replace(mark, sign)
+    reply, stop = ReplyText(["\n\n"], ChannelSplitter()), None
+    for at in range(0, len(text.encode()), size):
+        reading = reply.feed(text.encode()[at : at + size])
+        stop = stop or reading.stop
+        assert all(type(piece) is str for _, piece in reading.pieces)
+        if stop is not None:
+            break
+    assert stop is not None
+    assert (reply.content, reply.reasoning) == ("Let me look.\n\n\n4.", "a")
+
+
 @pytest.mark.weights
 def test_a_file_with_channels(channels: NativeSession) -> None:
     prompt = ChatPrompt([ChatMessage("user", "hi")])

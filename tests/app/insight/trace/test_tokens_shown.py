@@ -77,6 +77,20 @@ def test_bytes_that_are_no_character_are_numbers() -> None:
     assert hexadecimal("€".encode()) == "E2 82 AC"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\ufe0f", "⟨U+FE0F⟩"),
+        ("\ufe00\U000e0101", "⟨U+FE00⟩⟨U+E0101⟩"),
+        ("❤\ufe0f", "❤\ufe0f"),
+        ("❤\ufe0f\ufe0f!", "❤\ufe0f⟨U+FE0F⟩!"),
+        ("葛\U000e0100", "葛\U000e0100"),
+    ],
+)
+def test_a_selector_that_belongs_to_no_character_is_a_number(text: str, shown: str) -> None:
+    assert visible(text.encode()) == shown
+
+
 def test_a_tint_is_none_where_nothing_is_recorded() -> None:
     plain = token()
     assert strength(plain, "surprise") is None

@@ -1,0 +1,143 @@
+"""Children of the program, forked from a process that has imported what they need.
+
+Starting an interpreter and importing take thirty times as long as a fork, and hundreds of tests
+want a child that is not what they are about. Such a child is a process like any other: a child
+of the tests' process, with pipes, signals and an exit code of its own. A test about the start
+itself, or about who ends with whom, takes none.
+
+Only Linux lets a grandchild become a child; elsewhere children are started as ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+MAINS: Final = {
+    "scripted": "app.engine.process.scripted.scripted",
+    "templates": "app.engine.templates.renderer",
+}
+"""The kinds that are forked, and the modules whose `main` they run."""
+
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_MAX_REQUEST_BYTES: Final = 1 << 20
+
+
+class Source:
+    """The process that is forked; it ends when this end of its socket is closed."""
+
+    def __init__(self) -> None:
+        from app.engine.client.process import child_environment
+
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                env=child_environment(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def fork(self, kind: str, arguments: list[str], env: dict[str, str], fds: list[int]) -> int:
+        """A new child of this process, with these as its stdin, stdout and stderr; its pid."""
+        request = json.dumps([kind, arguments, env, str(Path.cwd())]).encode()
+        with self._lock, _taking_orphans():
+            socket.send_fds(self._socket, [request], fds)
+            return int(self._socket.recv(16))
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def _taking_orphans() -> Iterator[None]:
+    """While it lasts, a descendant whose parent ends becomes a child of this process."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+class Forking(subprocess.Popen[Any]):
+    """Popen that forks the program's own children, and starts whatever else it is given."""
+
+    source: ClassVar[Source]
+
+    def _execute_child(self, args: Any, *rest: Any) -> None:
+        """subprocess's step between making the pipes and using them (3.11 to 3.14)."""
+        from app.engine.client.process import child_command
+
+        cwd, env, pipes = rest[4], rest[5], rest[9:15]
+        kind = next((kind for kind in MAINS if args[:3] == child_command(kind)), None)
+        if kind is None or cwd is not None or -1 in pipes:
+            super()._execute_child(args, *rest)  # type: ignore[misc]
+            return
+        stdin, _, _, stdout, _, stderr = pipes
+        theirs = [stdin, stdout, stderr]
+        self.pid = self.source.fork(kind, args[3:], dict(env or os.environ), theirs)
+        self._child_created = True
+        for fd in theirs:
+            os.close(fd)
+
+
+# --- the process that is forked -----------------------------------------------------------------
+
+
+def _serve(asked: socket.socket) -> int:
+    """Fork at each request until there are no more; in a child, be it and return its exit code."""
+    mains = {kind: importlib.import_module(name).main for kind, name in MAINS.items()}
+    gc.collect()
+    gc.freeze()  # else the first collection of each child would copy all of that
+    while True:
+        request, fds, _flags, _address = socket.recv_fds(asked, _MAX_REQUEST_BYTES, 3)
+        if not request:
+            return 0
+        kind, arguments, env, folder = json.loads(request)
+        between = os.fork()
+        if not between:
+            _fork_again()
+            asked.send(str(os.getpid()).encode())
+            asked.close()
+            for number, fd in enumerate(fds):
+                os.dup2(fd, number)
+                os.close(fd)
+            os.environ.clear()
+            os.environ.update(env)
+            os.chdir(folder)
+            return mains[kind](*arguments) or 0
+        for fd in fds:
+            os.close(fd)
+        os.waitpid(between, 0)
+
+
+def _fork_again() -> None:
+    """Return in a child once its parent is the tests' process."""
+    between = os.getpid()
+    if os.fork():
+        os._exit(0)
+    while os.getppid() == between:
+        time.sleep(0)
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(ROOT)
+    exit_code = _serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.stderr.flush()
+    os._exit(exit_code)  # taking an interpreter apart takes twice as long as all of the above

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from models.extra_doors import Callback, Doors
-from models.records import Conversation, Message, Stretch, Trashed, TrashedBranch, TreeNode
+from models.records import Conversation, Message, PathStretch, Trashed, TrashedBranch, TreeNode
 from models.store.at_first_use import AtFirstUse
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class BranchDoors(Doors):
     def add_branch(
         self,
         message: Message,
-        following: Stretch | None = None,
+        following: PathStretch | None = None,
         callback: Callback[str] | None = None,
     ) -> Future[str]:
         """Add a node and copies of a stretch below it. The last one, whose id the future has,
@@ -31,7 +31,7 @@ class BranchDoors(Doors):
     def copy_conversation(
         self,
         conversation: Conversation,
-        path: Stretch,
+        path: PathStretch,
         callback: Callback[Conversation] | None = None,
     ) -> Future[Conversation]:
         """A new conversation with a copy of a path of another one."""
@@ -40,7 +40,7 @@ class BranchDoors(Doors):
     def trash_branch(
         self,
         message_id: str,
-        following: Stretch | None = None,
+        following: PathStretch | None = None,
         callback: Callback[Trashed] | None = None,
     ) -> Future[Trashed]:
         """Delete a message with all below it; `following` is copied into its place first."""

@@ -291,7 +291,7 @@ class SearchPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class PathStretch:
     """A part of a path: from below `above_id` (None: from the root) down to `leaf_id`.
 
     `key` is a uuid made for the one act of copying it.

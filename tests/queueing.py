@@ -26,7 +26,7 @@ from app.chat.alarms import Alarms  # noqa: E402
 from app.hub.client import HubFile  # noqa: E402
 from app.hub.downloads.patience import Limits  # noqa: E402
 from app.hub.downloads.ports import Links, Wishes  # noqa: E402
-from app.hub.downloads.progress import Progress  # noqa: E402
+from app.hub.downloads.progress import DownloadProgress  # noqa: E402
 from app.hub.downloads.queue import Downloads  # noqa: E402
 from app.hub.gate import Gate  # noqa: E402
 from models.records import Download, DownloadState  # noqa: E402
@@ -82,7 +82,7 @@ class Owner:
     waits: Callable[[int], float] = lambda attempt: 0.02 * attempt
     free: Callable[[Path], int] | None = None
     said: list[tuple[str, str]] = field(default_factory=list)
-    finished: list[Progress] = field(default_factory=list)
+    finished: list[DownloadProgress] = field(default_factory=list)
     n_told: int = 0
 
     def __post_init__(self) -> None:
@@ -136,10 +136,10 @@ class Owner:
         ends_at = time.monotonic() + seconds
         self.until(lambda: time.monotonic() > ends_at)
 
-    def one(self, download_id: str) -> Progress:
+    def one(self, download_id: str) -> DownloadProgress:
         return next(each for each in self.downloads.snapshot() if each.id == download_id)
 
-    def until_state(self, download_id: str, *states: DownloadState) -> Progress:
+    def until_state(self, download_id: str, *states: DownloadState) -> DownloadProgress:
         self.until(lambda: self.one(download_id).state in states)
         return self.one(download_id)
 

@@ -14,7 +14,7 @@ from app.chat.desk import Desk
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
 from app.chat.settings.settings import SettingRefused, Settings, changed
 from app.engine.protocol.messages import Device, Loaded, MemoryPart
-from app.hub.downloads.progress import Progress
+from app.hub.downloads.progress import DownloadProgress
 from models.records import Attachment, Conversation, Folder, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -54,10 +54,10 @@ class FakeDesk:
         self.takes_texts = True
         self.saved: list[Callable[[], None]] = []
         self.log: list[tuple[str, str]] = []
-        self.downloads: tuple[Progress, ...] = ()
+        self.downloads: tuple[DownloadProgress, ...] = ()
         self.downloads_trouble = ""
         self.download_folder = data_dir / "weights"
-        self.download_followers: list[Callable[[tuple[Progress, ...]], None]] = []
+        self.download_followers: list[Callable[[tuple[DownloadProgress, ...]], None]] = []
         self.is_stepping = False
         self.held_token: TokenHeld | None = None
 
@@ -68,12 +68,12 @@ class FakeDesk:
         return self.weights
 
     def follow_downloads(
-        self, follower: Callable[[tuple[Progress, ...]], None]
+        self, follower: Callable[[tuple[DownloadProgress, ...]], None]
     ) -> Callable[[], None]:
         self.download_followers.append(follower)
         return lambda: self.download_followers.remove(follower)
 
-    def show_downloads(self, *downloads: Progress) -> None:
+    def show_downloads(self, *downloads: DownloadProgress) -> None:
         """They are these now; whoever follows is told."""
         self.downloads = downloads
         for follower in list(self.download_followers):

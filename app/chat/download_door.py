@@ -13,7 +13,7 @@ from app.chat.hub.fetching import Fetching
 from app.chat.hub_door import HubDoor
 
 if TYPE_CHECKING:
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
     from app.hub.records import HubFile
 
 
@@ -23,7 +23,7 @@ class DownloadDoor(HubDoor):
     _fetching: Fetching
 
     @property
-    def downloads(self) -> tuple[Progress, ...]:
+    def downloads(self) -> tuple[DownloadProgress, ...]:
         """All of them in the queue's order; nothing before they were read."""
         return self._fetching.all()
 
@@ -33,7 +33,7 @@ class DownloadDoor(HubDoor):
         return self._fetching.trouble
 
     def follow_downloads(
-        self, follower: Callable[[tuple[Progress, ...]], None]
+        self, follower: Callable[[tuple[DownloadProgress, ...]], None]
     ) -> Callable[[], None]:
         """Call it with all downloads whenever one changes, a few times a second at most. Returns
         what ends that."""

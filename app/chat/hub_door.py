@@ -14,7 +14,7 @@ from app.chat.hub.hub_questions import Failed, HubQuestions
 
 if TYPE_CHECKING:
     from app.gguf.header import Header
-    from app.hub.records import HubFile, RepoPage, SearchPage, SearchWish
+    from app.hub.records import HubFile, HubSearchPage, RepoPage, SearchWish
 
 
 class HubDoor:
@@ -36,12 +36,12 @@ class HubDoor:
         self._hub.prepare()
 
     def search_hub(
-        self, wish: SearchWish, then: Callable[[SearchPage], None], failed: Failed
+        self, wish: SearchWish, then: Callable[[HubSearchPage], None], failed: Failed
     ) -> None:
         """The first page of a search."""
         self._hub.search(wish, then, failed)
 
-    def more_of_hub(self, then: Callable[[SearchPage], None], failed: Failed) -> None:
+    def more_of_hub(self, then: Callable[[HubSearchPage], None], failed: Failed) -> None:
         """The next page of the last search."""
         self._hub.more(then, failed)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.chat.settings.resolved import Resolved
 from app.chat.settings.template_preview import Preview, TemplatePreviews
-from app.chat.weights.draft_partners import Candidate, DraftPartners, Partners
+from app.chat.weights.draft_partners import DraftCandidate, DraftPartners, Partners
 from app.chat.weights.loading import Loader
 from app.chat.weights.local_weights import LocalWeights
 from app.chat.weights.weights_defaults import WeightsDefaults
@@ -45,11 +45,13 @@ class WeightsDoor:
     def cancel_load(self) -> None:
         self._loader.cancel()
 
-    def _draft_candidates(self) -> list[Candidate]:
+    def _draft_candidates(self) -> list[DraftCandidate]:
         """Weights of this machine, each once, that may write drafts for others."""
-        known = [Candidate(each.path, each.name, each.size_bytes) for each in self.known_weights()]
+        known = [
+            DraftCandidate(each.path, each.name, each.size_bytes) for each in self.known_weights()
+        ]
         found = [
-            Candidate(str(each.path), each.name, each.size_bytes)
+            DraftCandidate(str(each.path), each.name, each.size_bytes)
             for each in self._local.found()
             if each.can_load
         ]

@@ -29,7 +29,7 @@ from app.hub.address import file_url, host_of, is_repo_id, origin_of, page_of
 from app.hub.card import shown_card
 from app.hub.faults import FAILURES, Asked, HubFault, fault_of, not_a_hub
 from app.hub.gate import Gate
-from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
+from app.hub.records import HubFile, HubRepo, HubSearchPage, RepoPage, SearchWish
 from app.hub.tags import LANGUAGES
 from app.hub.transport import plain_client, read_whole
 
@@ -84,19 +84,19 @@ class Search:
         if wish.updated_within_days is not None:
             self._since = datetime.now(UTC) - timedelta(days=wish.updated_within_days)
 
-    def next_page(self) -> SearchPage:
+    def next_page(self) -> HubSearchPage:
         """The next `PAGE` repositories. Raises HubFault."""
         repos: list[HubRepo] = []
         n_seen = 0
         while len(repos) < PAGE and n_seen < MAX_LOOKED_AT:
             if not self._items:
                 if self._next is None:
-                    return SearchPage(tuple(repos))
+                    return HubSearchPage(tuple(repos))
                 try:
                     items, self._next = self._hub.listing(self._next)
                 except HubFault:
                     if repos:  # what is there is shown; the next call meets the fault again
-                        return SearchPage(tuple(repos), has_more=True)
+                        return HubSearchPage(tuple(repos), has_more=True)
                     raise
                 self._items.extend(items)
                 continue
@@ -104,7 +104,7 @@ class Search:
             repo = repo_of(self._items.popleft())
             if repo is not None and self._passes(repo):
                 repos.append(repo)
-        return SearchPage(tuple(repos), has_more=bool(self._items) or self._next is not None)
+        return HubSearchPage(tuple(repos), has_more=bool(self._items) or self._next is not None)
 
     def _passes(self, repo: HubRepo) -> bool:
         most = self._wish.max_parameters

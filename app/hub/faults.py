@@ -22,7 +22,7 @@ import httpx2
 from app.hub.gate import GateClosed
 from app.hub.transport import AnswerTooLong, AnswerTooSlow
 
-Kind = Literal[
+FaultKind = Literal[
     "token_bad",
     "gated",
     "forbidden",
@@ -54,10 +54,10 @@ class HubFault(Exception):  # noqa: N818
     None where it does not say. `status` is the HTTP status, 0 without an answer."""
 
     def __init__(
-        self, kind: Kind, sentence: str, *, retry_after_s: float | None = None, status: int = 0
+        self, kind: FaultKind, sentence: str, *, retry_after_s: float | None = None, status: int = 0
     ) -> None:
         super().__init__(sentence)
-        self.kind: Kind = kind
+        self.kind: FaultKind = kind
         self.sentence = sentence
         self.retry_after_s = retry_after_s
         self.status = status

@@ -83,7 +83,7 @@ class HubFile:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchPage:
+class HubSearchPage:
     """`has_more`: another page may be asked for."""
 
     repos: tuple[HubRepo, ...] = ()

@@ -46,7 +46,7 @@ def checked_token(text: str) -> str:
     return token
 
 
-class Tokens:
+class AccessTokens:
     """The token of one hub at a time: `turn_to` another one, and the first is not sent there."""
 
     def __init__(self, origin: str) -> None:
@@ -57,7 +57,7 @@ class Tokens:
         self._refused = ""
 
     def __repr__(self) -> str:
-        return f"<Tokens of {self._origin}: {self._where}>"
+        return f"<AccessTokens of {self._origin}: {self._where}>"
 
     @property
     def where(self) -> Where:

@@ -24,8 +24,8 @@ from models.records import (
     Conversation,
     Message,
     MessageState,
+    PathStretch,
     Role,
-    Stretch,
     Trashed,
     TrashedBranch,
     TreeNode,
@@ -139,7 +139,7 @@ _TRASHED = text(
 # --- copies -----------------------------------------------------------------------------------
 
 
-def add_branch(connection: Connection, message: Message, following: Stretch | None) -> str:
+def add_branch(connection: Connection, message: Message, following: PathStretch | None) -> str:
     """A message, and below it copies of a stretch. The last of them is the active leaf; its id.
 
     Where what it is to hang on was deleted meanwhile, it hangs on what is left above that.
@@ -157,7 +157,7 @@ def add_branch(connection: Connection, message: Message, following: Stretch | No
 
 
 def copy_conversation(
-    connection: Connection, conversation: Conversation, path: Stretch
+    connection: Connection, conversation: Conversation, path: PathStretch
 ) -> Conversation:
     """A new conversation with a copy of a path of another one."""
     writing.create_conversation(connection, conversation)
@@ -168,7 +168,7 @@ def copy_conversation(
 
 
 def _copy(
-    connection: Connection, stretch: Stretch, conversation_row_id: int, parent_id: str | None
+    connection: Connection, stretch: PathStretch, conversation_row_id: int, parent_id: str | None
 ) -> list[str]:
     """Copy a stretch below a message; the copies' ids, from above."""
     sources = _rows_of(connection, stretch)
@@ -194,7 +194,7 @@ def _copy(
 
 
 def _copy_attachments(
-    connection: Connection, stretch: Stretch, values_of: dict[Any, dict[str, Any]]
+    connection: Connection, stretch: PathStretch, values_of: dict[Any, dict[str, Any]]
 ) -> None:
     conversation = select(MessageRow.conversation_row_id).where(MessageRow.id == stretch.leaf_id)
     attached = connection.execute(
@@ -210,7 +210,7 @@ def _copy_attachments(
             connection.execute(_COPY_ATTACHMENT, values | ids)
 
 
-def _is_copied(connection: Connection, stretch: Stretch) -> bool:
+def _is_copied(connection: Connection, stretch: PathStretch) -> bool:
     sources = _rows_of(connection, stretch)
     return bool(sources) and _has_row(connection, _id_of_copy(stretch, sources[0].id))
 
@@ -220,11 +220,11 @@ def _has_row(connection: Connection, message_id: str) -> bool:
     return found is not None
 
 
-def _id_of_copy(stretch: Stretch, source_id: str) -> str:
+def _id_of_copy(stretch: PathStretch, source_id: str) -> str:
     return str(uuid.uuid5(uuid.UUID(stretch.key), source_id))
 
 
-def _rows_of(connection: Connection, stretch: Stretch) -> list[Row[int, str, int | None, int]]:
+def _rows_of(connection: Connection, stretch: PathStretch) -> list[Row[int, str, int | None, int]]:
     """The stretch's messages, the uppermost first."""
     leaf = reading.message_row(connection, stretch.leaf_id)
     above = None
@@ -244,7 +244,7 @@ def _rows_of(connection: Connection, stretch: Stretch) -> list[Row[int, str, int
 
 
 def trash_branch(
-    connection: Connection, message_id: str, following: Stretch | None = None
+    connection: Connection, message_id: str, following: PathStretch | None = None
 ) -> Trashed:
     """Delete a message with all below it; `following` is copied into its place first.
 

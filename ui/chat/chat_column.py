@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from models.records import Weights
 from ui.chat.composer import Composer
 from ui.chat.empty_state import EmptyState
-from ui.chat.header import Header
+from ui.chat.header import ChatHeader
 from ui.look.theme import Theme
 from ui.shell.notices import BannerArea, ToastArea
 from ui.shell.sizes import COLUMN_PX, SIDE_PX, STATUS_FROM_PX, beside_column
@@ -51,7 +51,7 @@ class ChatColumn(Plane):
         super().__init__(theme, "chat", parent)
         self._theme = theme
         self.setObjectName("chat_column")
-        self.header = Header(theme, list_weights, self)
+        self.header = ChatHeader(theme, list_weights, self)
         self.header.left.connect(self.go_on_writing)
         self.banners = BannerArea(theme, self)
         self.transcript = TranscriptView(theme)

@@ -42,7 +42,7 @@ LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
 
 
-class Header(QWidget):
+class ChatHeader(QWidget):
     """`list_weights` is asked each time the menu opens. `library_requested`: a page of it, or
     empty for the last one."""
 

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import EngineStateChanged, LoadProgressed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
-from app.hub.downloads.progress import ACTIVE, Progress
+from app.hub.downloads.progress import ACTIVE, DownloadProgress
 from ui.chat.header import (
     DEFAULTS_KEY,
     DOWNLOADS_KEY,
@@ -272,7 +272,7 @@ class LibraryView(QWidget):
         self._fraction = event.fraction
         self._show_engine()
 
-    def _on_downloads(self, downloads: Sequence[Progress]) -> None:
+    def _on_downloads(self, downloads: Sequence[DownloadProgress]) -> None:
         """How many are on their way is seen from every page."""
         if "downloads" not in self._page_names:
             return

@@ -40,7 +40,7 @@ from ui.widgets.figures import plain_name
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
     from ui.transcript.cut_line import CutLine
 
 
@@ -244,7 +244,7 @@ class Following(QObject):
         if self._cut_line is not None:
             self._cut_line.set_below(message_id)
 
-    def _on_downloads(self, downloads: tuple[Progress, ...]) -> None:
+    def _on_downloads(self, downloads: tuple[DownloadProgress, ...]) -> None:
         # Imported here: at the start nothing is downloaded.
         from ui.library.downloads.words import status_hint, status_text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject
 
-from ui.chat.header import SECTION_KEY, Header
+from ui.chat.header import SECTION_KEY, ChatHeader
 from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
 from ui.shell.columns import Columns
@@ -36,7 +36,7 @@ needs a key of its own."""
 
 class SectionActs(QObject):
     def __init__(
-        self, desk: Desk, bridge: Bridge, theme: Theme, columns: Columns, header: Header
+        self, desk: Desk, bridge: Bridge, theme: Theme, columns: Columns, header: ChatHeader
     ) -> None:
         super().__init__(columns)
         self._desk = desk

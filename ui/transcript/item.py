@@ -54,7 +54,7 @@ ItemSpot = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ItemLook:
     """How an item is painted this time. `done`: the action that has just been carried out."""
 
     is_lit: bool = False
@@ -319,7 +319,7 @@ class MessageItem:
 
     # Painting
 
-    def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
+    def paint(self, painter: QPainter, clip: QRectF, look: ItemLook) -> None:
         """Paint with the painter standing at the item's corner."""
         if self.room:
             return
@@ -503,7 +503,7 @@ class MessageItem:
         if not self._is_attachments_alone:
             painter.drawRoundedRect(self._bubble_rect(), px(14), px(14))
 
-    def _paint_reasoning_row(self, painter: QPainter, look: Look) -> None:
+    def _paint_reasoning_row(self, painter: QPainter, look: ItemLook) -> None:
         styles, row = self._styles, self._reasoning_row()
         px = styles.px
         is_hot = look.hovered is not None and look.hovered.name == "toggle_reasoning"
@@ -570,7 +570,7 @@ class MessageItem:
         at = QPointF(styles.px(16), box.center().y() - (lines.height + above) / 2)
         lines.paint(painter, at, None, styles, clip)
 
-    def _paint_footer(self, painter: QPainter, look: Look) -> None:
+    def _paint_footer(self, painter: QPainter, look: ItemLook) -> None:
         styles, row = self._styles, self._footer_rect()
         painter.setFont(styles.small)
         painter.setPen(QColor(styles.colors.dim))

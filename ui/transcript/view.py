@@ -34,7 +34,7 @@ from ui.transcript import access
 from ui.transcript.area import RowsArea
 from ui.transcript.coloring import Coloring
 from ui.transcript.finding import Finder
-from ui.transcript.item import GAP_BELOW, Look
+from ui.transcript.item import GAP_BELOW, ItemLook
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.nothing import paint_nothing
 from ui.transcript.offers import COPY, Offer, offers
@@ -351,12 +351,12 @@ class TranscriptView(RowsArea):
         self.finder.paint(painter, index, item, clip)
         painter.restore()
 
-    def _look(self, index: int) -> Look:
+    def _look(self, index: int) -> ItemLook:
         hovered = self.pointer.hovered
         has_keyboard = self.keyboard.is_shown and self.keyboard.current == index
         is_current = has_keyboard or self.rows.message(index).id == self._marked_id
         is_last = index == len(self.rows) - 1
-        return Look(
+        return ItemLook(
             is_lit=is_last or is_current or self.pointer.index == index,
             is_current=is_current,
             hovered=hovered if self.pointer.index == index else None,

@@ -31,8 +31,8 @@ from models.records import (
     Message,
     MessageCounts,
     MessageState,
+    PathStretch,
     Role,
-    Stretch,
     Trashed,
     TrashedBranch,
     TreeNode,
@@ -160,15 +160,15 @@ class Tree:
         )
         self._around.emit(Noticed("info", sentence))
 
-    def _following(self, message_id: str | None, *, keep: bool = True) -> Stretch | None:
+    def _following(self, message_id: str | None, *, keep: bool = True) -> PathStretch | None:
         """What stands below a message on the active path."""
         leaf_id = self._shelf.leaf_id
         if not keep or leaf_id is None or leaf_id == message_id:
             return None
-        return Stretch(leaf_id, message_id, str(uuid.uuid4()))
+        return PathStretch(leaf_id, message_id, str(uuid.uuid4()))
 
     def _add(
-        self, message: Message, following: Stretch | None, saved: Callable[[], None] = _nothing
+        self, message: Message, following: PathStretch | None, saved: Callable[[], None] = _nothing
     ) -> None:
         written = self._store.add_branch(message, following)
         self._paths.show_changed(written, lambda leaf_id: leaf_id, lambda _leaf_id: saved())
@@ -287,7 +287,7 @@ class Tree:
             active_leaf_id=None,
             copied_from=message_id,
         )
-        path = Stretch(message_id, None, str(uuid.uuid4()))
+        path = PathStretch(message_id, None, str(uuid.uuid4()))
         copied = self._store.copy_conversation(branch, path)
         is_wanted = self._shelf.want(branch.id)
         self._around.when_done(copied, lambda made: self._shelf.take_in(made, is_wanted))

@@ -21,7 +21,7 @@ from models.records import Imported
 from models.store.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
-    from app.chat.exchange.importing import Preview
+    from app.chat.exchange.importing import ImportPreview
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Exchange:
     ) -> None:
         self._around = around
         self._imported = imported
-        self._preview: Preview | None = None
+        self._preview: ImportPreview | None = None
         self._is_busy = False
         self._closing = threading.Event()
         self._cancelled = threading.Event()
@@ -155,7 +155,7 @@ class Exchange:
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _show(self, preview: Preview) -> None:
+    def _show(self, preview: ImportPreview) -> None:
         self._preview = preview
         chats = tuple(
             ChatLooked(c.title, c.n_messages, c.updated_at, c.file, c.whereabouts)

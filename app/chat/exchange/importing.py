@@ -1,7 +1,7 @@
 """Reading files that shall be imported: looked through first, and again while they are stored.
 
 What must hold: whatever a file holds, it is refused in a sentence or understood as a whole. A file
-is read chat by chat both times, so it must be the same one: `Source.stamp` tells.
+is read chat by chat both times, so it must be the same one: `ImportSource.stamp` tells.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Looked:
 
 
 @dataclass(slots=True)
-class Source:
+class ImportSource:
     """A file that could be read from its beginning to its end."""
 
     path: Path
@@ -49,11 +49,11 @@ class Source:
 
 
 @dataclass(slots=True)
-class Preview:
+class ImportPreview:
     """What an import would bring. `refusals` are sentences about files that bring nothing."""
 
     now: datetime
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ImportSource] = field(default_factory=list)
     chats: list[Looked] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     folders: list[Folder] = field(default_factory=list)
@@ -68,21 +68,21 @@ class Preview:
                     raise FileRefused(
                         f"{name} has changed since it was looked at: choose it once more."
                     )
-                for chat in _chats(file, name, self.now, Preview(self.now)):
+                for chat in _chats(file, name, self.now, ImportPreview(self.now)):
                     check()
                     yield chat
 
 
 def look_through(
     store: Store, paths: Sequence[str], now: datetime, check: Callable[[], None]
-) -> Preview:
+) -> ImportPreview:
     """Read every file and ask the store about every chat. A bad file costs a sentence."""
-    preview = Preview(now)
+    preview = ImportPreview(now)
     if len(paths) > MAX_FILES:
         preview.refusals.append(f"Only the first {MAX_FILES} files were read: choose fewer.")
     seen: set[str] = set()
     for path in paths[:MAX_FILES]:
-        found = Preview(now)
+        found = ImportPreview(now)
         try:
             _look_at(store, Path(path), found, seen, check)
         except FileRefused as refused:
@@ -94,7 +94,7 @@ def look_through(
 
 
 def _look_at(
-    store: Store, path: Path, found: Preview, seen: set[str], check: Callable[[], None]
+    store: Store, path: Path, found: ImportPreview, seen: set[str], check: Callable[[], None]
 ) -> None:
     name = shown_name(str(path))
     with _opened(path, name) as (file, stamp):
@@ -108,10 +108,12 @@ def _look_at(
             found.chats.append(Looked(c.title, len(chat.messages), c.updated_at, name, where))
     if not found.chats:
         raise FileRefused(f"{name} holds no chat.")
-    found.sources.append(Source(path, stamp))
+    found.sources.append(ImportSource(path, stamp))
 
 
-def _chats(file: BinaryIO, name: str, now: datetime, found: Preview) -> Iterable[WholeConversation]:
+def _chats(
+    file: BinaryIO, name: str, now: datetime, found: ImportPreview
+) -> Iterable[WholeConversation]:
     beginning = file.read(64)
     file.seek(0)
     is_json = beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))

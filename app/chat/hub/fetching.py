@@ -21,12 +21,12 @@ from app.paths import typed_path
 from models.records import Download, DownloadState
 
 if TYPE_CHECKING:
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
     from app.hub.downloads.queue import Downloads
     from app.hub.records import HubFile
 
 LOOK_AGAIN_S: Final = 0.5
-Follower = Callable[[tuple["Progress", ...]], None]
+Follower = Callable[[tuple["DownloadProgress", ...]], None]
 Say = Callable[[str], None]
 
 NOT_READ_YET: Final = "The list of downloads is being read. Try again in a moment."
@@ -111,7 +111,7 @@ class Fetching:
 
     # --- what is told ---------------------------------------------------------------------------
 
-    def all(self) -> tuple[Progress, ...]:
+    def all(self) -> tuple[DownloadProgress, ...]:
         return self._downloads.snapshot() if self._downloads is not None else ()
 
     @property
@@ -143,7 +143,7 @@ class Fetching:
         else:
             self._downloads.wake()
 
-    def _on_done(self, done: Progress) -> None:
+    def _on_done(self, done: DownloadProgress) -> None:
         where = f" {done.sentence}" if done.sentence else ""
         self._around.emit(Noticed("info", f"“{done.name}” is downloaded.{where}"))
 
@@ -246,6 +246,6 @@ class _Book:
             self._around.saved(store.delete_download(download_id))
 
 
-def is_active(progress: Progress) -> bool:
+def is_active(progress: DownloadProgress) -> bool:
     """Whether it goes on by itself."""
     return progress.state in (DownloadState.QUEUED, DownloadState.RUNNING, DownloadState.WAITING)

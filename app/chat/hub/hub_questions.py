@@ -22,12 +22,12 @@ from app.chat.hub.hub_pool import HubPool
 from app.chat.surroundings import Surroundings
 from app.hub import address
 from app.hub.gate import NOT_KNOWN_YET, OFFLINE, OFFLINE_BY_ARGUMENT, Call, CalledOff, Gate
-from app.hub.token import THIS_RUN_ONLY, TokenRefused, Tokens, checked_token
+from app.hub.token import THIS_RUN_ONLY, AccessTokens, TokenRefused, checked_token
 
 if TYPE_CHECKING:
     from app.gguf.header import Header
     from app.hub.client import Hub, Search
-    from app.hub.records import HubFile, RepoPage, SearchPage, SearchWish
+    from app.hub.records import HubFile, HubSearchPage, RepoPage, SearchWish
 
 T = TypeVar("T")
 Failed = Callable[[HubTrouble], None]
@@ -61,7 +61,7 @@ class HubQuestions:
         self._making = threading.Lock()
         self._calls: dict[str, Call] = {}
         self._endpoint = address.default_endpoint()
-        self._tokens = Tokens(address.origin_of(self._endpoint))
+        self._tokens = AccessTokens(address.origin_of(self._endpoint))
         self._hub: Hub | None = None
         self._search: Search | None = None
         self._account = ""
@@ -128,21 +128,23 @@ class HubQuestions:
 
     # --- questions ------------------------------------------------------------------------------
 
-    def search(self, wish: SearchWish, then: Callable[[SearchPage], None], failed: Failed) -> None:
+    def search(
+        self, wish: SearchWish, then: Callable[[HubSearchPage], None], failed: Failed
+    ) -> None:
         """The first page of a search. `more` asks for the next ones."""
 
-        def ask() -> tuple[Search, SearchPage]:
+        def ask() -> tuple[Search, HubSearchPage]:
             search = self.hub().search(wish)
             return search, search.next_page()
 
-        def found(answer: tuple[Search, SearchPage]) -> None:
+        def found(answer: tuple[Search, HubSearchPage]) -> None:
             self._search, page = answer
             then(page)
 
         self._search = None
         self._ask("search", ask, found, failed)
 
-    def more(self, then: Callable[[SearchPage], None], failed: Failed) -> None:
+    def more(self, then: Callable[[HubSearchPage], None], failed: Failed) -> None:
         """The next page of the last search; asked twice, it is answered once."""
         search = self._search
         if search is not None and "search" not in self._calls:

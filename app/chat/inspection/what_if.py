@@ -28,7 +28,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
 )
 from app.engine.protocol.replay_messages import MAX_ASKED
-from app.insight.sampling.what_if import Change, Settings, Unsure, WhatIf, what_if
+from app.insight.sampling.what_if import Change, DrawSettings, Unsure, WhatIf, what_if
 from app.insight.trace.message_tokens import n_taken_over
 from app.insight.trace.table import TraceTable
 from models.records import Message
@@ -162,7 +162,7 @@ def _from_record(question: Question, is_unwanted: Callable[[], bool]) -> WhatIf:
     sampling = question.sampling
     return what_if(
         question.traces,
-        Settings(
+        DrawSettings(
             sampling.filters,
             sampling.select,
             question.n_vocab,

@@ -43,7 +43,7 @@ SAMPLE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class PreviewStretch:
     """Characters [start, end) of a preview: what somebody wrote (`kind` is the role), or a control
     token of the scaffold ("control"). What is in no stretch is the scaffold's plain text."""
 
@@ -59,7 +59,7 @@ class Preview:
 
     source: str
     text: str = ""
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[PreviewStretch, ...] = ()
     notes: tuple[str, ...] = ()
     sentence: str = ""
     line: int = 0
@@ -180,11 +180,11 @@ class TemplatePreviews:
 
 def _stretches(
     layout: Layout, messages: Sequence[ChatMessage], words: FileVocabulary
-) -> list[Stretch]:
+) -> list[PreviewStretch]:
     """What was written, and the control tokens between. Text of a message that only looks like a
     control token is text."""
     written = [
-        Stretch(span.start, span.end, messages[span.index].role)
+        PreviewStretch(span.start, span.end, messages[span.index].role)
         for span in layout.spans
         if span.end > span.start
     ]
@@ -195,7 +195,7 @@ def _stretches(
     taken = [(each.start, each.end) for each in written]
     taken += layout.ordinary
     controls = [
-        Stretch(found.start(), found.end(), "control")
+        PreviewStretch(found.start(), found.end(), "control")
         for found in pattern.finditer(layout.text)
         if not any(start < found.end() and found.start() < end for start, end in taken)
     ]

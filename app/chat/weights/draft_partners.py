@@ -37,17 +37,17 @@ NONE_SMALLER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DraftCandidate:
     path: str
     name: str
     size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedDraft:
     """`difference` is empty where the vocabulary is the same; else it says what is not."""
 
-    candidate: Candidate
+    candidate: DraftCandidate
     difference: str
 
 
@@ -56,8 +56,8 @@ class Partners:
     """`fitting`: the largest first. `others`: looked at, and why they do not fit. `sentence`: why
     nothing could be compared."""
 
-    fitting: tuple[Candidate, ...] = ()
-    others: tuple[Compared, ...] = ()
+    fitting: tuple[DraftCandidate, ...] = ()
+    others: tuple[ComparedDraft, ...] = ()
     sentence: str = ""
 
 
@@ -67,7 +67,9 @@ Then = Callable[[Partners], None]
 class DraftPartners:
     """`candidates`: all weights that are known on this machine now, asked on the desk's thread."""
 
-    def __init__(self, around: Surroundings, candidates: Callable[[], Sequence[Candidate]]) -> None:
+    def __init__(
+        self, around: Surroundings, candidates: Callable[[], Sequence[DraftCandidate]]
+    ) -> None:
         self._around = around
         self._candidates = candidates
         self._marks: dict[tuple[str, int, int], VocabularyMark] = {}
@@ -95,7 +97,7 @@ class DraftPartners:
     # --- on a thread ----------------------------------------------------------------------------
 
     def _compare(
-        self, path: str, candidates: Sequence[Candidate], is_wanted: Callable[[], bool]
+        self, path: str, candidates: Sequence[DraftCandidate], is_wanted: Callable[[], bool]
     ) -> Partners:
         from app.gguf.header import HeaderRefused
 
@@ -125,7 +127,7 @@ class DraftPartners:
                 _log.error("a vocabulary: %s", error, exc_info=error)
                 difference = f"it cannot be read ({type(error).__name__})"
             if difference:
-                others.append(Compared(each, difference))
+                others.append(ComparedDraft(each, difference))
             else:
                 fitting.append(each)
         return Partners(tuple(fitting), tuple(others), "" if smaller else NONE_SMALLER)

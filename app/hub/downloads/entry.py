@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.hub.downloads.progress import Progress, Speed
+from app.hub.downloads.progress import DownloadProgress, Speed
 from app.hub.downloads.run import DownloadRun
 from app.hub.downloads.space import Claim
 from models.records import Download, DownloadFile, DownloadState
 
 
 @dataclass(slots=True)
-class Entry:
+class DownloadEntry:
     """`is_kept`: the database has it. `best_bytes`: how far it ever came. `n_limited`: how often in
     a row the server said that it is asked too often."""
 
@@ -67,14 +67,14 @@ class Entry:
     def claim(self) -> Claim:
         return Claim(Path(self.download.folder), self.size_bytes - self.done_bytes)
 
-    def progress(self, now_s: float, why_closed: str) -> Progress:
+    def progress(self, now_s: float, why_closed: str) -> DownloadProgress:
         """At this moment of the queue's clock; `why_closed` is the gate's."""
         download = self.download
         size, done = self.size_bytes, self.done_bytes
         speed = self.speed.bytes_s if self.speed is not None and self.is_running else None
         first = download.files[0] if download.files else None
         is_waiting = download.state is DownloadState.WAITING
-        return Progress(
+        return DownloadProgress(
             id=download.id,
             repo_id=download.repo_id,
             name=self.name,

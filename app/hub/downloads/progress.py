@@ -21,7 +21,7 @@ ACTIVE: Final = frozenset({DownloadState.QUEUED, DownloadState.RUNNING, Download
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DownloadProgress:
     """One download at one moment.
 
     `path` is the file to load once it is done. `speed_bytes_s` and `left_s` are None while nothing

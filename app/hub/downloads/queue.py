@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from app.hub.downloads import files as on_disk
-from app.hub.downloads.entry import Entry
+from app.hub.downloads.entry import DownloadEntry
 from app.hub.downloads.patience import Limits
 from app.hub.downloads.ports import Book, Clockwork, Links, Wish, Wishes
-from app.hub.downloads.progress import ACTIVE, Progress, Speed
+from app.hub.downloads.progress import ACTIVE, DownloadProgress, Speed
 from app.hub.downloads.retrying import MAX_ATTEMPTS, wait_s
 from app.hub.downloads.run import DownloadRun, Ending, RunNeeds, Throttle
 from app.hub.downloads.space import Claim, free_bytes, shortage
@@ -78,7 +78,7 @@ class Downloads:
         post: Callable[[Callable[[], None]], None],
         clockwork: Clockwork,
         on_changed: Callable[[], None],
-        on_done: Callable[[Progress], None] = lambda _done: None,
+        on_done: Callable[[DownloadProgress], None] = lambda _done: None,
         say: Callable[[str, str], None] = lambda _level, _sentence: None,
         limits: Limits | None = None,
         waits: Callable[[int], float] = wait_s,
@@ -98,7 +98,7 @@ class Downloads:
         self._waits = waits
         self._free = free
         self._clock = clock
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, DownloadEntry] = {}
         self._claims: tuple[tuple[str, Claim], ...] = ()
         self._throttle = Throttle(wishes.bytes_s)
         self._may_run = True
@@ -113,7 +113,7 @@ class Downloads:
         for download in downloads:
             if download.id in self._entries:
                 continue
-            entry = Entry(download)
+            entry = DownloadEntry(download)
             entry.best_bytes = entry.done_bytes
             self._entries[download.id] = entry
             if may_run:
@@ -121,7 +121,7 @@ class Downloads:
         self._fill_slots()
         self._tell()
 
-    def _restore(self, entry: Entry) -> None:
+    def _restore(self, entry: DownloadEntry) -> None:
         download = entry.download
         if not download.files:
             self._change(entry, state=DownloadState.FAILED, error=UNREADABLE, retry_at=None)
@@ -142,7 +142,7 @@ class Downloads:
             if self._may_run and entry.download.state is DownloadState.DONE:
                 self._look_for(entry)
 
-    def _look_for(self, entry: Entry) -> None:
+    def _look_for(self, entry: DownloadEntry) -> None:
         download = entry.download
 
         def settle(words: str) -> None:
@@ -264,7 +264,7 @@ class Downloads:
 
     # --- what is told ---------------------------------------------------------------------------
 
-    def snapshot(self) -> tuple[Progress, ...]:
+    def snapshot(self) -> tuple[DownloadProgress, ...]:
         """All downloads in the queue's order."""
         return tuple(
             entry.progress(self._clock(), self._gate.why_closed) for entry in self._entries.values()
@@ -322,7 +322,7 @@ class Downloads:
         if self._is_there(download, then):
             return
         last = max((e.download.position for e in self._entries.values()), default=0)
-        entry = Entry(replace(download, position=last + 1), is_kept=False)
+        entry = DownloadEntry(replace(download, position=last + 1), is_kept=False)
         self._entries[download.id] = entry
 
         def kept() -> None:
@@ -348,7 +348,7 @@ class Downloads:
         then(there.download.id)
         return True
 
-    def _take_up(self, entry: Entry) -> None:
+    def _take_up(self, entry: DownloadEntry) -> None:
         if entry.download.state in ACTIVE:
             self._say("info", f"“{entry.name}” is being downloaded already.")
         else:
@@ -356,7 +356,7 @@ class Downloads:
 
     # --- running --------------------------------------------------------------------------------
 
-    def _queue(self, entry: Entry) -> None:
+    def _queue(self, entry: DownloadEntry) -> None:
         entry.note, entry.n_limited = "", 0
         self._change(
             entry,
@@ -385,7 +385,7 @@ class Downloads:
             n_running += 1
             self._start(entry)
 
-    def _start(self, entry: Entry) -> None:
+    def _start(self, entry: DownloadEntry) -> None:
         download = entry.download
         around = RunNeeds(
             gate=self._gate,
@@ -438,7 +438,7 @@ class Downloads:
     def _claims_of(self, states: frozenset[DownloadState]) -> tuple[Claim, ...]:
         return tuple(e.claim for e in self._entries.values() if e.download.state in states)
 
-    def _stop(self, entry: Entry, state: DownloadState) -> None:
+    def _stop(self, entry: DownloadEntry, state: DownloadState) -> None:
         """It is in that state at once; its run ends a moment later."""
         changes: dict[str, Any] = {"state": state, "error": "", "retry_at": None}
         if entry.run is not None:
@@ -449,13 +449,13 @@ class Downloads:
         self._fill_slots()
         self._tell()
 
-    def _after_run(self, entry: Entry, action: Callable[[], None]) -> None:
+    def _after_run(self, entry: DownloadEntry, action: Callable[[], None]) -> None:
         if entry.run is None:
             action()
         else:
             entry.after_run = action
 
-    def _clean(self, entry: Entry, then: Callable[[], None] = lambda: None) -> None:
+    def _clean(self, entry: DownloadEntry, then: Callable[[], None] = lambda: None) -> None:
         """Nothing of it is left on the disk. Until that is so, it does not run again."""
         download = entry.download
         entry.is_cleaned_up = False
@@ -472,11 +472,11 @@ class Downloads:
 
     # --- what a run says ------------------------------------------------------------------------
 
-    def _on_tagged(self, entry: Entry, run: DownloadRun) -> None:
+    def _on_tagged(self, entry: DownloadEntry, run: DownloadRun) -> None:
         if entry.run is run and not self._is_closed:
             self._keep_files(entry, run.files())
 
-    def _on_ended(self, entry: Entry, run: DownloadRun, ending: Ending) -> None:
+    def _on_ended(self, entry: DownloadEntry, run: DownloadRun, ending: Ending) -> None:
         if self._is_closed or entry.run is not run:
             return
         entry.run, entry.speed = None, None
@@ -490,7 +490,7 @@ class Downloads:
         self._fill_slots()
         self._tell()
 
-    def _settle(self, entry: Entry, ending: Ending) -> None:
+    def _settle(self, entry: DownloadEntry, ending: Ending) -> None:
         match ending.kind:
             case "done":
                 self._change(
@@ -504,7 +504,7 @@ class Downloads:
             case "closed" | "called_off":
                 self._change(entry, state=DownloadState.QUEUED)
 
-    def _on_failed(self, entry: Entry, ending: Ending) -> None:
+    def _on_failed(self, entry: DownloadEntry, ending: Ending) -> None:
         done = sum(file.done_bytes for file in ending.files)
         attempts = entry.download.attempts
         if done >= entry.best_bytes + PROGRESS_BYTES:
@@ -535,18 +535,18 @@ class Downloads:
         )
         self._wait(entry, wait)
 
-    def _wait(self, entry: Entry, seconds: float) -> None:
+    def _wait(self, entry: DownloadEntry, seconds: float) -> None:
         entry.retry_at_s = self._clock() + seconds
         self._clockwork.set(f"download {entry.download.id}", seconds, lambda: self._go_on(entry))
         self._clockwork.set_once("downloads", TICK_S, self._tick)
 
-    def _go_on(self, entry: Entry) -> None:
+    def _go_on(self, entry: DownloadEntry) -> None:
         if entry.download.state is DownloadState.WAITING:
             self._change(entry, state=DownloadState.QUEUED, retry_at=None)
             self._fill_slots()
             self._tell()
 
-    def _on_name_taken(self, entry: Entry, ending: Ending) -> None:
+    def _on_name_taken(self, entry: DownloadEntry, ending: Ending) -> None:
         """Into a folder named after the revision, if nothing has come yet."""
         folder = Path(entry.download.folder)
         other = on_disk.folder_of_revision(folder, entry.download.revision)
@@ -560,11 +560,11 @@ class Downloads:
 
     # --- keeping --------------------------------------------------------------------------------
 
-    def _change(self, entry: Entry, **changes: Any) -> None:
+    def _change(self, entry: DownloadEntry, **changes: Any) -> None:
         entry.download = replace(entry.download, **changes)
         self._book.change(entry.download.id, changes)
 
-    def _keep_files(self, entry: Entry, files: tuple[DownloadFile, ...]) -> None:
+    def _keep_files(self, entry: DownloadEntry, files: tuple[DownloadFile, ...]) -> None:
         if files != entry.download.files:
             self._change(entry, files=files)
 

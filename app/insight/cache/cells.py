@@ -27,7 +27,7 @@ TURNS: Final = ("reused", "evaluated", "written")
 """What the last turn did with a token."""
 
 
-class Stretch(NamedTuple):
+class CellStretch(NamedTuple):
     """Cells [first, first + n). They hold the tokens from `position` on of the slots `holders`
     (indexes into `CacheMap.slots`), which come from `origin`, as `ShownPart` has it.
     `in_message`: how many tokens of its message stand before. `turn`: what the last turn of its
@@ -61,14 +61,14 @@ class CellMap:
         last = self.stretches[-1] if self.stretches else None
         return 0 if last is None else last.first + last.n
 
-    def at(self, cell: int) -> Stretch | None:
+    def at(self, cell: int) -> CellStretch | None:
         """What a cell holds; None for a free one."""
         index = bisect_right(self._firsts, cell) - 1
         if index < 0 or cell >= self.n_used:
             return None
         return self.stretches[index]
 
-    def slot_of(self, stretch: Stretch) -> CacheSlot:
+    def slot_of(self, stretch: CellStretch) -> CacheSlot:
         """The sequence whose messages the stretch names."""
         return self.told.slots[stretch.holders[0]]
 
@@ -96,7 +96,7 @@ class CellMap:
                 return stretch.first + at
         return None
 
-    def counts(self, key: Callable[[Stretch], str]) -> dict[str, int]:
+    def counts(self, key: Callable[[CellStretch], str]) -> dict[str, int]:
         """Cells by what `key` says of a stretch, in the order in which they first come."""
         counts: dict[str, int] = {}
         for stretch in self.stretches:
@@ -106,13 +106,15 @@ class CellMap:
 
     # --- laying out -------------------------------------------------------------------------
 
-    def _lay_out(self, order: list[int]) -> Iterator[Stretch]:
+    def _lay_out(self, order: list[int]) -> Iterator[CellStretch]:
         first = 0
         for start, end, holders in _pieces_of_runs(self.told.slots, order):
             yield from self._cut(start, end, holders, first)
             first += end - start
 
-    def _cut(self, start: int, end: int, holders: tuple[int, ...], first: int) -> Iterator[Stretch]:
+    def _cut(
+        self, start: int, end: int, holders: tuple[int, ...], first: int
+    ) -> Iterator[CellStretch]:
         """Cut positions [start, end) where message or turn change."""
         parts, turn = self._parts[holders[0]], self._turns[holders[0]]
         starts = [part.start for part, _ in parts]
@@ -121,7 +123,7 @@ class CellMap:
         borders |= {at for at in _turn_borders(turn) if start < at < end}
         for left, right in pairwise(sorted(borders)):
             part, before = _part_at(parts, starts, left)
-            yield Stretch(
+            yield CellStretch(
                 first=first + left - start,
                 n=right - left,
                 position=left,
@@ -249,7 +251,9 @@ def grid_for(n_used: int, n_ctx: int, width: int, height: int, least: int, most:
     return Grid(n_shown, per_square, columns, least)
 
 
-def squares(cells: CellMap, grid: Grid, color_of: Callable[[Stretch], int], free: int) -> bytearray:
+def squares(
+    cells: CellMap, grid: Grid, color_of: Callable[[CellStretch], int], free: int
+) -> bytearray:
     """One byte per square, row by row: the color of its first cell; 0 where there is no cell."""
     n_squares, per_square = grid.n_squares, grid.per_square
     drawn = bytearray([free]) * n_squares

@@ -16,9 +16,9 @@ from typing import Final
 from app.engine.protocol.messages import Dist, MinP, Stage, Temperature, TokenTrace, TopK, TopP
 from app.insight.sampling.filters import Path, paths
 from app.insight.sampling.pool import (
+    Between,
     CannotTell,
     Pool,
-    Span,
     entropy_bits,
     recorded,
     rest_share,
@@ -29,7 +29,7 @@ from app.insight.sampling.what_if import drawn
 ORDER: Final[tuple[type[Stage], ...]] = (TopK, TopP, MinP, Temperature)
 """llama.cpp's own."""
 
-NOTHING: Final = Span(0.0, 0.0)
+NOTHING: Final = Between(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Row:
     token_id: int
     logit: float
     before: float
-    after: Span | None
+    after: Between | None
     removed_by: type[Stage] | None
     is_drawn: bool
     is_hit: bool
@@ -76,12 +76,12 @@ class Live:
     n_recorded: int
     covered: float
     rest_before: float
-    rest_after: Span
+    rest_after: Between
     left: int
     is_at_least: bool
     is_close: bool
     entropy_before: float
-    entropy_after: Span
+    entropy_after: Between
     uniform: float | None
 
 

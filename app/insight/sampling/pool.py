@@ -103,7 +103,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Between:
     """A number that lies from `low` to `high`; mostly the two are the same."""
 
     low: float
@@ -158,27 +158,27 @@ def pool_of(ids: Sequence[int], logprobs: Sequence[float], n_vocab: int) -> Pool
     return Pool(tuple(i for i, _ in pairs), scores, rest if most else NO_REST, n_vocab)
 
 
-def shares(pool: Pool) -> list[Span]:
+def shares(pool: Pool) -> list[Between]:
     """Softmax: the share of each candidate of all that are left, in the order of `pool.ids`.
 
     >>> shares(Pool((4, 5), (0.0, 0.0), NO_REST, 2))
-    [Span(low=0.5, high=0.5), Span(low=0.5, high=0.5)]
+    [Between(low=0.5, high=0.5), Between(low=0.5, high=0.5)]
     """
     weights = pool.weights
     total = math.fsum(weights)
     least, most = total + pool.rest.low, total + pool.rest.high
-    return [Span(weight / most, weight / least) for weight in weights]
+    return [Between(weight / most, weight / least) for weight in weights]
 
 
-def rest_share(pool: Pool) -> Span:
+def rest_share(pool: Pool) -> Between:
     """What all that were not recorded have together, as far as they are left."""
     total, rest = math.fsum(pool.weights), pool.rest
     if not rest:
-        return Span(0.0, 0.0)
-    return Span(rest.low / (total + rest.low), rest.high / (total + rest.high))
+        return Between(0.0, 0.0)
+    return Between(rest.low / (total + rest.low), rest.high / (total + rest.high))
 
 
-def entropy_bits(pool: Pool) -> Span:
+def entropy_bits(pool: Pool) -> Between:
     """How unsure the draw is: −Σ p log2 p, in bits. One candidate: 0; two equal ones: 1; eight: 3.
 
     >>> entropy_bits(Pool((4, 5), (0.0, 0.0), NO_REST, 2)).high
@@ -191,11 +191,11 @@ def entropy_bits(pool: Pool) -> Span:
     rest = pool.rest
     if not rest:
         nats = _entropy(pool, 0.0, 0.0)
-        return Span(nats / math.log(2), nats / math.log(2))
+        return Between(nats / math.log(2), nats / math.log(2))
     low = _entropy(pool, rest.low, rest.low * rest.ceiling)
     spread = rest.high * math.log(rest.high / rest.most)
     high = _entropy(pool, rest.high, spread)
-    return Span(min(low, high) / math.log(2), max(low, high) / math.log(2))
+    return Between(min(low, high) / math.log(2), max(low, high) / math.log(2))
 
 
 def _entropy(pool: Pool, rest: float, rest_sum: float) -> float:

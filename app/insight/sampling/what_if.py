@@ -81,7 +81,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DrawSettings:
     """What to draw with instead. `is_bound`: a grammar bound the reply. `first`: tokens before it
     were drawn with other settings, since the reply was branched there. `prompt`: the tokens before
     the reply's trace, None where they are not known. `ids_of`: as in `Known`."""
@@ -97,7 +97,7 @@ class Settings:
 
 def what_if(
     traces: Sequence[TokenTrace],
-    settings: Settings,
+    settings: DrawSettings,
     is_unwanted: Callable[[], bool] = lambda: False,
 ) -> WhatIf:
     """Draw each token again with the number that drew it. Ends at the first that is sure to
@@ -126,7 +126,7 @@ def what_if(
     return WhatIf(None, tuple(unsure), len(traces))
 
 
-def redrawn(token: TokenTrace, settings: Settings, known: Known) -> int | Unsure:
+def redrawn(token: TokenTrace, settings: DrawSettings, known: Known) -> int | Unsure:
     """The token that the same number draws with these settings."""
     may_be: frozenset[int] = frozenset()
     try:
@@ -228,4 +228,4 @@ def _numbers(token: TokenTrace) -> tuple[float | None, ...]:
     return tuple(effect.uniform for effect in token.stages if effect.stage == "xtc")
 
 
-__all__ = ["Change", "Settings", "Unsure", "WhatIf", "drawn", "redrawn", "what_if"]
+__all__ = ["Change", "DrawSettings", "Unsure", "WhatIf", "drawn", "redrawn", "what_if"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TokenComparison:
     """`differs_at`: index of the first token that is not the same, or None. `same_ids`: whether
     only its log-probability differs. A run that is longer differs where the other one ends."""
 
@@ -25,7 +25,7 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """
-        >>> Comparison(None).sentence, Comparison(2, same_ids=False).sentence
+        >>> TokenComparison(None).sentence, TokenComparison(2, same_ids=False).sentence
         ('Identical.', 'First differs at token 3.')
         """
         if self.differs_at is None:
@@ -40,21 +40,21 @@ def compare_runs(
     second_ids: Sequence[int],
     first_logprobs: Sequence[float] | None = None,
     second_logprobs: Sequence[float] | None = None,
-) -> Comparison:
+) -> TokenComparison:
     """Compare IDs and, where both are given, log-probabilities; equal means the same bits.
 
     >>> compare_runs([12, 7, 9], [12, 7, 8]).differs_at
     2
     >>> compare_runs([12, 7], [12, 7], [-0.5, -1.0], [-0.5, -1.25])
-    Comparison(differs_at=1, same_ids=True)
+    TokenComparison(differs_at=1, same_ids=True)
     """
     ids_at = _first_difference(first_ids, second_ids)
     numbers_at = None
     if first_logprobs is not None and second_logprobs is not None:
         numbers_at = _first_difference(first_logprobs, second_logprobs)
     if numbers_at is not None and (ids_at is None or numbers_at < ids_at):
-        return Comparison(numbers_at, same_ids=ids_at is None)
-    return Comparison(ids_at, same_ids=False) if ids_at is not None else Comparison(None)
+        return TokenComparison(numbers_at, same_ids=ids_at is None)
+    return TokenComparison(ids_at, same_ids=False) if ids_at is not None else TokenComparison(None)
 
 
 def _first_difference(first: Sequence[float], second: Sequence[float]) -> int | None:

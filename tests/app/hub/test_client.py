@@ -19,7 +19,7 @@ from app.hub import library
 from app.hub.client import PAGE, Hub, files_of, repo_of, without_front_matter
 from app.hub.faults import HubFault
 from app.hub.gate import Gate
-from app.hub.records import HubFile, SearchPage, SearchWish, pick
+from app.hub.records import HubFile, HubSearchPage, SearchWish, pick
 from app.hub.transport import GateTransport
 
 DATA = bytes(range(256)) * 16
@@ -137,7 +137,7 @@ def test_a_page_that_fails_is_asked_for_again(asker, fake):
     fake.script(Act(status=503))
     assert fault(search.next_page).kind == "server"
     assert len(search.next_page().repos) == 3
-    assert search.next_page() == SearchPage()
+    assert search.next_page() == HubSearchPage()
     late = asker.hub.search(SearchWish(author="dora", max_parameters=10))
     fake.repos["dora/n00"].n_parameters = 11
     fake.script(Act(), Act(status=503))
@@ -168,7 +168,7 @@ def test_a_mirror_is_asked_for_the_next_page_too(asker, fake):
     fake.script(Act(headers={"Link": '<https://[>; rel="next"'}))
     search = asker.hub.search(SearchWish(author="dora"))
     search.next_page()
-    assert search.next_page() == SearchPage()
+    assert search.next_page() == HubSearchPage()
 
 
 def test_no_redirect_leads_away_from_tls(asker):

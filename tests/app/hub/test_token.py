@@ -9,7 +9,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.backends import fail
 
-from app.hub.token import SERVICE, TokenRefused, Tokens, checked_token
+from app.hub.token import SERVICE, AccessTokens, TokenRefused, checked_token
 
 HERE, THERE = "https://hub.example.org:443", "https://mirror.example.org:443"
 
@@ -53,12 +53,12 @@ def ring():
 
 
 def test_it_is_kept_in_the_keyring_and_found_again(ring):
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     assert (tokens.token, tokens.where) == (None, "none")
     tokens.keep("  hf_one\n")
     assert (tokens.token, tokens.where) == ("hf_one", "keyring")
     assert ring.kept == {(SERVICE, HERE): "hf_one"}
-    later = Tokens(HERE)
+    later = AccessTokens(HERE)
     later.read()
     assert (later.token, later.where) == ("hf_one", "keyring")
     assert later.forget()
@@ -66,7 +66,7 @@ def test_it_is_kept_in_the_keyring_and_found_again(ring):
 
 
 def test_each_hub_has_its_own(ring):
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.keep("hf_one")
     tokens.turn_to(THERE)
     tokens.read()
@@ -78,12 +78,12 @@ def test_each_hub_has_its_own(ring):
 
 def test_without_a_keyring_it_lives_for_this_run(ring):
     keyring.set_keyring(fail.Keyring())
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.keep("hf_one")
     assert (tokens.token, tokens.where) == ("hf_one", "this run")
     assert tokens.forget()
     tokens.keep("hf_one")
-    later = Tokens(HERE)
+    later = AccessTokens(HERE)
     later.read()
     assert later.token is None
 
@@ -92,7 +92,7 @@ def test_without_a_keyring_it_lives_for_this_run(ring):
 def test_a_keyring_that_fails_is_none(ring, fault, caplog):
     caplog.set_level(logging.DEBUG)
     setattr(ring, fault, True)
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.read()
     tokens.keep("hf_one")
     assert (tokens.token, tokens.where) == ("hf_one", "this run")
@@ -100,7 +100,7 @@ def test_a_keyring_that_fails_is_none(ring, fault, caplog):
 
 
 def test_one_that_does_not_let_go_is_told(ring):
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.keep("hf_one")
     ring.refuses = True
     assert not tokens.forget()
@@ -108,7 +108,7 @@ def test_one_that_does_not_let_go_is_told(ring):
 
 
 def test_a_refused_one_is_not_sent_again(ring):
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.keep("hf_one")
     tokens.refuse("hf_one")
     assert (tokens.token, tokens.is_refused, tokens.where) == (None, True, "keyring")
@@ -118,7 +118,7 @@ def test_a_refused_one_is_not_sent_again(ring):
 
 def test_what_the_keyring_holds_is_looked_at(ring):
     ring.kept[SERVICE, HERE] = "hf_one\r\nX-Injected: 1"
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.read()
     assert tokens.token is None
 
@@ -134,6 +134,6 @@ def test_what_cannot_be_a_token_is_refused_without_repeating_it(text):
 
 
 def test_it_is_not_shown(ring):
-    tokens = Tokens(HERE)
+    tokens = AccessTokens(HERE)
     tokens.keep("hf_one")
     assert "hf_one" not in repr(tokens)

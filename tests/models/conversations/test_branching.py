@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from store_records import a_conversation, a_message, next_time
 
-from models.records import Attachment, Conversation, Message, MessageState, Role, Stretch
+from models.records import Attachment, Conversation, Message, MessageState, PathStretch, Role
 from models.store.errors import RefusedError
 from models.store.store import Store
 
@@ -120,7 +120,7 @@ def do_and_compare(store: Store, data: st.DataObject) -> None:
                 continue
             top, key = path[place], str(uuid.uuid4())
             has_following = place + 1 < len(path)
-            following = Stretch(path[-1], top, key) if has_following else None
+            following = PathStretch(path[-1], top, key) if has_following else None
             parent = tree.nodes[top].parent
             if act == "branch":
                 message = a_message(conversation, parent, content=f"edited {step}")
@@ -203,7 +203,7 @@ def test_a_new_chat_gets_the_path_with_all_that_its_messages_have(
     )
     branch = a_conversation(title="About ants (branch)", copied_from=messages[2].id)
     made = store.copy_conversation(
-        branch, Stretch(messages[2].id, None, str(uuid.uuid4()))
+        branch, PathStretch(messages[2].id, None, str(uuid.uuid4()))
     ).result()
     opened, path = store.load_conversation(branch.id).result()
     assert opened == made
@@ -227,7 +227,7 @@ def test_a_change_that_is_done_twice_adds_nothing_twice(
     """As after a commit that failed once it was done."""
     conversation, messages = chat
     edited = a_message(conversation, messages[0], role=Role.ASSISTANT, content="Six.")
-    following = Stretch(messages[3].id, messages[1].id, str(uuid.uuid4()))
+    following = PathStretch(messages[3].id, messages[1].id, str(uuid.uuid4()))
     leaf = store.add_branch(edited, following).result()
     nodes = store.load_tree(conversation.id).result()
     assert store.add_branch(edited, following).result() == leaf
@@ -243,7 +243,7 @@ def test_a_reply_that_still_grows_is_copied_as_interrupted(
     )
     store.append_message(growing)
     edited = a_message(conversation, content="Edited")
-    leaf = store.add_branch(edited, Stretch(growing.id, messages[0].id, str(uuid.uuid4())))
+    leaf = store.add_branch(edited, PathStretch(growing.id, messages[0].id, str(uuid.uuid4())))
     assert store.load_message(leaf.result()).result().state is MessageState.INTERRUPTED
 
 
@@ -253,7 +253,7 @@ def test_a_stretch_must_lie_on_one_path(
     conversation, messages = chat
     beside = a_message(conversation, messages[0], content="Beside")
     store.append_message(beside)
-    wrong = Stretch(beside.id, messages[1].id, str(uuid.uuid4()))
+    wrong = PathStretch(beside.id, messages[1].id, str(uuid.uuid4()))
     with pytest.raises(RefusedError):
         store.add_branch(a_message(conversation), wrong).result()
     assert len(store.load_tree(conversation.id).result()) == 5
@@ -285,10 +285,10 @@ def test_a_path_of_ten_thousand_is_branched_and_deleted_in_a_bounded_time(store:
     store.append_message(top)
     leaf = top.id
     for _ in range(13):  # each time the whole path is copied below itself
-        copied = Stretch(leaf, None, str(uuid.uuid4()))
+        copied = PathStretch(leaf, None, str(uuid.uuid4()))
         leaf = store.add_branch(a_message(conversation, leaf), copied).result()
     began = time.monotonic()
-    following = Stretch(leaf, top.id, str(uuid.uuid4()))
+    following = PathStretch(leaf, top.id, str(uuid.uuid4()))
     store.add_branch(a_message(conversation), following).result()
     store.trash_branch(top.id).result()
     assert len(store.load_tree(conversation.id).result()) > 20_000

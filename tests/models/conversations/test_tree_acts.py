@@ -13,7 +13,7 @@ from store_records import a_conversation, a_message
 
 from models.conversations import branching, reading, trash, writing
 from models.migrations.migrating import create_tables
-from models.records import Message, MessageState, Role, Stretch
+from models.records import Message, MessageState, PathStretch, Role
 from models.store.connecting import close, connect_in_memory
 from models.store.errors import StoreError
 from models.store.store import Store
@@ -54,11 +54,11 @@ class Acts(RuleBasedStateMachine):
             nodes = branching.load_tree(self.connection, self.chat.id)
         return {node.id for node in nodes if node.trashed_at is None}
 
-    def stretch(self, above: str | None) -> Stretch | None:
+    def stretch(self, above: str | None) -> PathStretch | None:
         """What stands below a message on the path that is shown."""
         with self.connection.begin():
             path = reading.load_conversation(self.connection, self.chat.id)[1]
-        return Stretch(path[-1].id, above, str(uuid.uuid4())) if path else None
+        return PathStretch(path[-1].id, above, str(uuid.uuid4())) if path else None
 
     @rule(which=WHICH, is_reply=st.booleans())
     def append(self, which: int, is_reply: bool) -> None:
@@ -80,7 +80,7 @@ class Acts(RuleBasedStateMachine):
         old, leaf = self.pick(which), self.pick(other)
         assert old is not None
         assert leaf is not None
-        following = Stretch(leaf.id, old.id, str(uuid.uuid4())) if keep else None
+        following = PathStretch(leaf.id, old.id, str(uuid.uuid4())) if keep else None
         message = a_message(self.chat, old.parent_id)
         if self.do(lambda: branching.add_branch(self.connection, message, following)):
             self.known.append(message)

@@ -11,7 +11,7 @@ from recording_desk import loaded
 
 from app.chat.events import EngineStateChanged
 from models.records import Weights
-from ui.chat.header import Header
+from ui.chat.header import ChatHeader
 from ui.look.theme import Theme
 from ui.shell.tab_order import stops_in
 
@@ -24,15 +24,15 @@ KNOWN = [
 
 
 @pytest.fixture
-def header(qtbot: QtBot, theme: Theme) -> Header:
-    made = Header(theme, lambda: KNOWN)
+def header(qtbot: QtBot, theme: Theme) -> ChatHeader:
+    made = ChatHeader(theme, lambda: KNOWN)
     qtbot.addWidget(made)
     made.resize(900, 60)
     made.show()
     return made
 
 
-def entries(header: Header) -> dict[str, QAction]:
+def entries(header: ChatHeader) -> dict[str, QAction]:
     header.menu.aboutToShow.emit()
     return {
         action.text().split("\t")[0]: action for action in header.menu.actions() if action.text()
@@ -51,13 +51,15 @@ def entries(header: Header) -> dict[str, QAction]:
         (EngineStateChanged("crashed"), "Not running"),
     ],
 )
-def test_each_state_has_its_words(header: Header, state: EngineStateChanged, words: str) -> None:
+def test_each_state_has_its_words(
+    header: ChatHeader, state: EngineStateChanged, words: str
+) -> None:
     header.set_engine_state(state)
     assert header.weights_button.text() == words
     assert header.weights_button.accessibleName() == f"Weights: {words}"
 
 
-def test_loading_shows_progress_and_can_be_cancelled(header: Header, qtbot: QtBot) -> None:
+def test_loading_shows_progress_and_can_be_cancelled(header: ChatHeader, qtbot: QtBot) -> None:
     assert not header.load_progress.isVisible()
     height = header.sizeHint().height()
     header.set_engine_state(EngineStateChanged("loading", SMOL))
@@ -73,7 +75,7 @@ def test_loading_shows_progress_and_can_be_cancelled(header: Header, qtbot: QtBo
     assert not header.cancel_button.isVisible()
 
 
-def test_a_second_load_begins_at_zero(header: Header) -> None:
+def test_a_second_load_begins_at_zero(header: ChatHeader) -> None:
     header.set_engine_state(EngineStateChanged("loading"))
     header.set_progress(0.9)
     header.set_engine_state(EngineStateChanged("ready", SMOL, loaded()))
@@ -82,14 +84,14 @@ def test_a_second_load_begins_at_zero(header: Header) -> None:
 
 
 @pytest.mark.parametrize(("fraction", "value"), [(-1.0, 0), (2.0, 1000)])
-def test_odd_fractions_stay_in_bounds(header: Header, fraction: float, value: int) -> None:
+def test_odd_fractions_stay_in_bounds(header: ChatHeader, fraction: float, value: int) -> None:
     header.set_engine_state(EngineStateChanged("loading"))
     header.set_progress(fraction)
     assert header.load_progress.value() == value
 
 
 def test_the_menu_lists_known_weights_and_marks_the_loaded_one(
-    header: Header, qtbot: QtBot
+    header: ChatHeader, qtbot: QtBot
 ) -> None:
     header.set_engine_state(EngineStateChanged("ready", SMOL, loaded()))
     found = entries(header)
@@ -103,20 +105,20 @@ def test_the_menu_lists_known_weights_and_marks_the_loaded_one(
         found["Unload"].trigger()
 
 
-def test_nothing_loaded_offers_no_unload(header: Header, qtbot: QtBot) -> None:
+def test_nothing_loaded_offers_no_unload(header: ChatHeader, qtbot: QtBot) -> None:
     found = entries(header)
     assert "Unload" not in found
     with qtbot.waitSignal(header.open_file_requested):
         found["Open a GGUF file…"].trigger()
 
 
-def test_while_loading_the_menu_offers_to_cancel(header: Header, qtbot: QtBot) -> None:
+def test_while_loading_the_menu_offers_to_cancel(header: ChatHeader, qtbot: QtBot) -> None:
     header.set_engine_state(EngineStateChanged("loading", SMOL))
     with qtbot.waitSignal(header.cancel_load_requested):
         entries(header)["Cancel loading"].trigger()
 
 
-def test_long_words_are_cut_where_there_is_no_room(header: Header, qtbot: QtBot) -> None:
+def test_long_words_are_cut_where_there_is_no_room(header: ChatHeader, qtbot: QtBot) -> None:
     name: Any = "weights with an uncommonly long name that goes on and on and on"
     header.set_title("a title that is also rather long " * 3)
     header.set_engine_state(EngineStateChanged("ready", name, loaded()))
@@ -129,13 +131,13 @@ def test_long_words_are_cut_where_there_is_no_room(header: Header, qtbot: QtBot)
     qtbot.waitUntil(lambda: header.weights_button.shown_text() == header.weights_button.text())
 
 
-def test_the_button_to_show_the_list_is_there_only_without_the_list(header: Header) -> None:
+def test_the_button_to_show_the_list_is_there_only_without_the_list(header: ChatHeader) -> None:
     assert not header.sidebar_button.isVisible()
     header.set_sidebar_hidden(True)
     assert header.sidebar_button.isVisible()
 
 
-def test_what_is_in_the_menu_too_leaves_a_narrow_header_and_comes_back(header: Header) -> None:
+def test_what_is_in_the_menu_too_leaves_a_narrow_header_and_comes_back(header: ChatHeader) -> None:
     leaving = (header.step_button, header.temporary_button, header.text_button)
     header.set_title("A chat about the weather of Lyon in late autumn")
     assert all(button.isVisible() for button in leaving)
@@ -152,7 +154,7 @@ def test_what_is_in_the_menu_too_leaves_a_narrow_header_and_comes_back(header: H
     assert all(button.isVisible() for button in leaving)
 
 
-def test_tab_goes_as_the_eye_does(header: Header) -> None:
+def test_tab_goes_as_the_eye_does(header: ChatHeader) -> None:
     header.set_sidebar_hidden(True)
     header.set_engine_state(EngineStateChanged("loading", SMOL))
     stops = [w for w in stops_in(header) if w.isVisible() and w.isEnabled()]

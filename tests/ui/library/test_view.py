@@ -15,7 +15,7 @@ from squeezed import squeezed
 
 from app.chat.events import EngineStateChanged, LoadProgressed, Noticed
 from app.gguf.starter import HOW_TO_GET_WEIGHTS
-from app.hub.downloads.progress import Progress
+from app.hub.downloads.progress import DownloadProgress
 from models.records import DownloadState
 from ui.library.view import LibraryView
 from ui.look.theme import Theme
@@ -126,9 +126,9 @@ def test_how_many_downloads_are_on_their_way_is_seen_from_every_page(view: Bare)
     assert titles(state.DONE, state.PAUSED) == "Downloads"
 
 
-def progress(state: DownloadState) -> Progress:
+def progress(state: DownloadState) -> DownloadProgress:
     when = datetime(2026, 11, 28, tzinfo=UTC)
-    return Progress("d", "ana/x", "x.gguf", "/w", "/w/x.gguf", 1, 10, 5, state, when)
+    return DownloadProgress("d", "ana/x", "x.gguf", "/w", "/w/x.gguf", 1, 10, 5, state, when)
 
 
 def test_chat_goes_back_to_the_chat(view: Bare, qtbot: QtBot) -> None:

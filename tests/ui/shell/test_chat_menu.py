@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeDesk
 
-from ui.chat.header import Header
+from ui.chat.header import ChatHeader
 from ui.look.theme import Theme
 from ui.shell.palette import Palette
 from ui.shell.window import MainWindow
@@ -59,7 +59,7 @@ def test_the_palette_opens_by_the_mouse_and_stays(
 
 
 def test_before_the_window_is_whole_there_is_nothing_to_open(qtbot: QtBot, theme: Theme) -> None:
-    header = Header(theme, lambda: ())
+    header = ChatHeader(theme, lambda: ())
     qtbot.addWidget(header)
     assert not header.menu_button.isEnabled()
     assert header.menu_button.accessibleName() == "Menu"

@@ -17,7 +17,7 @@ from ui.look.theme import Theme
 from ui.widgets.any_index import AnyIndex
 
 if TYPE_CHECKING:
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
 
 PAD_PX: Final = 8
 SIDE_PX: Final = 8
@@ -76,7 +76,7 @@ class DownloadDelegate(QStyledItemDelegate):
         self._draw(painter, below, second_line(progress), self._theme.font_small())
         painter.restore()
 
-    def _paint_sign(self, painter: QPainter, line: QRect, progress: Progress) -> None:
+    def _paint_sign(self, painter: QPainter, line: QRect, progress: DownloadProgress) -> None:
         side = self._theme.px(SIGN_PX)
         sign = QRectF(line.left(), line.center().y() - side / 2, side, side)
         paint_icon(painter, sign, ICONS[progress.state], QColor(self._color(progress.state)))
@@ -87,7 +87,7 @@ class DownloadDelegate(QStyledItemDelegate):
             return colors.accent
         return colors.error if state in (State.FAILED, State.WAITING) else colors.dim
 
-    def _paint_line(self, painter: QPainter, line: QRect, progress: Progress) -> None:
+    def _paint_line(self, painter: QPainter, line: QRect, progress: DownloadProgress) -> None:
         font, colors = self._theme.font_text(), self._theme.colors
         words = state_text(progress)
         # A font's advances are fractions; the sum is rounded down.
@@ -100,7 +100,7 @@ class DownloadDelegate(QStyledItemDelegate):
         painter.setPen(QColor(colors.ink))
         self._draw(painter, left, one_line(progress.name), font)
 
-    def _paint_bar(self, painter: QPainter, bar: QRectF, progress: Progress) -> None:
+    def _paint_bar(self, painter: QPainter, bar: QRectF, progress: DownloadProgress) -> None:
         """A little is seen as a little, not as nothing."""
         if not has_bar(progress):
             return
@@ -123,6 +123,6 @@ class DownloadDelegate(QStyledItemDelegate):
         painter.drawText(rect, int(flags) | int(Qt.TextFlag.TextSingleLine), shown)
 
 
-def has_bar(progress: Progress) -> bool:
+def has_bar(progress: DownloadProgress) -> bool:
     """Whether there is something left to come."""
     return progress.state not in (State.DONE, State.CANCELLED)

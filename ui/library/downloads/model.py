@@ -11,7 +11,7 @@ from ui.library.downloads.words import in_order, spoken, whole_words
 from ui.widgets.any_index import AnyIndex
 
 if TYPE_CHECKING:
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
 
 ROW_ROLE: Final = Qt.ItemDataRole.UserRole
 
@@ -19,9 +19,9 @@ ROW_ROLE: Final = Qt.ItemDataRole.UserRole
 class DownloadModel(QAbstractListModel):
     def __init__(self) -> None:
         super().__init__()
-        self.shown: list[Progress] = []
+        self.shown: list[DownloadProgress] = []
 
-    def show(self, downloads: Sequence[Progress]) -> bool:
+    def show(self, downloads: Sequence[DownloadProgress]) -> bool:
         """Show these; whether rows came, went or moved."""
         before, self_now = self.shown, in_order(downloads)
         if [each.id for each in before] != [each.id for each in self_now]:

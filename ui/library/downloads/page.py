@@ -39,7 +39,7 @@ from ui.widgets.elided import ElidedLabel
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
 
 UNLOAD_FIRST: Final = "Unload these weights first"
 TRASH_HINT: Final = "The files that were downloaded, and nothing else"
@@ -217,11 +217,11 @@ class DownloadPage(QWidget):
         self._desk.read_downloads()
         self.show_downloads(self._desk.downloads)
 
-    def _on_changed(self, downloads: tuple[Progress, ...]) -> None:
+    def _on_changed(self, downloads: tuple[DownloadProgress, ...]) -> None:
         if self.isVisible():
             self.show_downloads(downloads)
 
-    def show_downloads(self, downloads: tuple[Progress, ...]) -> None:
+    def show_downloads(self, downloads: tuple[DownloadProgress, ...]) -> None:
         """The downloads as they are now. What was chosen stays chosen."""
         chosen, has_focus = self.chosen(), self.list.hasFocus()
         at = self.list.verticalScrollBar().value()
@@ -239,7 +239,7 @@ class DownloadPage(QWidget):
         self.folder.set_text(f"New downloads go to {one_line(where)}")
         self._settle()
 
-    def chosen(self) -> Progress | None:
+    def chosen(self) -> DownloadProgress | None:
         rows = self.list.selectionModel().selectedIndexes()
         return self.model.shown[rows[0].row()] if rows else None
 
@@ -284,7 +284,7 @@ class DownloadPage(QWidget):
         self._name_buttons(one_line(progress.name) if progress is not None else "")
         self.trash_button.setToolTip(UNLOAD_FIRST if is_loaded else TRASH_HINT)
 
-    def _is_loaded(self, progress: Progress) -> bool:
+    def _is_loaded(self, progress: DownloadProgress) -> bool:
         state = self._desk.engine_state
         is_any = state.state in LOADED and state.loaded is not None
         return is_any and state.loaded is not None and state.loaded.path == progress.path

@@ -12,7 +12,7 @@ from models.records import DownloadState as State
 from ui.library.local.words import one_line, place_text
 
 if TYPE_CHECKING:
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
 
 ACTIVE: Final = (State.QUEUED, State.RUNNING, State.WAITING)
 RESUMABLE: Final = (State.PAUSED, State.WAITING, State.FAILED, State.CANCELLED)
@@ -27,7 +27,7 @@ _ORDER: Final = {
 }
 
 
-def in_order(downloads: Sequence[Progress]) -> list[Progress]:
+def in_order(downloads: Sequence[DownloadProgress]) -> list[DownloadProgress]:
     """What goes on first, in the queue's order; then what waits for the user; then what is over,
     the last one first."""
     newest_first = sorted(downloads, key=lambda each: each.added_at, reverse=True)
@@ -61,12 +61,12 @@ def speed_text(bytes_s: float) -> str:
     return f"{bytes_s / 1e3:.0f} kB/s"
 
 
-def percent_text(progress: Progress) -> str:
+def percent_text(progress: DownloadProgress) -> str:
     """Rounded down: 100 % is said of what is whole."""
     return f"{math.floor(progress.fraction * 100)} %"
 
 
-def state_text(progress: Progress) -> str:
+def state_text(progress: DownloadProgress) -> str:
     """Beside the name: how far it is."""
     match progress.state:
         case State.QUEUED:
@@ -101,7 +101,7 @@ def countdown_text(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02} min"
 
 
-def second_line(progress: Progress) -> str:
+def second_line(progress: DownloadProgress) -> str:
     """Below the name: what is wrong, else what it is."""
     if progress.sentence:
         return one_line(progress.sentence)
@@ -113,7 +113,7 @@ def second_line(progress: Progress) -> str:
     return one_line(" · ".join(part for part in (size, files, progress.repo_id) if part))
 
 
-def whole_words(progress: Progress) -> str:
+def whole_words(progress: DownloadProgress) -> str:
     """All that is to be said, for who chose it."""
     size = f"{bytes_words(progress.size_bytes)} from {progress.repo_id}"
     lines = [progress.sentence] if progress.sentence else []
@@ -121,12 +121,12 @@ def whole_words(progress: Progress) -> str:
     return "\n".join(one_line(line) for line in lines)
 
 
-def spoken(progress: Progress) -> str:
+def spoken(progress: DownloadProgress) -> str:
     """A row as a screen reader says it."""
     return f"{one_line(progress.name)}, {state_text(progress)}. {second_line(progress)}"
 
 
-def status_text(downloads: Sequence[Progress]) -> str:
+def status_text(downloads: Sequence[DownloadProgress]) -> str:
     """The sign in the window's status line; empty while nothing is fetched.
 
     One number for all that runs, as far as it is known.
@@ -142,7 +142,7 @@ def status_text(downloads: Sequence[Progress]) -> str:
     return f"↓ {share} %{speed}"
 
 
-def status_hint(downloads: Sequence[Progress]) -> str:
+def status_hint(downloads: Sequence[DownloadProgress]) -> str:
     """Line by line what is fetched."""
     lines = [
         f"{one_line(each.name)}: {state_text(each)}" for each in downloads if each.state in ACTIVE

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from app.engine.planning.fit import Fit
     from app.gguf.header import Header
     from app.hub.address import HubAddress
-    from app.hub.downloads.progress import Progress
+    from app.hub.downloads.progress import DownloadProgress
     from app.hub.records import HubFile, HubRepo, RepoPage
 
 CHOOSE: Final = "Choose a repository to see its weights."
@@ -90,7 +90,7 @@ class HubDetail(QStackedWidget):
         self._file: HubFile | None = None
         self._headers: tuple[Header, ...] = ()
         self._has_back = False
-        self._downloads: tuple[Progress, ...] = ()
+        self._downloads: tuple[DownloadProgress, ...] = ()
         self.setObjectName("hub_detail")
         self.panel = StatePanel(theme, "hub_detail_state", self)
         self._make_head()
@@ -341,11 +341,11 @@ class HubDetail(QStackedWidget):
 
     # --- downloading ----------------------------------------------------------------------------
 
-    def _on_downloads(self, downloads: tuple[Progress, ...]) -> None:
+    def _on_downloads(self, downloads: tuple[DownloadProgress, ...]) -> None:
         self._downloads = downloads
         self._show_act()
 
-    def _download_of(self, file: HubFile) -> Progress | None:
+    def _download_of(self, file: HubFile) -> DownloadProgress | None:
         """Its download, if it is in the queue."""
         for each in reversed(self._downloads):
             if each.is_of(file) and each.state is not DownloadState.CANCELLED:

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import HubState, HubTrouble, MemoryChanged
 from app.hub.address import AddressRefused, HubAddress, read_address
-from app.hub.records import HubRepo, SearchPage
+from app.hub.records import HubRepo, HubSearchPage
 from ui.library.hub.detail import HubDetail
 from ui.library.hub.dialog import HubDialog
 from ui.library.hub.filters import HubFilters
@@ -327,7 +327,7 @@ class HubPage(QWidget):
         self._desk.stop_hub("search")
         self.detail.show_nothing()
 
-    def _on_found(self, page: SearchPage) -> None:
+    def _on_found(self, page: HubSearchPage) -> None:
         self._waiting.stop()
         text = self.search.text().strip()
         self._n_pages = 1
@@ -401,7 +401,7 @@ class HubPage(QWidget):
                 self._show_searching()
             self._desk.more_of_hub(self._on_more, self._on_no_more)
 
-    def _on_more(self, page: SearchPage) -> None:
+    def _on_more(self, page: HubSearchPage) -> None:
         self._is_asking_more = False
         self._n_pages += 1
         self._has_more = page.has_more

@@ -8,7 +8,7 @@ from typing import Final
 
 from PySide6.QtGui import QColor
 
-from app.insight.cache.cells import TURNS, CellMap, Stretch
+from app.insight.cache.cells import TURNS, CellMap, CellStretch
 from ui.look.colors import Colors
 from ui.section.cache.words import short_title
 from ui.tokens.origins import WORDS, origin_color, origin_words
@@ -39,7 +39,7 @@ _TURN_ORIGINS: Final = {"reused": "system", "evaluated": "user", "written": "ass
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LegendEntry:
     """A line of the legend. `origin`: whose colour it has."""
 
     text: str
@@ -51,11 +51,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Coloring:
+class CacheColoring:
     """`key`: which entry a stretch belongs to."""
 
-    entries: tuple[Entry, ...] = ()
-    key: Callable[[Stretch], int] = field(default=lambda _stretch: 0)
+    entries: tuple[LegendEntry, ...] = ()
+    key: Callable[[CellStretch], int] = field(default=lambda _stretch: 0)
 
     def colors(self, colors: Colors) -> Sequence[QColor]:
         """Of each entry; free cells have the colour of their outline."""
@@ -65,14 +65,14 @@ class Coloring:
         ]
 
 
-def coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+def coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> CacheColoring:
     """The legend ends with what is free."""
     found = _coloring(mode, cells, title_of)
-    free = Entry("free", cells.told.n_ctx - cells.n_used, FREE)
+    free = LegendEntry("free", cells.told.n_ctx - cells.n_used, FREE)
     return replace(found, entries=(*found.entries, free))
 
 
-def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> CacheColoring:
     if mode is BY_SLOT:
         return _by_slot(cells, title_of)
     if mode is BY_TURN:
@@ -80,46 +80,48 @@ def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Col
     return _in_order(cells, lambda one: one.origin, ["text", *WORDS], _origin_entry)
 
 
-def _origin_entry(name: str, n_cells: int) -> Entry:
-    return Entry(origin_words(name), n_cells, name)
+def _origin_entry(name: str, n_cells: int) -> LegendEntry:
+    return LegendEntry(origin_words(name), n_cells, name)
 
 
-def _turn_entry(name: str, n_cells: int) -> Entry:
-    return Entry(name if name in TURNS else "of no turn", n_cells, _TURN_ORIGINS.get(name, ""))
+def _turn_entry(name: str, n_cells: int) -> LegendEntry:
+    return LegendEntry(
+        name if name in TURNS else "of no turn", n_cells, _TURN_ORIGINS.get(name, "")
+    )
 
 
 def _in_order(
     cells: CellMap,
-    name_of: Callable[[Stretch], str],
+    name_of: Callable[[CellStretch], str],
     order: Sequence[str],
-    entry_of: Callable[[str, int], Entry],
-) -> Coloring:
+    entry_of: Callable[[str, int], LegendEntry],
+) -> CacheColoring:
     counts = cells.counts(name_of)
     names = [name for name in dict.fromkeys(order) if name in counts]
     names += [name for name in counts if name not in order]
     at = {name: number for number, name in enumerate(names)}
-    return Coloring(
+    return CacheColoring(
         tuple(entry_of(name, counts[name]) for name in names), lambda one: at[name_of(one)]
     )
 
 
-def _by_slot(cells: CellMap, title_of: Callable[[str], str]) -> Coloring:
+def _by_slot(cells: CellMap, title_of: Callable[[str], str]) -> CacheColoring:
     """What several sequences share is one entry; the others are called by their chats."""
     slots = cells.told.slots
     chats = [slot.conversation for slot in slots]
 
-    def name_of(stretch: Stretch) -> str:
+    def name_of(stretch: CellStretch) -> str:
         return "" if len(stretch.holders) > 1 else str(stretch.holders[0])
 
-    def entry_of(name: str, n_cells: int) -> Entry:
+    def entry_of(name: str, n_cells: int) -> LegendEntry:
         if not name:
-            return Entry("shared", n_cells, "scaffold")
+            return LegendEntry("shared", n_cells, "scaffold")
         slot = slots[int(name)]
         text = f"“{short_title(title_of(slot.conversation))}”"
         if chats.count(slot.conversation) > 1:
             text = f"sequence {slot.sequence}, {text}"
         origin = _SLOT_ORIGINS[int(name) % len(_SLOT_ORIGINS)]
-        return Entry(text, n_cells, origin)
+        return LegendEntry(text, n_cells, origin)
 
     order = ["", *(str(number) for number in range(len(slots)))]
     return _in_order(cells, name_of, order, entry_of)

@@ -26,7 +26,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.insight.cache.cells import CellMap, Grid, Stretch, grid_for, squares
+from app.insight.cache.cells import CellMap, CellStretch, Grid, grid_for, squares
 from ui.look.theme import Theme
 
 LEAST_PX: Final = 4
@@ -55,7 +55,7 @@ class CacheMapView(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._cells: CellMap | None = None
-        self._key: Callable[[Stretch], int] = lambda _stretch: 0
+        self._key: Callable[[CellStretch], int] = lambda _stretch: 0
         self._colors: Callable[[], Sequence[QColor]] = lambda: ()
         self._marked: tuple[int, int] | None = None
         self._picture: QPixmap | None = None
@@ -74,7 +74,7 @@ class CacheMapView(QWidget):
     def show_cells(
         self,
         cells: CellMap | None,
-        key: Callable[[Stretch], int],
+        key: Callable[[CellStretch], int],
         colors: Callable[[], Sequence[QColor]],
     ) -> None:
         """`key`: which of `colors` a stretch has (asked again when the theme changes)."""

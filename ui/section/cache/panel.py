@@ -45,7 +45,7 @@ from app.insight.cache.cells import CellMap
 from models.records import Message, Role
 from ui.section.cache import words as words
 from ui.section.cache.cards import PolicyCard, SizeCard, SmallButton, StepCard
-from ui.section.cache.colors import MODES, Coloring, coloring
+from ui.section.cache.colors import MODES, CacheColoring, coloring
 from ui.section.cache.map import CacheMapView
 from ui.section.cache.parked_list import ParkedList
 from ui.section.figure_card import FigureCard
@@ -92,7 +92,7 @@ class CachePanel(Panel):
         self._cells: CellMap | None = None
         self._mode = MODES[0]
         self._is_asked = self._is_stale = self._is_changing = False
-        self._coloring = Coloring()
+        self._coloring = CacheColoring()
         self._swatches: list[Swatch] = []
         self.setObjectName("panel_cache")
         self._timer = QTimer(self)
@@ -325,7 +325,7 @@ class CachePanel(Panel):
     def _show_map(self) -> None:
         told, cells = self._told, self._cells
         title_of = self._desk.chat_title
-        self._coloring = coloring(self._mode, cells, title_of) if cells else Coloring()
+        self._coloring = coloring(self._mode, cells, title_of) if cells else CacheColoring()
         self.map.show_cells(cells, self._coloring.key, self._colors)
         self._show_legend()
         self.grid_caption.setVisible(told is not None)

@@ -22,7 +22,7 @@ from app.chat.settings.settings import Settings
 from app.engine.protocol.messages import Dist, Stage
 from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.live import ORDER, Live, Row, Values, live
-from app.insight.sampling.pool import CannotTell, Span
+from app.insight.sampling.pool import Between, CannotTell
 from app.insight.trace.tokens_shown import visible
 from ui.section.card import Card, small_label
 from ui.section.panel import Tools
@@ -216,7 +216,7 @@ class LiveCard(Card):
         others = [row for row in found.rows if row not in shown]
         if others:
             after = [row.after for row in others if row.after is not None]
-            span = Span(sum(each.low for each in after), sum(each.high for each in after))
+            span = Between(sum(each.low for each in after), sum(each.high for each in after))
             rows.append(_sum(f"{len(others)} more", sum(row.before for row in others), span))
         rows.append(_sum("not recorded", found.rest_before, found.rest_after))
         return rows
@@ -231,7 +231,7 @@ class LiveCard(Card):
         return LiveRow(
             visible(known) or f"ID {row.token_id}",
             signed(row.logit),
-            percent(Span(row.before, row.before)),
+            percent(Between(row.before, row.before)),
             row.before,
             after,
             0.0 if row.after is None else (row.after.low + row.after.high) / 2,
@@ -243,8 +243,8 @@ class LiveCard(Card):
         order = ", ".join(_IN_ORDER[kind] for kind in self._order)
         text = (
             f"Computed from the recorded {found.n_recorded} (covering "
-            f"{percent(Span(found.covered, found.covered))} of the probability). Logits are told "
-            "relative to the best one: softmax does not notice a constant. Before: recorded, "
+            f"{percent(Between(found.covered, found.covered))} of the probability). Logits are "
+            "told relative to the best one: softmax does not notice a constant. Before: recorded, "
             f"temperature 1, before samplers. After: {order}."
         )
         if found.is_close:
@@ -319,7 +319,8 @@ def without(names: Sequence[str]) -> str:
 def summary(found: Live) -> str:
     """
     >>> from app.insight.sampling.live import Live
-    >>> summary(Live((), 64, 1.0, 0.0, Span(0.0, 0.0), 12, False, False, 3.2, Span(1.8, 1.8), None))
+    >>> rest, entropy = Between(0.0, 0.0), Between(1.8, 1.8)
+    >>> summary(Live((), 64, 1.0, 0.0, rest, 12, False, False, 3.2, entropy, None))
     '12 left · entropy 3.20 → 1.80 bits · sum 100 %'
     """
     left = f"more than {found.left:,} left" if found.is_at_least else f"{found.left:,} left"
@@ -328,11 +329,11 @@ def summary(found: Live) -> str:
     return f"{left} · entropy {found.entropy_before:.2f} → {after} bits · sum 100 %"
 
 
-def percent(span: Span) -> str:
+def percent(span: Between) -> str:
     """
-    >>> percent(Span(0.41, 0.41)), percent(Span(0.41, 0.44)), percent(Span(0.0, 0.0))
+    >>> percent(Between(0.41, 0.41)), percent(Between(0.41, 0.44)), percent(Between(0.0, 0.0))
     ('41.0 %', '41–44 %', '0 %')
-    >>> percent(Span(0.99996, 0.99996)), percent(Span(1.0, 1.0))
+    >>> percent(Between(0.99996, 0.99996)), percent(Between(1.0, 1.0))
     ('> 99.9 %', '100 %')
     """
     if span.low >= 0.9995:
@@ -352,8 +353,8 @@ def signed(logit: float) -> str:
     return f"{logit:.1f}".replace("-", "−").replace("−0.0", "0.0")
 
 
-def _sum(name: str, before: float, after: Span) -> LiveRow:
+def _sum(name: str, before: float, after: Between) -> LiveRow:
     middle = (after.low + after.high) / 2
     return LiveRow(
-        name, "", percent(Span(before, before)), before, percent(after), middle, is_sum=True
+        name, "", percent(Between(before, before)), before, percent(after), middle, is_sum=True
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.hub.downloads.progress import SPEED_WINDOW_S, Progress, Speed
+from app.hub.downloads.progress import SPEED_WINDOW_S, DownloadProgress, Speed
 from app.hub.downloads.retrying import wait_s
 from app.hub.downloads.space import RESERVE_BYTES, Claim, shortage
 from app.hub.records import HubFile
@@ -19,7 +19,7 @@ def test_it_is_known_by_what_is_in_it() -> None:
     """Under whatever name it is saved, and after a commit that leaves it as it is."""
     file = HubFile("ana/x", "0" * 40, ("q4/CON.gguf",), (9,), ("a" * 64,))
     at = datetime(2026, 11, 28, tzinfo=UTC)
-    saved = Progress(
+    saved = DownloadProgress(
         "d", "ana/x", "_CON.gguf", "/w", "/w/_CON.gguf", 1, 9, 9, DownloadState.DONE, at
     )
     of = replace(saved, names=file.names, revision=file.revision, sha256s=file.sha256s)

@@ -9,7 +9,7 @@ import pytest
 from made_cache import slot, told
 
 from app.engine.protocol.messages import CellPart, LastTurn
-from app.insight.cache.cells import CellMap, Grid, Stretch, grid_for, squares
+from app.insight.cache.cells import CellMap, CellStretch, Grid, grid_for, squares
 
 
 def test_a_shared_beginning_stands_once() -> None:
@@ -139,7 +139,7 @@ def test_a_square_has_the_colour_of_its_first_cell() -> None:
     cells = CellMap(told(slot(0, [(1, 0, 11)], PARTS)))
     numbers = {"scaffold": 2, "user": 3, "attachment": 4, "assistant": 5}
 
-    def color_of(stretch: Stretch) -> int:
+    def color_of(stretch: CellStretch) -> int:
         return numbers[stretch.origin]
 
     one = squares(cells, Grid(14, 1, 4, 11), color_of, 1)

@@ -29,7 +29,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.pieces import unpack as numbers
 from app.insight.sampling import what_if as module
-from app.insight.sampling.what_if import Change, Settings, what_if
+from app.insight.sampling.what_if import Change, DrawSettings, what_if
 from app.insight.trace.columns import pack, unpack
 
 
@@ -63,8 +63,8 @@ def traces() -> list[TokenTrace]:
     ]
 
 
-def settings(*filters: object, select: SelectStage | None = None, **more: object) -> Settings:
-    return Settings(list(filters), select or Dist(), 3, **more)  # type: ignore[arg-type]
+def settings(*filters: object, select: SelectStage | None = None, **more: object) -> DrawSettings:
+    return DrawSettings(list(filters), select or Dist(), 3, **more)  # type: ignore[arg-type]
 
 
 def test_the_same_settings_change_nothing() -> None:
@@ -95,7 +95,7 @@ def test_a_reply_without_numbers_is_not_told() -> None:
 
 
 def test_candidates_beyond_the_recorded_ones_are_named() -> None:
-    wide = Settings([Temperature(1.5)], Dist(), 50_000)
+    wide = DrawSettings([Temperature(1.5)], Dist(), 50_000)
     few = {7: 0.5, 3: 0.2}
     found = what_if([token(0, few, 0.2, 7)], wide)
     assert [(each.index, each.reason) for each in found.unsure] == [
@@ -106,7 +106,7 @@ def test_candidates_beyond_the_recorded_ones_are_named() -> None:
 def test_positions_are_places_in_the_trace() -> None:
     """What stood before a trace is counted in its tokens' own index, and not here."""
     later = [msgspec.structs.replace(each, index=each.index + 40) for each in traces()]
-    found = what_if(later, Settings([Temperature(1.5)], Dist(), 50_000))
+    found = what_if(later, DrawSettings([Temperature(1.5)], Dist(), 50_000))
     assert [each.index for each in found.unsure] == [0, 1, 2, 3]
     assert what_if(later, settings(TopK(3), Temperature(2.0))).first == Change(1, 3)
 
@@ -201,7 +201,7 @@ def test_four_thousand_tokens_take_less_than_a_second() -> None:
     long = [msgspec.structs.replace(one, index=at) for at in range(4000)]
     filters = [TopK(40), TopP(0.95), Temperature(1.2)]
     began = thread_time()
-    found = what_if(long, Settings(filters, Dist(), 50_000))
+    found = what_if(long, DrawSettings(filters, Dist(), 50_000))
     took = thread_time() - began
     assert found.looked_at == 4000
     assert found.first is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.insight.trace.repeats import Comparison, compare_runs
+from app.insight.trace.repeats import TokenComparison, compare_runs
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_ids(first: list[int], second: list[int], at: int | None) -> None:
 
 def test_one_bit_of_a_log_probability_counts() -> None:
     result = compare_runs([1, 2], [1, 2], [-0.1, -0.3], [-0.1, -0.1 - 0.2])
-    assert result == Comparison(1, same_ids=True)
+    assert result == TokenComparison(1, same_ids=True)
     assert "probabilities first differ at token 2" in result.sentence
 
 
 def test_probabilities_that_differ_before_the_ids_do() -> None:
     result = compare_runs([1, 2, 3], [1, 2, 4], [-1.0, -1.5, -2.0], [-1.0, -1.4, -2.0])
-    assert result == Comparison(1, same_ids=False)
+    assert result == TokenComparison(1, same_ids=False)
     assert result.sentence == "First differs at token 2."
 
 

@@ -19,7 +19,7 @@ from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged
-from app.hub.downloads.progress import Progress
+from app.hub.downloads.progress import DownloadProgress
 from models.records import DownloadState as S
 from ui.library.downloads.delegate import ICONS
 from ui.library.downloads.page import DownloadPage
@@ -31,7 +31,7 @@ NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def progress(number: int, state: S = S.RUNNING, **fields: Any) -> Progress:
+def progress(number: int, state: S = S.RUNNING, **fields: Any) -> DownloadProgress:
     known: dict[str, Any] = {
         "id": f"d{number}",
         "repo_id": "ana/tiny-GGUF",
@@ -45,7 +45,7 @@ def progress(number: int, state: S = S.RUNNING, **fields: Any) -> Progress:
         "added_at": NOON + timedelta(minutes=number),
         "phase": "fetching" if state is S.RUNNING else "",
     }
-    return Progress(**known | fields)
+    return DownloadProgress(**known | fields)
 
 
 RUNNING = progress(1, speed_bytes_s=3_210_000.0, left_s=17.6)
@@ -92,7 +92,7 @@ def buttons(page: DownloadPage) -> list[str]:
         (progress(1, S.QUEUED), "Waits for its turn"),
     ],
 )
-def test_how_far_it_is_in_words(of: Progress, words: str) -> None:
+def test_how_far_it_is_in_words(of: DownloadProgress, words: str) -> None:
     assert state_text(of) == words
 
 
@@ -177,7 +177,7 @@ def test_a_hidden_page_rests(page: DownloadPage, desk: FakeDesk) -> None:
     ],
 )
 def test_only_what_does_something_is_offered(
-    page: DownloadPage, desk: FakeDesk, of: Progress, names: list[str]
+    page: DownloadPage, desk: FakeDesk, of: DownloadProgress, names: list[str]
 ) -> None:
     desk.show_downloads(of)
     assert buttons(page) == names

@@ -16,8 +16,8 @@ from app.chat.events import HubState, HubTrouble, MemoryChanged
 from app.engine.planning.fit import Fit, Verdict
 from app.engine.planning.load_plan import Machine
 from app.engine.planning.placement import DeviceMemory
-from app.hub.downloads.progress import Progress
-from app.hub.records import HubFile, HubRepo, RepoPage, SearchPage, SearchWish
+from app.hub.downloads.progress import DownloadProgress
+from app.hub.records import HubFile, HubRepo, HubSearchPage, RepoPage, SearchWish
 from models.records import DownloadState
 from ui.library.hub.card_view import CardView
 from ui.library.hub.files import COLUMNS, FILE, FIT
@@ -105,7 +105,7 @@ def search(
     page.search.clear()
     qtbot.keyClicks(page.search, text)
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    desk.answer("search_hub", SearchPage(repos, **more))
+    desk.answer("search_hub", HubSearchPage(repos, **more))
 
 
 def choose(qtbot: Any, page: HubPage, desk: HubDesk, *files: HubFile, repo: HubRepo = TINY) -> None:
@@ -143,7 +143,7 @@ def test_what_was_found_stays_in_view_while_the_next_search_is_quick(page, desk,
     search(qtbot, page, desk, "gguf", TINY)
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     assert page.results.isVisible()
-    desk.answer("search_hub", SearchPage((GATED,)))
+    desk.answer("search_hub", HubSearchPage((GATED,)))
     qtbot.wait(SEARCHING_AFTER_MS + 50)
     assert page.results.isVisible()
     assert page.results.results.repos == [GATED]
@@ -162,7 +162,7 @@ def test_typing_searches_a_moment_later_and_once(page, desk, qtbot):
     qtbot.wait(SEARCH_AFTER_MS)
     (asked,) = desk.called("search_hub")
     assert asked[0].text == "tiny"
-    desk.answer("search_hub", SearchPage((TINY, GATED)))
+    desk.answer("search_hub", HubSearchPage((TINY, GATED)))
     assert page.results.isVisible()
     assert page.results.results.rowCount() == 2
     page.search.clear()
@@ -174,7 +174,7 @@ def test_nothing_found_says_what_to_try(page, desk, qtbot):
     search(qtbot, page, desk, "zzz")
     assert state(page.panel) == ("Nothing found", "Try fewer or other words.", "")
     page.filters.licence.setCurrentIndex(1)
-    desk.answer("search_hub", SearchPage())
+    desk.answer("search_hub", HubSearchPage())
     assert state(page.panel)[2] == "Leave nothing out"
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
     assert desk.called("search_hub")[-1][0] == SearchWish("zzz")
@@ -352,7 +352,7 @@ def test_more_is_listed_at_the_end_and_nothing_twice(page, desk, qtbot):
     bar.setValue(0)
     bar.setValue(bar.maximum())
     assert len(desk.called("more_of_hub")) == 1
-    desk.answer("more_of_hub", SearchPage(tuple(repos[19:]), has_more=True))
+    desk.answer("more_of_hub", HubSearchPage(tuple(repos[19:]), has_more=True))
     assert [repo.id for repo in page.results.results.repos] == [repo.id for repo in repos]
     bar.setValue(bar.maximum())
     desk.fail("more_of_hub", "network", "No network.")
@@ -368,10 +368,10 @@ def test_a_filter_that_lets_little_pass_looks_further_on_request(page, desk, qtb
     assert desk.called("more_of_hub") == []  # thousands could be asked for
     page.panel.button.click()
     assert state(page.panel)[0] == "Searching…"
-    desk.answer("more_of_hub", SearchPage((), has_more=True))
+    desk.answer("more_of_hub", HubSearchPage((), has_more=True))
     assert state(page.panel)[1] == "None of the first 400 is what you leave in."
     page.panel.button.click()
-    desk.answer("more_of_hub", SearchPage((TINY,), has_more=True))
+    desk.answer("more_of_hub", HubSearchPage((TINY,), has_more=True))
     assert page.results.isVisible()
     assert page.more_button.isVisible()  # one row does not scroll
     page.more_button.click()
@@ -379,7 +379,7 @@ def test_a_filter_that_lets_little_pass_looks_further_on_request(page, desk, qtb
     desk.fail("more_of_hub", "network", "No network.")
     assert page.more.isVisible()
     page.more_button.click()
-    desk.answer("more_of_hub", SearchPage((GATED,)))
+    desk.answer("more_of_hub", HubSearchPage((GATED,)))
     assert page.results.results.rowCount() == 2
     assert not page.more_button.isVisible()
     assert not page.more.isVisible()
@@ -492,7 +492,7 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     button = page.detail.act_button
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert desk.called("download") == [(SMALL,)]
-    there = Progress(
+    there = DownloadProgress(
         "d1",
         TINY.id,
         "_tiny-Q4_K_M.gguf",

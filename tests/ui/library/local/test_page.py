@@ -21,7 +21,7 @@ from app.chat.events import EngineStateChanged, MemoryChanged
 from app.engine.planning.fit import Fit, Verdict
 from app.gguf.facts import Facts
 from app.gguf.local.entries import FoundWeights
-from app.hub.downloads.progress import Progress
+from app.hub.downloads.progress import DownloadProgress
 from app.library.local import LocalSnapshot
 from models.records import DownloadState
 from ui.library.local import page as local_page
@@ -533,10 +533,10 @@ def test_a_click_on_whether_it_fits_asks_why(page: LocalPage, qtbot: QtBot) -> N
 def test_only_what_was_downloaded_here_goes_to_the_trash(
     page: LocalPage, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
-    def progress(path: str, *, is_ours: bool) -> Progress:
+    def progress(path: str, *, is_ours: bool) -> DownloadProgress:
         state, when = DownloadState.DONE, datetime.now(UTC)
         known = ("r", "n", "/models", path, 1, 1, 1, state, when)
-        return Progress(f"of {path}", *known, is_ours=is_ours)
+        return DownloadProgress(f"of {path}", *known, is_ours=is_ours)
 
     ours, theirs = found("a"), found("b")
     desk.downloads = (

@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.engine.protocol.messages import CellPart
-from app.insight.cache.cells import CellMap, Stretch
+from app.insight.cache.cells import CellMap, CellStretch
 from ui.look.theme import Theme
 from ui.section.cache.map import CacheMapView
 
@@ -27,7 +27,7 @@ COLORS = {"scaffold": "#808080", "user": "#0000ff", "assistant": "#00ff00"}
 NAMES = list(COLORS)
 
 
-def key(stretch: Stretch) -> int:
+def key(stretch: CellStretch) -> int:
     return NAMES.index(stretch.origin)
 
 

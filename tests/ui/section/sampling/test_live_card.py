@@ -27,7 +27,7 @@ from app.engine.protocol.messages import (
     Xtc,
 )
 from app.insight.sampling.live import ORDER, Values
-from app.insight.sampling.pool import Span
+from app.insight.sampling.pool import Between
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.looking import NO_REPLY, Looking
@@ -253,4 +253,4 @@ def test_every_control_has_a_name(shown: LiveCard) -> None:
 
 
 def test_shares_are_written_shortly() -> None:
-    assert percent(Span(0.0001, 0.0001)) == "< 0.1 %"
+    assert percent(Between(0.0001, 0.0001)) == "< 0.1 %"

@@ -43,7 +43,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.pieces import unpack
 from app.insight.sampling.filters import Known
-from app.insight.sampling.what_if import Settings, Unsure, redrawn
+from app.insight.sampling.what_if import DrawSettings, Unsure, redrawn
 
 pytestmark = pytest.mark.weights
 
@@ -165,7 +165,7 @@ def test_record_and_engine_agree(seed: int, session: NativeSession, starter: Wei
     """Where the recorded 64 say what would be drawn, the engine draws it from all candidates."""
     told = Told(session, starter, msgspec.structs.replace(OWN, seed=seed))
     other = Sampling([TopP(0.9), Temperature(1.3), TopK(40)], Dist())
-    settings = Settings(other.filters, other.select, starter.vocabulary.n_vocab)
+    settings = DrawSettings(other.filters, other.select, starter.vocabulary.n_vocab)
     drawn, n_sure = told.drawn(other), 0
     for token, by_engine in zip(told.tokens, drawn, strict=True):
         found = redrawn(token, settings, Known(uniforms=[]))

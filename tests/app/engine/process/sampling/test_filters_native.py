@@ -52,7 +52,7 @@ from app.insight.sampling.pool import (
     rest_share,
     shares,
 )
-from app.insight.sampling.what_if import Settings, WhatIf, drawn, what_if
+from app.insight.sampling.what_if import DrawSettings, WhatIf, drawn, what_if
 
 pytestmark = pytest.mark.weights
 
@@ -271,9 +271,9 @@ def native_first_change(
     return found
 
 
-def settings_of(steps: Steps, sampling: Sampling) -> Settings:
+def settings_of(steps: Steps, sampling: Sampling) -> DrawSettings:
     n_vocab = steps.weights.vocabulary.n_vocab
-    return Settings(sampling.filters, sampling.select, n_vocab, prompt=steps.prompt)
+    return DrawSettings(sampling.filters, sampling.select, n_vocab, prompt=steps.prompt)
 
 
 def is_right(found: WhatIf, change: tuple[int, int] | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -168,7 +169,9 @@ def a_chat(name: str = "chat", n_turns: int = 2, **fields: Any) -> WholeConversa
 def add_to(connection: Connection, *chats: WholeConversation, **options: Any) -> Imported:
     """Import on one connection, in the transaction that it is in."""
 
-    def now(work: Callable[[Connection], T], /) -> T:
-        return work(connection)
+    def now(work: Callable[[Connection], T], /) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_result(work(connection))
+        return done
 
     return importing.add_all(now, now, chats, **options)

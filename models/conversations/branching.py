@@ -164,7 +164,7 @@ def copy_conversation(
     row = reading.conversation_row(connection, conversation.id)
     copies = _copy(connection, path, row.row_id, None)
     leaf_id = copies[-1] if copies else None
-    return writing.update_conversation(connection, conversation.id, {"active_leaf_id": leaf_id})
+    return writing.update_conversation(connection, conversation.id, active_leaf_id=leaf_id)
 
 
 def _copy(

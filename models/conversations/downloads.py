@@ -6,7 +6,6 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -34,9 +33,7 @@ def create_download(connection: Connection, download: Download) -> Download:
     return _download(connection, download.id)
 
 
-def update_download(
-    connection: Connection, download_id: str, changes: Mapping[str, Any]
-) -> Download:
+def update_download(connection: Connection, /, download_id: str, **changes: Any) -> Download:
     values = columns_for(changes)
     if values:
         connection.execute(

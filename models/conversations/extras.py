@@ -24,6 +24,7 @@ from models.tables import AttachmentRow, Base, ConversationRow, FolderRow, Messa
 
 
 def list_folders(connection: Connection) -> tuple[Folder, ...]:
+    """All folders by position, then by age, whatever folder they are in."""
     rows = connection.execute(
         select(*FolderRow.__table__.columns).order_by(FolderRow.position, FolderRow.row_id)
     )
@@ -35,7 +36,7 @@ def create_folder(connection: Connection, folder: Folder) -> Folder:
     return _folder(connection, folder.id)
 
 
-def update_folder(connection: Connection, folder_id: str, changes: Mapping[str, Any]) -> Folder:
+def update_folder(connection: Connection, /, folder_id: str, **changes: Any) -> Folder:
     _change(connection, FolderRow, folder_id, columns_for(changes))
     return _folder(connection, folder_id)
 
@@ -65,6 +66,7 @@ def _folder(connection: Connection, folder_id: str) -> Folder:
 
 
 def list_presets(connection: Connection) -> tuple[Preset, ...]:
+    """All presets by position, then by age."""
     rows = connection.execute(
         select(*PresetRow.__table__.columns).order_by(PresetRow.position, PresetRow.row_id)
     )
@@ -77,7 +79,7 @@ def create_preset(connection: Connection, preset: Preset) -> Preset:
     return _preset(connection, preset.id)
 
 
-def update_preset(connection: Connection, preset_id: str, changes: Mapping[str, Any]) -> Preset:
+def update_preset(connection: Connection, /, preset_id: str, **changes: Any) -> Preset:
     with _name_is_free(str(changes.get("name", ""))):
         _change(connection, PresetRow, preset_id, columns_for(changes))
     return _preset(connection, preset_id)
@@ -131,9 +133,7 @@ def create_attachment(connection: Connection, attachment: Attachment) -> Attachm
     return _attachment(connection, attachment.id)
 
 
-def update_attachment(
-    connection: Connection, attachment_id: str, changes: Mapping[str, Any]
-) -> Attachment:
+def update_attachment(connection: Connection, /, attachment_id: str, **changes: Any) -> Attachment:
     """`message_id` puts it to a message, or back into the draft (None)."""
     values = columns_for({name: v for name, v in changes.items() if name != "message_id"})
     if "message_id" in changes:

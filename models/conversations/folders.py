@@ -42,7 +42,7 @@ def ids_named(connection: Connection, names: Sequence[str]) -> tuple[str, ...]:
 def move_folder(connection: Connection, folder_id: str, parent_id: str | None) -> Folder:
     """RefusedError where it would lie in itself, NotFoundError where the place is gone."""
     _check_place(connection, folder_id, parent_id)
-    return extras.update_folder(connection, folder_id, {"parent_id": parent_id})
+    return extras.update_folder(connection, folder_id, parent_id=parent_id)
 
 
 def take_out(connection: Connection, folder_id: str) -> Contents:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -53,9 +54,9 @@ T = TypeVar("T")
 
 
 class Transactions(Protocol):
-    """Does work in a transaction of its own, and gives its result."""
+    """Does work in a transaction of its own."""
 
-    def __call__(self, work: Callable[[Connection], T], /) -> T: ...
+    def __call__(self, work: Callable[[Connection], T], /) -> Future[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,11 @@ def add_all(
     staged: dict[str, Conversation] = {}
     try:
         found = _stage_all(read, write, chats, staged, told)
-        write(lambda c: _show(c, staged.values(), folders, presets))
+        write(lambda c: _show(c, staged.values(), folders, presets)).result()
     except ClosedError:
         raise  # whoever closes does not wait for it: the next start does it
     except BaseException:
-        while write(lambda c: drop_some(c, tuple(staged))):
+        while write(lambda c: drop_some(c, tuple(staged))).result():
             pass
         raise
     return found
@@ -101,7 +102,7 @@ def _stage_all(
     done = renamed = there = 0
     for chat in chats:
         known = frozenset(staged)
-        place, new = read(partial(placed, chat=chat, staged=known))
+        place, new = read(partial(placed, chat=chat, staged=known)).result()
         if place is Whereabouts.THERE:
             there += 1
             done += len(chat.messages)
@@ -109,9 +110,9 @@ def _stage_all(
             continue
         renamed += place is Whereabouts.OTHER
         staged[new.conversation.id] = new.conversation
-        write(partial(_begin, conversation=new.conversation))
+        write(partial(_begin, conversation=new.conversation)).result()
         for piece in _pieces(new):
-            write(partial(_add, piece=piece))
+            write(partial(_add, piece=piece)).result()
             done += len(piece.messages)
             told(done)
     return Imported(tuple(staged), renamed, there)

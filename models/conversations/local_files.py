@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, select
@@ -18,7 +18,7 @@ def list_local_files(connection: Connection) -> tuple[LocalFile, ...]:
     return tuple(local_file_from(row) for row in rows)
 
 
-def save_local_files(connection: Connection, files: Iterable[LocalFile]) -> None:
+def save_local_files(connection: Connection, files: Collection[LocalFile]) -> None:
     """Each in the place of what was known of its path."""
     rows = [
         {

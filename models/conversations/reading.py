@@ -81,6 +81,7 @@ _TRASHED = MESSAGE_COLUMNS.index("trashed_us")
 
 
 def list_conversations(connection: Connection) -> tuple[Conversation, ...]:
+    """All that are not in the trash: pinned first, then the newest activity."""
     rows = connection.execute(
         select(*ConversationRow.__table__.columns)
         .where(ConversationRow.trashed_us.is_(None))
@@ -94,6 +95,7 @@ def list_conversations(connection: Connection) -> tuple[Conversation, ...]:
 
 
 def list_trash(connection: Connection) -> tuple[Conversation, ...]:
+    """What is in the trash, the last thrown away first."""
     rows = connection.execute(
         select(*ConversationRow.__table__.columns)
         .where(ConversationRow.trashed_us > STAGED_US)
@@ -105,7 +107,13 @@ def list_trash(connection: Connection) -> tuple[Conversation, ...]:
 def load_conversation(
     connection: Connection, conversation_id: str, newest: int | None = None
 ) -> tuple[Conversation, tuple[Message, ...]]:
-    """A leaf that is missing or of another conversation: the newest message is taken."""
+    """The conversation and its active path, root first; NotFoundError.
+
+    newest: only so many of its last messages; `load_above` has those before. The path is whole if
+    its first message has no parent. `rendered_prompt` is None in these messages (it may be large):
+    `load_message` has it. A leaf that is missing or of another conversation: the newest message
+    is taken.
+    """
     row = conversation_row(connection, conversation_id)
     leaf_row = _living_leaf_row(connection, row)
     return conversation_from(row), _path(connection, conversation_id, leaf_row, newest)
@@ -124,6 +132,7 @@ def conversation_row(connection: Connection, conversation_id: str) -> Row[Any]:
 
 
 def load_path(connection: Connection, conversation_id: str, leaf_id: str) -> tuple[Message, ...]:
+    """From the root to that message, both included."""
     conversation = conversation_row(connection, conversation_id)
     leaf = message_row(connection, leaf_id)
     if leaf.conversation_row_id != conversation.row_id:
@@ -134,12 +143,13 @@ def load_path(connection: Connection, conversation_id: str, leaf_id: str) -> tup
 def load_above(
     connection: Connection, conversation_id: str, message_id: str, newest: int
 ) -> tuple[Message, ...]:
-    """The last `newest` messages of the path that ends above this message."""
+    """The last `newest` messages of the path that ends above this message, root first."""
     row = message_row(connection, message_id)
     return _path(connection, conversation_id, row.parent_row_id, newest)
 
 
 def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
+    """All versions under the same parent, that one included, oldest first."""
     row = message_row(connection, message_id)
     versions = connection.execute(
         select(*_COLUMNS)
@@ -159,6 +169,7 @@ def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
 
 
 def leaf_below(connection: Connection, message_id: str) -> str:
+    """The newest message under that one that has no children (or itself)."""
     top = message_row(connection, message_id)
     leaf_row = _leaf_row_below(connection, top.conversation_row_id, top.row_id)
     return str(connection.scalar(select(MessageRow.id).where(MessageRow.row_id == leaf_row)))
@@ -215,6 +226,7 @@ def _leaf_row_below(connection: Connection, conversation_row_id: int, row_id: in
 
 
 def load_message(connection: Connection, message_id: str) -> Message:
+    """One message with everything, `rendered_prompt` too; NotFoundError."""
     row = message_row(connection, message_id)
     values = connection.execute(
         select(*_COLUMNS, MessageRow.rendered_prompt).where(MessageRow.row_id == row.row_id)
@@ -319,7 +331,7 @@ def _sibling_rows(
 # --- settings, weights, traces ------------------------------------------------------------------
 
 
-def get_setting(connection: Connection, name: str, default: Any) -> Any:
+def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
     value = connection.scalar(select(SettingRow.value).where(SettingRow.name == name))
     if value is None:
         return default
@@ -330,6 +342,7 @@ def get_setting(connection: Connection, name: str, default: Any) -> Any:
 
 
 def all_settings(connection: Connection) -> dict[str, Any]:
+    """Every setting that can be read."""
     nothing = object()
     question = select(SettingRow.name).where(SettingRow.name.not_like("store.%"))
     names = connection.execute(question.order_by(SettingRow.name)).scalars().all()
@@ -338,6 +351,7 @@ def all_settings(connection: Connection) -> dict[str, Any]:
 
 
 def list_weights(connection: Connection) -> tuple[Weights, ...]:
+    """All known weights, the last used first, then by name."""
     rows = connection.execute(
         select(*WeightsRow.__table__.columns).order_by(
             WeightsRow.last_used_us.desc().nulls_last(), WeightsRow.name, WeightsRow.path

@@ -16,7 +16,7 @@ What must hold:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ def time_us(connection: Connection) -> int:
     return max(to_us(datetime.now(UTC)), _seen_us(connection) or 0)
 
 
-def throw_away(connection: Connection, ids: Iterable[str]) -> None:
+def throw_away(connection: Connection, ids: Collection[str]) -> None:
     """Conversations go to the trash, all with one time."""
     when = time_us(connection)
     for some in _chunks(ids):
@@ -179,7 +179,7 @@ def purge_some(connection: Connection, older_than: datetime, at_most: int | None
     return _delete(connection, connection.scalars(oldest).all())
 
 
-def delete_trashed(connection: Connection, ids: Iterable[str]) -> int:
+def delete_trashed(connection: Connection, ids: Collection[str]) -> int:
     """Delete conversations for good; only what is in the trash; how many that were."""
     found: list[int] = []
     for some in _chunks(ids):
@@ -230,8 +230,8 @@ def note_deletion(connection: Connection) -> None:
     _note(connection, ERASE, uuid.uuid4().hex)
 
 
-def missing(connection: Connection, ids: Sequence[str]) -> frozenset[str]:
-    """Those of the ids that no conversation and no message has."""
+def missing(connection: Connection, ids: Collection[str]) -> frozenset[str]:
+    """Those of the ids that no conversation and no message has; what is in the trash is there."""
     found: set[str] = set()
     for some in _chunks(ids):
         for table in (ConversationRow, MessageRow):

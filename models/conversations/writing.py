@@ -6,7 +6,7 @@ does the change again. So adding something that is there already, under the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -52,8 +52,9 @@ def create_conversation(connection: Connection, conversation: Conversation) -> C
 
 
 def update_conversation(
-    connection: Connection, conversation_id: str, changes: Mapping[str, Any]
+    connection: Connection, /, conversation_id: str, **changes: Any
 ) -> Conversation:
+    """Change fields of the record by their names. `updated_at` stays unless it is given."""
     if changes:
         connection.execute(
             update(ConversationRow)
@@ -69,7 +70,7 @@ def trash_conversation(connection: Connection, conversation_id: str) -> Conversa
 
 
 def restore_conversation(connection: Connection, conversation_id: str) -> Conversation:
-    return update_conversation(connection, conversation_id, {"trashed_at": None})
+    return update_conversation(connection, conversation_id, trashed_at=None)
 
 
 # --- messages ---------------------------------------------------------------------------------
@@ -78,8 +79,12 @@ def restore_conversation(connection: Connection, conversation_id: str) -> Conver
 def append_message(
     connection: Connection, message: Message, *, keep_in_view: bool = False
 ) -> Message:
-    """keep_in_view: what it is to hang on may have been deleted meanwhile; then it ends the path
-    that is shown. Without it, what hangs on a deleted message is deleted with that one."""
+    """Add a node below `parent_id` (None: a root) and make it the active leaf. Done twice with the
+    same id, it is added once; the message tells where it stands.
+
+    keep_in_view: what it is to hang on may have been deleted meanwhile; then it ends the path
+    that is shown. Without it, what hangs on a deleted message is deleted with that one.
+    """
     conversation = reading.conversation_row(connection, message.conversation_id)
     if keep_in_view and _is_gone(connection, message):
         message = replace(message, parent_id=reading.living_leaf(connection, conversation))
@@ -107,7 +112,8 @@ def append_message(
     return reading.load_message(connection, message.id)
 
 
-def update_message(connection: Connection, message_id: str, changes: Mapping[str, Any]) -> Message:
+def update_message(connection: Connection, /, message_id: str, **changes: Any) -> Message:
+    """Change fields of the record by their names; place in the tree and id are fixed."""
     if changes:
         connection.execute(
             update(MessageRow).where(MessageRow.id == message_id).values(columns_for(changes))
@@ -133,12 +139,13 @@ def save_streaming_text(
 
 
 def set_active_leaf(connection: Connection, conversation_id: str, leaf_id: str | None) -> None:
+    """The path to that message is the one to show; it must be of that conversation."""
     conversation = reading.conversation_row(connection, conversation_id)
     if leaf_id is not None:
         leaf = reading.message_row(connection, leaf_id)
         if leaf.conversation_row_id != conversation.row_id:
             raise RefusedError("This message is not in that conversation.")
-    update_conversation(connection, conversation_id, {"active_leaf_id": leaf_id})
+    update_conversation(connection, conversation_id, active_leaf_id=leaf_id)
 
 
 def interrupt_streaming(connection: Connection) -> int:
@@ -188,6 +195,8 @@ def set_setting(connection: Connection, name: str, text: str) -> None:
 
 
 def upsert_weights(connection: Connection, weights: Weights) -> Weights:
+    """Add or update by path. A None keeps what is known, unless the size has changed. Settings stay
+    where none are given; `set_weights_settings` takes them away."""
     known = next((w for w in reading.list_weights(connection) if w.path == weights.path), None)
     if known is not None and known.size_bytes == weights.size_bytes:
         weights = Weights(
@@ -215,6 +224,7 @@ def upsert_weights(connection: Connection, weights: Weights) -> Weights:
 
 
 def set_weights_settings(connection: Connection, path: str, settings: Mapping[str, Any]) -> None:
+    """What is set otherwise for these weights, in place of what was."""
     connection.execute(
         update(WeightsRow)
         .where(WeightsRow.path == path_value(path))
@@ -222,7 +232,11 @@ def set_weights_settings(connection: Connection, path: str, settings: Mapping[st
     )
 
 
-def save_trace(connection: Connection, message_id: str, blob: bytes) -> None:
+def save_trace(connection: Connection, message_id: str, blob: bytes | Callable[[], bytes]) -> None:
+    """Keep the compressed trace of a reply, in place of an earlier one. A function is called here,
+    on the writing thread: compressing takes its time."""
     row_id = reading.message_row(connection, message_id).row_id
     connection.execute(delete(TokenTraceRow).where(TokenTraceRow.message_row_id == row_id))
-    connection.execute(insert(TokenTraceRow).values(message_row_id=row_id, blob=blob))
+    connection.execute(
+        insert(TokenTraceRow).values(message_row_id=row_id, blob=blob() if callable(blob) else blob)
+    )

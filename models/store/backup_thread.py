@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from models.store.opening import Database
 
 T = TypeVar("T")
-Callback = Callable[["Future[T]"], None]
 
 _CHECK_EVERY_S = 3600.0
 
@@ -37,18 +36,16 @@ class BackupThread(threading.Thread):
         self._changed = threading.Condition()
         self._is_closing = False
 
-    def submit(self, callback: Callback[Path] | None = None) -> Future[Path]:
+    def submit(self) -> Future[Path]:
         """Make a backup; where it lies."""
-        return self._submit(self._back_up, callback)
+        return self._submit(self._back_up)
 
-    def delete_all(self, callback: Callback[int] | None = None) -> Future[int]:
+    def delete_all(self) -> Future[int]:
         """Delete all backups and whatever repairs have left; how many files that were."""
-        return self._submit(self._delete_all, callback)
+        return self._submit(self._delete_all)
 
-    def _submit(self, work: Callable[[], T], callback: Callback[T] | None) -> Future[T]:
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
-        if callback is not None:
-            future.add_done_callback(callback)
         with self._changed:
             is_open = not self._is_closing
             if is_open:

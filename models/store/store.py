@@ -1,8 +1,9 @@
 """The store: the one door to the database, for a thread that must not wait.
 
-Every method returns at once with a `concurrent.futures.Future`; `callback`, where given, is
-called with that future when it is done, ON A DATABASE THREAD: hop to your own thread there.
-What a future raises is a `models.store.errors.StoreError`.
+What can be asked and changed is written in `models.conversations` and `models.search`; the store
+says on which thread. Every method returns at once with a `concurrent.futures.Future`; what is
+called when it is done is called ON A DATABASE THREAD: hop to your own thread there. What it
+raises is a `models.store.errors.StoreError`.
 
 What must hold:
 
@@ -13,46 +14,81 @@ What must hold:
   `("unsaved", sentence)`, later `("ok", "")`.
 * A question sees every write asked for before it, except while writes are waiting for a
   database in trouble: then it is answered from what is on disk.
+* What is handed to the store is not changed afterwards: it is read on another thread.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from models.branch_doors import BranchDoors
-from models.download_doors import DownloadDoors
-from models.exchange_doors import ExchangeDoors
-from models.extra_doors import ExtraDoors
-from models.folder_doors import FolderDoors
-from models.local_file_doors import LocalFileDoors
-from models.records import Conversation, Message, SearchPage, StoreOpened, Weights
-from models.store.at_first_use import AtFirstUse
+from models.records import (
+    Conversation,
+    Folder,
+    Imported,
+    Message,
+    Preset,
+    SearchPage,
+    StoreOpened,
+    WholeConversation,
+)
 from models.store.backup_thread import BackupThread
-from models.store.threads import ReaderThread, WriterThread
-from models.trash_doors import TrashDoors
+from models.store.threads import ReaderThread, Work, WriterThread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from models.conversations import reading, writing
-    from models.search import search
+    from models.conversations import (
+        branching,
+        downloads,
+        exchange,
+        extras,
+        folders,
+        importing,
+        local_files,
+        reading,
+        trash,
+        writing,
+    )
+    from models.search import search as searching
     from models.search.query import SearchQuery
 else:
-    reading = AtFirstUse("models.conversations.reading")
-    writing = AtFirstUse("models.conversations.writing")
-    search = AtFirstUse("models.search.search")
 
+    class AtFirstCall:
+        """Stands for a module that needs SQLAlchemy: it is imported when, on a database thread,
+        one of its functions is called."""
+
+        def __init__(self, name):
+            self._name = name
+
+        def __getattr__(self, name):
+            return lambda *args, **options: getattr(import_module(self._name), name)(
+                *args, **options
+            )
+
+    branching = AtFirstCall("models.conversations.branching")
+    downloads = AtFirstCall("models.conversations.downloads")
+    exchange = AtFirstCall("models.conversations.exchange")
+    extras = AtFirstCall("models.conversations.extras")
+    folders = AtFirstCall("models.conversations.folders")
+    importing = AtFirstCall("models.conversations.importing")
+    local_files = AtFirstCall("models.conversations.local_files")
+    reading = AtFirstCall("models.conversations.reading")
+    trash = AtFirstCall("models.conversations.trash")
+    writing = AtFirstCall("models.conversations.writing")
+    searching = AtFirstCall("models.search.search")
+
+P = ParamSpec("P")
 T = TypeVar("T")
-Callback = Callable[["Future[T]"], None]
 OnProblem = Callable[[str, str], None]
 
-_CONVERSATION_FIELDS = frozenset(f.name for f in fields(Conversation)) - {"id"}
-_MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
+_CONVERSATION_FIELDS: Final = frozenset(f.name for f in fields(Conversation)) - {"id"}
+_MESSAGE_FIELDS: Final = frozenset(f.name for f in fields(Message)) - {
     "trashed_at",
     "id",
     "conversation_id",
@@ -63,9 +99,32 @@ _MESSAGE_FIELDS = frozenset(f.name for f in fields(Message)) - {
 }
 
 
-class Store(
-    BranchDoors, DownloadDoors, ExtraDoors, FolderDoors, LocalFileDoors, ExchangeDoors, TrashDoors
-):
+def reads(
+    question: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[Store, P], Future[T]]:
+    """A method that asks this on the reading thread."""
+
+    def ask(store: Store, /, *args: P.args, **options: P.kwargs) -> Future[T]:
+        return store._read(lambda c: question(c, *args, **options))
+
+    return ask
+
+
+def writes(
+    change: Callable[Concatenate[Connection, P], T], only: frozenset[str] | None = None
+) -> Callable[Concatenate[Store, P], Future[T]]:
+    """A method that does this on the writing thread. only: the names that it takes; another one
+    is a TypeError at once."""
+
+    def submit(store: Store, /, *args: P.args, **options: P.kwargs) -> Future[T]:
+        if only is not None and (unknown := set(options) - only):
+            raise TypeError(f"no field to change is named {', '.join(sorted(unknown))}")
+        return store._write(lambda c: change(c, *args, **options))
+
+    return submit
+
+
+class Store:
     """The database of one data folder. Made by `Store.open`; `close` it."""
 
     def __init__(self, writer: WriterThread, *, backup_after_s: float | None) -> None:
@@ -114,96 +173,33 @@ class Store(
         self._backup.close(timeout)
         return self._writer.close(timeout)
 
-    # --- conversations ------------------------------------------------------------------------
+    # --- conversations, messages and the tree ---------------------------------------------------
 
-    def list_conversations(
-        self, callback: Callback[tuple[Conversation, ...]] | None = None
-    ) -> Future[tuple[Conversation, ...]]:
-        """All that are not in the trash: pinned first, then the newest activity."""
-        return self._read(lambda c: reading.list_conversations(c), callback)
+    list_conversations = reads(reading.list_conversations)
+    load_conversation = reads(reading.load_conversation)
+    create_conversation = writes(writing.create_conversation)
+    update_conversation = writes(writing.update_conversation, _CONVERSATION_FIELDS)
+    change_conversations = writes(folders.change_conversations)
+    copy_conversation = writes(branching.copy_conversation)
 
-    def list_trash(
-        self, callback: Callback[tuple[Conversation, ...]] | None = None
-    ) -> Future[tuple[Conversation, ...]]:
-        """What is in the trash, the last thrown away first."""
-        return self._read(lambda c: reading.list_trash(c), callback)
-
-    def load_conversation(
-        self,
-        conversation_id: str,
-        callback: Callback[tuple[Conversation, tuple[Message, ...]]] | None = None,
-        newest: int | None = None,
-    ) -> Future[tuple[Conversation, tuple[Message, ...]]]:
-        """The conversation and its active path, root first; NotFoundError.
-
-        newest: only so many of its last messages; `load_above` has those before. The path is
-        whole if its first message has no parent. `rendered_prompt` is None in these messages
-        (it may be large): `load_message` has it.
-        """
-        return self._read(lambda c: reading.load_conversation(c, conversation_id, newest), callback)
-
-    def create_conversation(
-        self, conversation: Conversation, callback: Callback[Conversation] | None = None
-    ) -> Future[Conversation]:
-        return self._write(lambda c: writing.create_conversation(c, conversation), callback)
-
-    def update_conversation(
-        self,
-        conversation_id: str,
-        callback: Callback[Conversation] | None = None,
-        **changes: Any,
-    ) -> Future[Conversation]:
-        """Change fields of the record by their names. `updated_at` stays unless it is given."""
-        _check_names(changes, _CONVERSATION_FIELDS, "conversation")
-        return self._write(
-            lambda c: writing.update_conversation(c, conversation_id, changes), callback
-        )
-
-    def trash_conversation(
-        self, conversation_id: str, callback: Callback[Conversation] | None = None
-    ) -> Future[Conversation]:
-        return self._write(lambda c: writing.trash_conversation(c, conversation_id), callback)
-
-    def restore_conversation(
-        self, conversation_id: str, callback: Callback[Conversation] | None = None
-    ) -> Future[Conversation]:
-        return self._write(lambda c: writing.restore_conversation(c, conversation_id), callback)
-
-    # --- messages and the tree ----------------------------------------------------------------
-
-    def append_message(
-        self,
-        message: Message,
-        callback: Callback[Message] | None = None,
-        *,
-        keep_in_view: bool = False,
-    ) -> Future[Message]:
-        """Add a node below `parent_id` (None: a root) and make it the active leaf.
-
-        keep_in_view: where the parent was deleted meanwhile, it ends the path that is shown
-        instead of joining what is deleted; the future's message tells where it stands.
-
-        The future's message has its `sibling_index` and `sibling_count`. Asked twice with
-        the same id, it is added once.
-        """
-        return self._write(
-            lambda c: writing.append_message(c, message, keep_in_view=keep_in_view), callback
-        )
-
-    def update_message(
-        self, message_id: str, callback: Callback[Message] | None = None, **changes: Any
-    ) -> Future[Message]:
-        """Change fields of the record by their names; place in the tree and id are fixed."""
-        _check_names(changes, _MESSAGE_FIELDS, "message")
-        return self._write(lambda c: writing.update_message(c, message_id, changes), callback)
+    load_message = reads(reading.load_message)
+    load_path = reads(reading.load_path)
+    load_above = reads(reading.load_above)
+    load_tree = reads(branching.load_tree)
+    siblings = reads(reading.siblings)
+    leaf_below = reads(reading.leaf_below)
+    leaf_through = reads(searching.leaf_through)
+    append_message = writes(writing.append_message)
+    update_message = writes(writing.update_message, _MESSAGE_FIELDS)
+    set_active_leaf = writes(writing.set_active_leaf)
+    add_branch = writes(branching.add_branch)
 
     def save_streaming_text(
         self,
         message_id: str,
         content: str,
         reasoning: str = "",
-        token_ids: tuple[int, ...] | list[int] | None = None,
-        callback: Callback[None] | None = None,
+        token_ids: Sequence[int] | None = None,
     ) -> Future[None]:
         """Save what a growing reply has so far. One that still waits gives way to a newer one.
 
@@ -212,128 +208,99 @@ class Store(
         ids = None if token_ids is None else tuple(token_ids)
         return self._write(
             lambda c: writing.save_streaming_text(c, message_id, content, reasoning, ids),
-            callback,
             replaces=message_id,
         )
 
-    def load_message(
-        self, message_id: str, callback: Callback[Message] | None = None
-    ) -> Future[Message]:
-        """One message with everything, `rendered_prompt` too; NotFoundError."""
-        return self._read(lambda c: reading.load_message(c, message_id), callback)
+    load_trace = reads(reading.load_trace)
+    save_trace = writes(writing.save_trace)
 
-    def load_path(
-        self,
-        conversation_id: str,
-        leaf_id: str,
-        callback: Callback[tuple[Message, ...]] | None = None,
-    ) -> Future[tuple[Message, ...]]:
-        """From the root to that message, both included."""
-        return self._read(lambda c: reading.load_path(c, conversation_id, leaf_id), callback)
+    # --- folders, attachments, presets, settings --------------------------------------------------
 
-    def load_above(
-        self,
-        conversation_id: str,
-        message_id: str,
-        newest: int,
-        callback: Callback[tuple[Message, ...]] | None = None,
-    ) -> Future[tuple[Message, ...]]:
-        """The last `newest` messages of the path that ends above that one, root first."""
-        return self._read(
-            lambda c: reading.load_above(c, conversation_id, message_id, newest), callback
-        )
+    list_folders = reads(extras.list_folders)
+    create_folder = writes(extras.create_folder)
+    update_folder = writes(extras.update_folder)
+    move_folder = writes(folders.move_folder)
+    take_folder_out = writes(folders.take_out)
+    put_folder_back = writes(folders.put_back)
 
-    def siblings(
-        self, message_id: str, callback: Callback[tuple[Message, ...]] | None = None
-    ) -> Future[tuple[Message, ...]]:
-        """All versions under the same parent, that one included, oldest first."""
-        return self._read(lambda c: reading.siblings(c, message_id), callback)
+    list_attachments = reads(extras.list_attachments)
+    create_attachment = writes(extras.create_attachment)
+    update_attachment = writes(extras.update_attachment)
+    delete_attachment = writes(extras.delete_attachment)
 
-    def leaf_below(self, message_id: str, callback: Callback[str] | None = None) -> Future[str]:
-        """The newest message under that one that has no children (or itself)."""
-        return self._read(lambda c: reading.leaf_below(c, message_id), callback)
+    list_presets = reads(extras.list_presets)
+    create_preset = writes(extras.create_preset)
+    update_preset = writes(extras.update_preset)
+    delete_preset = writes(extras.delete_preset)
 
-    def set_active_leaf(
-        self, conversation_id: str, leaf_id: str | None, callback: Callback[None] | None = None
-    ) -> Future[None]:
-        """The path to that message is the one to show; it must be of that conversation."""
-        return self._write(lambda c: writing.set_active_leaf(c, conversation_id, leaf_id), callback)
+    get_setting = reads(reading.get_setting)
+    all_settings = reads(reading.all_settings)
 
-    # --- settings, weights, traces --------------------------------------------------------------
-
-    def get_setting(
-        self, name: str, default: Any = None, callback: Callback[Any] | None = None
-    ) -> Future[Any]:
-        return self._read(lambda c: reading.get_setting(c, name, default), callback)
-
-    def all_settings(
-        self, callback: Callback[dict[str, Any]] | None = None
-    ) -> Future[dict[str, Any]]:
-        """Every setting that can be read."""
-        return self._read(lambda c: reading.all_settings(c), callback)
-
-    def set_setting(
-        self, name: str, value: Any, callback: Callback[None] | None = None
-    ) -> Future[None]:
+    def set_setting(self, name: str, value: Any) -> Future[None]:
         """Keep a value that JSON can hold; TypeError or ValueError at once for another."""
         text = json.dumps(value)
-        return self._write(lambda c: writing.set_setting(c, name, text), callback)
+        return self._write(lambda c: writing.set_setting(c, name, text))
 
-    def upsert_weights(
-        self, weights: Weights, callback: Callback[Weights] | None = None
-    ) -> Future[Weights]:
-        """Add or update by path. A None keeps what is known, unless the size has changed.
+    # --- weights: what is known of them, and downloads --------------------------------------------
 
-        Settings stay where none are given; `set_weights_settings` takes them away.
+    list_weights = reads(reading.list_weights)
+    last_used_weights = reads(reading.last_used_weights)
+    upsert_weights = writes(writing.upsert_weights)
+    set_weights_settings = writes(writing.set_weights_settings)
+
+    list_local_files = reads(local_files.list_local_files)
+    save_local_files = writes(local_files.save_local_files)
+    forget_local_files = writes(local_files.forget_local_files)
+
+    list_downloads = reads(downloads.list_downloads)
+    create_download = writes(downloads.create_download)
+    update_download = writes(downloads.update_download)
+    delete_download = writes(downloads.delete_download)
+
+    # --- the trash, and what leaves every file ----------------------------------------------------
+
+    list_trash = reads(reading.list_trash)
+    list_trashed_branches = reads(branching.list_trashed)
+    missing = reads(trash.missing)
+    trash_conversation = writes(writing.trash_conversation)
+    trash_conversations = writes(trash.throw_away)
+    trash_branch = writes(branching.trash_branch)
+    restore_conversation = writes(writing.restore_conversation)
+    restore_branch = writes(branching.restore_branch)
+    see_clock = writes(trash.see_clock)
+    purge_some = writes(trash.purge_some)
+    purge_branches = writes(trash.purge_branches)
+    delete_trashed = writes(trash.delete_trashed)
+    note_deletion = writes(trash.note_deletion)
+
+    def erased(self) -> Future[None]:
+        """Done when what was deleted for good until now is in no file of the database any more.
+
+        A moment after a deletion, for a database of some 100 MB when nothing was written for
+        20 s. Where the store is closed before, ClosedError; the next start goes on.
         """
-        return self._write(lambda c: writing.upsert_weights(c, weights), callback)
+        return self._writer.erased()
 
-    def list_weights(
-        self, callback: Callback[tuple[Weights, ...]] | None = None
-    ) -> Future[tuple[Weights, ...]]:
-        """All known weights, the last used first, then by name."""
-        return self._read(lambda c: reading.list_weights(c), callback)
+    def back_up(self) -> Future[Path]:
+        """Make and check a backup now; where it lies."""
+        return self._backup.submit()
 
-    def last_used_weights(
-        self, callback: Callback[Weights | None] | None = None
-    ) -> Future[Weights | None]:
-        return self._read(lambda c: reading.last_used_weights(c), callback)
+    def delete_backups(self) -> Future[int]:
+        """Delete all backups and kept damaged files; how many. A new backup follows by itself
+        when what was deleted for good is out of the database."""
+        deleted = self._backup.delete_all()
 
-    def set_weights_settings(
-        self, path: str, settings: Mapping[str, Any], callback: Callback[None] | None = None
-    ) -> Future[None]:
-        """What is set otherwise for these weights, in place of what was."""
-        kept = dict(settings)
-        return self._write(lambda c: writing.set_weights_settings(c, path, kept), callback)
+        def back_up(erased: Future[None]) -> None:
+            if erased.exception() is None:
+                self.back_up()
 
-    def save_trace(
-        self,
-        message_id: str,
-        blob: bytes | Callable[[], bytes],
-        callback: Callback[None] | None = None,
-    ) -> Future[None]:
-        """Keep the compressed trace of a reply, in place of an earlier one.
+        self.erased().add_done_callback(back_up)
+        return deleted
 
-        A function is called on the writing thread: compressing takes its time.
-        """
-        return self._write(
-            lambda c: writing.save_trace(c, message_id, blob() if callable(blob) else blob),
-            callback,
-        )
-
-    def load_trace(
-        self, message_id: str, callback: Callback[bytes | None] | None = None
-    ) -> Future[bytes | None]:
-        return self._read(lambda c: reading.load_trace(c, message_id), callback)
-
-    # --- search and backup ----------------------------------------------------------------------
+    # --- search, export and import ----------------------------------------------------------------
 
     def search(
-        self,
-        query: SearchQuery | str,
-        limit: int = 50,
-        below: int | None = None,
-        callback: Callback[SearchPage] | None = None,
+        self, query: SearchQuery | str, limit: int = 50, below: int | None = None
     ) -> Future[SearchPage]:
         """A page of titles and messages that hold all the words; `models.search.query` tells
         what can be typed. `below` is the former page's `next_below`.
@@ -341,51 +308,31 @@ class Store(
         A search that still runs is given up for the new one: its future raises
         SupersededError.
         """
-        return self._reader.submit_search(lambda c: search.find(c, query, limit, below), callback)
+        return self._reader.submit_search(lambda c: searching.find(c, query, limit, below))
 
-    def leaf_through(self, message_id: str, callback: Callback[str] | None = None) -> Future[str]:
-        """The leaf to open so that this message is on the path: the active one if it can be."""
-        return self._read(lambda c: search.leaf_through(c, message_id), callback)
+    read_whole = reads(exchange.read_whole)
+    whereabouts = reads(exchange.whereabouts)
+    staged_ids = reads(importing.staged_ids)
+    drop_some = writes(importing.drop_some)
 
-    def back_up(self, callback: Callback[Path] | None = None) -> Future[Path]:
-        """Make and check a backup now; where it lies."""
-        return self._backup.submit(callback)
+    def add_all(
+        self,
+        chats: Iterable[WholeConversation],
+        folders: Sequence[Folder] = (),
+        presets: Sequence[Preset] = (),
+        told: Callable[[int], None] = lambda _count: None,
+    ) -> Imported:
+        """Import all of these chats or, if one of them or `told` raises, none.
 
-    def delete_backups(self, callback: Callback[int] | None = None) -> Future[int]:
-        """Delete all backups and kept damaged files; how many. A new backup follows by itself
-        when what was deleted for good is out of the database."""
-        deleted = self._backup.delete_all(callback)
-
-        def back_up(erased: Future[None]) -> None:
-            if erased.exception() is None:
-                self._backup.submit()
-
-        self.erased(back_up)
-        return deleted
-
-    def erased(self, callback: Callback[None] | None = None) -> Future[None]:
-        """Done when what was deleted for good until now is in no file of the database any more.
-
-        A moment after a deletion, for a database of some 100 MB when nothing was written for
-        20 s. Where the store is closed before, ClosedError; the next start goes on.
+        It waits, so it is called on a thread that may. Other writes come in between; `told` gets
+        the number of messages that are done.
         """
-        return self._writer.erased(callback)
+        return importing.add_all(self._read, self._write, chats, folders, presets, told)
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _write(
-        self,
-        work: Callable[[Connection], T],
-        callback: Callback[T] | None,
-        replaces: str | None = None,
-    ) -> Future[T]:
-        return self._writer.submit(work, callback, replaces)
+    def _write(self, work: Work[T], replaces: str | None = None) -> Future[T]:
+        return self._writer.submit(work, replaces)
 
-    def _read(self, work: Callable[[Connection], T], callback: Callback[T] | None) -> Future[T]:
-        return self._reader.submit(work, callback)
-
-
-def _check_names(changes: Mapping[str, Any], allowed: frozenset[str], what: str) -> None:
-    unknown = set(changes) - allowed
-    if unknown:
-        raise TypeError(f"a {what} has no field to change named {', '.join(sorted(unknown))}")
+    def _read(self, work: Work[T]) -> Future[T]:
+        return self._reader.submit(work)

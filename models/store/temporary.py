@@ -7,14 +7,13 @@ SQLite's temporary files are kept in memory too, and there are no backups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from models.records import StoreOpened
-from models.store.store import Callback, Store
-from models.store.threads import WriterThread
+from models.store.store import Store
+from models.store.threads import Work, WriterThread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -69,7 +68,5 @@ class TemporaryStore(Store):
         """Everything in it is gone."""
         return self._writer.close(timeout)
 
-    def _read(
-        self, work: Callable[[Connection], T], callback: Callback[T] | None = None
-    ) -> Future[T]:
-        return self._write(work, callback)
+    def _read(self, work: Work[T]) -> Future[T]:
+        return self._write(work)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Work = Callable[["Connection"], T]
-Callback = Callable[["Future[T]"], None]
 
 _RETRY_FIRST_S, _RETRY_LONGEST_S = 0.1, 2.0
 _READ_ATTEMPTS = 4
@@ -108,12 +107,8 @@ class WriterThread(threading.Thread):
 
     # --- called from any thread -----------------------------------------------------------------
 
-    def submit(
-        self, work: Work[T], callback: Callback[T] | None = None, replaces: str | None = None
-    ) -> Future[T]:
+    def submit(self, work: Work[T], replaces: str | None = None) -> Future[T]:
         future: Future[T] = Future()
-        if callback is not None:
-            future.add_done_callback(callback)
         with self._changed:
             is_open = self._deadline is None
             if is_open:
@@ -122,11 +117,9 @@ class WriterThread(threading.Thread):
             future.set_exception(ClosedError("The store is closed."))
         return future
 
-    def erased(self, callback: Callback[None] | None = None) -> Future[None]:
+    def erased(self) -> Future[None]:
         """Done at the first idle moment at which nothing is left to erase."""
         erased: Future[None] = Future()
-        if callback is not None:
-            erased.add_done_callback(callback)
 
         def fail(submitted: Future[None]) -> None:
             if error := submitted.exception():
@@ -389,13 +382,13 @@ class ReaderThread(threading.Thread):
         self._running: _Job | None = None
         self._connection: Connection | None = None
 
-    def submit(self, work: Work[T], callback: Callback[T] | None = None) -> Future[T]:
-        return self._submit(work, callback, is_search=False)
+    def submit(self, work: Work[T]) -> Future[T]:
+        return self._submit(work, is_search=False)
 
-    def submit_search(self, work: Work[T], callback: Callback[T] | None = None) -> Future[T]:
+    def submit_search(self, work: Work[T]) -> Future[T]:
         """As `submit`; an earlier search that waits or runs raises SupersededError."""
         self.give_up_searches()
-        return self._submit(work, callback, is_search=True)
+        return self._submit(work, is_search=True)
 
     def give_up_searches(self) -> None:
         with self._changed:
@@ -414,10 +407,8 @@ class ReaderThread(threading.Thread):
             self._changed.notify_all()
         self.join(timeout)
 
-    def _submit(self, work: Work[T], callback: Callback[T] | None, *, is_search: bool) -> Future[T]:
+    def _submit(self, work: Work[T], *, is_search: bool) -> Future[T]:
         future: Future[T] = Future()
-        if callback is not None:
-            future.add_done_callback(callback)
         ticket = self._writer.position()
         with self._changed:
             is_open = not self._is_closing

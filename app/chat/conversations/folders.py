@@ -273,7 +273,7 @@ class Folders:
             self._shelf.list_trash()
             self.on_deleted()
 
-        self._around.when_done(self._store.delete_trashed(ids), tell)
+        self._around.when_done(self._store.delete_trashed(tuple(ids)), tell)
 
     def see_clock(self) -> None:
         """At the start and at the end: a clock that jumps makes nothing in the trash old."""

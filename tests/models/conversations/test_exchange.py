@@ -170,7 +170,7 @@ def test_keys_of_messages_are_never_used_twice(
     add(store, a_chat("one"))
     trashed = store.trash_conversation("one").result().trashed_at
     assert trashed is not None
-    store.purge_trash(trashed.replace(year=trashed.year + 1)).result()
+    store.purge_some(trashed.replace(year=trashed.year + 1)).result()
     add(store, a_chat("two"))
     assert execute("SELECT min(row_id) FROM message") == [(5,)]
 

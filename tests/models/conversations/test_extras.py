@@ -58,15 +58,15 @@ def test_what_is_in_a_deleted_folder_moves_out_of_it(store: Store) -> None:
         store.create_folder(folder)
     chat = a_conversation(folder_id="middle")
     store.create_conversation(chat)
-    store.delete_folder("middle")
+    store.take_folder_out("middle")
     assert [(f.id, f.parent_id) for f in store.list_folders().result()] == [
         ("outer", None),
         ("inner", "outer"),
     ]
     assert store.load_conversation(chat.id).result()[0].folder_id == "outer"
-    store.delete_folder("outer")
+    store.take_folder_out("outer")
     assert store.load_conversation(chat.id).result()[0].folder_id is None
-    store.delete_folder("outer").result()
+    store.take_folder_out("outer").result()
 
 
 def test_presets_have_names_of_their_own(store: Store) -> None:
@@ -121,7 +121,7 @@ def test_attachments_go_with_their_conversation(store: Store) -> None:
     trashed = store.trash_conversation(chat.id).result().trashed_at
     assert trashed is not None
     assert len(store.list_attachments(chat.id).result()) == 1
-    store.purge_trash(trashed.replace(year=trashed.year + 1)).result()
+    store.purge_some(trashed.replace(year=trashed.year + 1)).result()
     with pytest.raises(NotFoundError):
         store.update_attachment("draft", tokens=1).result()
 

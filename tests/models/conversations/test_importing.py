@@ -110,15 +110,15 @@ def test_what_a_kill_left_is_hidden_and_dropped_piece_by_piece(
         if len(done) == 4:  # the row of the chat and its first two pieces, and no more
             raise KilledError
         done.append(work)
-        return store._writer.submit(work).result()
+        return store._writer.submit(work)
 
     done: list[Any] = [None]
     with pytest.raises(KilledError):
-        importing.add_all(lambda work: store._reader.submit(work).result(), write, [LONG])
+        importing.add_all(store._reader.submit, write, [LONG])
     assert count(execute) == 1000
     assert (ids(store), store.list_trash().result()) == ([], ())
     later = next_time().replace(year=2999)
-    assert store.purge_trash(later).result() == 0
+    assert store.purge_some(later).result() == 0
     assert store.purge_some(later, 10).result() == 0
     staged = store.staged_ids().result()
     assert staged == ("long",)
@@ -138,10 +138,10 @@ def test_only_what_is_staged_is_dropped(store: Store) -> None:
 def test_a_transaction_that_is_done_twice_adds_nothing_twice(store: Store) -> None:
     def twice(work: Callable[[Connection], Any]) -> Any:
         store._writer.submit(work).result()
-        return store._writer.submit(work).result()
+        return store._writer.submit(work)
 
     chat = replace(
         LONG, draft_attachments=(Attachment("d", "long", "d.txt", "text", 4, next_time()),)
     )
-    importing.add_all(lambda work: store._reader.submit(work).result(), twice, [chat])
+    importing.add_all(store._reader.submit, twice, [chat])
     assert store.read_whole("long").result() == chat

@@ -149,7 +149,7 @@ def test_what_was_thrown_away_before_its_own_last_change_is_not_purged(
     before = (NOW - 50 * DAY).timestamp() * 1e6
     execute("UPDATE conversation SET trashed_us = ? WHERE trashed_us IS NOT NULL", before)
     execute("UPDATE message SET trashed_us = ? WHERE trashed_us IS NOT NULL", before)
-    assert store.purge_trash(NOW - KEEP).result() == 0
+    assert store.purge_some(NOW - KEEP).result() == 0
     assert store.purge_branches(NOW - KEEP).result() == 0
     assert kept.start() == (0, 0)
     assert kept.days_old() == [0, 0]
@@ -184,7 +184,6 @@ def test_a_purge_takes_nothing_that_is_not_due_itself(store: Store, clock: Clock
             "UPDATE message SET trashed_us = (SELECT min(trashed_us) FROM message) WHERE id = ?",
             (kept.messages[1].id,),
         ),
-        None,
     ).result()
     assert store.purge_branches(NOW - KEEP).result() == 1, "the one with nothing below it"
     there = {node.id for node in store.load_tree(kept.chat.id).result()}

@@ -180,7 +180,7 @@ def test_ten_thousand_messages_open_at_once(store: Store, execute: Callable[...,
             connection, "before_cursor_execute", lambda *about: statements.append(about[2])
         )
 
-    store._read(count, None).result(60)
+    store._read(count).result(60)
     store.load_conversation(short.id).result(60)
     for_one, statements[:] = len(statements), []
     start = time.perf_counter()
@@ -237,7 +237,7 @@ def test_opening_reads_no_more_than_the_newest_part(
             first,
             name,
         )
-        steps.append(store._read(partial(_steps_of_opening, conversation_id=name), None).result(60))
+        steps.append(store._read(partial(_steps_of_opening, conversation_id=name)).result(60))
     assert 0 < steps[1] <= steps[0] * 1.5
 
 

@@ -122,8 +122,8 @@ def test_a_database_of_every_schema_takes_what_is_new(
     added = store.append_message(a_message(conversation, content="Berlin")).result()
     assert [hit.message_id for hit in store.search("berlin").result().hits] == [added.id]
     row_of = select(MessageRow.row_id).where(MessageRow.id == added.id)
-    assert store._read(lambda c: c.scalar(row_of), None).result() > used
-    store.purge_trash(datetime.now(UTC)).result()
+    assert store._read(lambda c: c.scalar(row_of)).result() > used
+    store.purge_some(datetime.now(UTC)).result()
     assert store.list_trash().result() == ()
 
 
@@ -138,7 +138,7 @@ def test_keys_that_were_used_are_not_used_again(open_store: Any, database: Path)
     conversation = store.load_conversation("chat").result()[0]
     added = store.append_message(a_message(conversation)).result()
     row_of = select(MessageRow.row_id).where(MessageRow.id == added.id)
-    assert store._read(lambda c: c.scalar(row_of), None).result() == 1001
+    assert store._read(lambda c: c.scalar(row_of)).result() == 1001
 
 
 def test_there_is_a_file_for_this_schema() -> None:

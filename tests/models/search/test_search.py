@@ -195,7 +195,7 @@ def test_what_is_purged_leaves_the_index(store: Store, chat: Conversation) -> No
     store.append_message(a_message(chat, content="elephant"))
     trashed = store.trash_conversation(chat.id).result().trashed_at
     assert trashed is not None
-    assert store.purge_trash(trashed.replace(year=trashed.year + 1)).result() == 1
+    assert store.purge_some(trashed.replace(year=trashed.year + 1)).result() == 1
 
     def counted(connection: Any) -> list[Any]:
         # 'integrity-check' compares nothing in a table without content: look at the terms.
@@ -204,7 +204,7 @@ def test_what_is_purged_leaves_the_index(store: Store, chat: Conversation) -> No
         )
         return list(connection.exec_driver_sql("SELECT term FROM temp.terms"))
 
-    assert store._write(counted, None).result() == []
+    assert store._write(counted).result() == []
 
 
 def test_the_index_is_rebuilt_with_the_tables(store: Store, say: Callable[..., str]) -> None:
@@ -222,7 +222,7 @@ def test_the_index_is_rebuilt_with_the_tables(store: Store, say: Callable[..., s
         connection.exec_driver_sql("DROP TABLE conversation_search")
         create_search_index(connection, fill=True)
 
-    store._write(rebuild, None).result()
+    store._write(rebuild).result()
     assert found(store, "elephant") == found(store, "北京") == [message]
     assert found(store, "capitals") == [None]
 

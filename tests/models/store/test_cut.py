@@ -78,7 +78,7 @@ def saved_in(store: Store, texts: dict[str, str]) -> int:
     """How many messages are there, whole; what is there of others is marked so."""
     whole = 0
     rows = store._read(
-        lambda c: c.exec_driver_sql("SELECT id, content, state FROM message").all(), None
+        lambda c: c.exec_driver_sql("SELECT id, content, state FROM message").all()
     ).result(20)
     for message_id, content, state in rows:
         if state == "complete":

@@ -52,6 +52,21 @@ def test_importing_the_store_imports_nothing_heavy() -> None:
     assert out.strip() == "[]"
 
 
+def test_asking_imports_nothing_heavy_before_a_thread_of_the_store_does() -> None:
+    out = run_python(
+        "import sys, pathlib; from models.store.store import Store, WriterThread\n"
+        "said = lambda *about: None\n"
+        "writer = WriterThread(pathlib.Path('nowhere'), read_only=False, read_only_sentence='',\n"
+        "    on_problem=said, busy_timeout_s=1)\n"
+        "store = Store(writer, backup_after_s=None)  # its threads do not run\n"
+        "asked = [store.list_conversations(), store.load_path('chat', 'leaf'),\n"
+        "    store.update_message('m', content='x'), store.save_streaming_text('m', 'x'),\n"
+        "    store.set_setting('theme', 'dark'), store.search('word'), store.leaf_through('m')]\n"
+        "print([each.done() for each in asked], 'sqlalchemy' in sys.modules)"
+    )
+    assert out.strip() == f"{[False] * 7} False"
+
+
 def test_a_database_of_this_version_is_opened_without_alembic(data_dir: Path) -> None:
     code = (
         "import sys, pathlib; from models.store.store import Store\n"
@@ -128,8 +143,8 @@ def test_trash_restore_and_purge(store: Store) -> None:
     assert {c.title for c in store.list_trash().result()} == {"kept", "gone"}
     assert all(c.trashed_at is not None for c in store.list_trash().result())
     store.restore_conversation(kept.id)
-    assert store.purge_trash(START).result() == 0
-    assert store.purge_trash(datetime.now(UTC) + timedelta(seconds=1)).result() == 1
+    assert store.purge_some(START).result() == 0
+    assert store.purge_some(datetime.now(UTC) + timedelta(seconds=1)).result() == 1
     assert [c.title for c in store.list_conversations().result()] == ["kept"]
     assert len(store.load_conversation(kept.id).result()[1]) == 2
     with pytest.raises(NotFoundError):
@@ -146,7 +161,7 @@ def test_purging_a_path_of_ten_thousand_messages(store: Store, execute) -> None:
         "SELECT i, i, 1, nullif(i - 1, 0), 'user', 'complete', i, 0, 'text', '' FROM n"
     )
     store.trash_conversation(conversation.id)
-    assert store.purge_trash(datetime.now(UTC) + timedelta(seconds=1)).result() == 1
+    assert store.purge_some(datetime.now(UTC) + timedelta(seconds=1)).result() == 1
     assert execute("SELECT count(*) FROM message") == [(0,)]
 
 
@@ -308,20 +323,6 @@ def test_traces(store: Store) -> None:
 
 
 # --- threads and files ----------------------------------------------------------------------------
-
-
-def test_a_callback_gets_the_finished_future(store: Store) -> None:
-    seen: list[object] = []
-    called = threading.Event()
-
-    def callback(future) -> None:  # type: ignore[no-untyped-def]
-        seen.extend([future.result(), threading.current_thread().name])
-        called.set()
-
-    conversation = a_conversation()
-    store.create_conversation(conversation, callback)
-    assert called.wait(10)
-    assert seen == [conversation, "database-writer"]
 
 
 def test_closing_ends_the_threads_and_merges_the_log(store: Store, database: Path) -> None:

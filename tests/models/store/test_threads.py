@@ -89,17 +89,19 @@ def test_a_long_lock_keeps_the_writes_in_memory_and_in_order(
     conversation = a_conversation()
     done: list[str] = []
     with locked(database):
-        store.create_conversation(conversation, lambda _: done.append("conversation"))
         first = a_message(conversation)
-        futures = [store.append_message(first, lambda _: done.append("first"))]
-        futures.append(
-            store.append_message(a_message(conversation, first), lambda _: done.append("second"))
-        )
+        futures = {
+            "conversation": store.create_conversation(conversation),
+            "first": store.append_message(first),
+            "second": store.append_message(a_message(conversation, first)),
+        }
+        for name, future in futures.items():
+            future.add_done_callback(lambda _, name=name: done.append(name))
         assert "Another program" in problems.wait_for("unsaved")
-        assert not any(future.done() for future in futures)
+        assert not any(future.done() for future in futures.values())
         # A question is not held up by a writer in trouble.
         assert store.list_conversations().result(10) == ()
-    for future in futures:
+    for future in futures.values():
         future.result(20)
     problems.wait_for("ok")
     assert done == ["conversation", "first", "second"]
@@ -270,7 +272,7 @@ def test_trouble_that_passes_is_told_and_tried_again(
     open_store: Any, problems: Problems, code: int, words: str
 ) -> None:
     store = open_store(on_problem=problems)
-    assert store._write(failing_once(code), None).result(20) == "done"
+    assert store._write(failing_once(code)).result(20) == "done"
     assert words in problems.wait_for("unsaved")
     problems.wait_for("ok")
 
@@ -280,7 +282,7 @@ def test_damage_met_while_running_is_told_and_checked_at_the_next_start(
 ) -> None:
     store = open_store(on_problem=problems)
     with pytest.raises(DamagedError):
-        store._write(failing_once(sqlite3.SQLITE_CORRUPT), None).result(20)
+        store._write(failing_once(sqlite3.SQLITE_CORRUPT)).result(20)
     assert "Start Cutaway again" in problems.wait_for("failed")
     assert (database.parent / "suspect").exists()
     store.close()
@@ -304,7 +306,7 @@ def test_what_changed_half_way_is_taken_back(store: Store) -> None:
         raise StoreError("stop")
 
     with pytest.raises(StoreError):
-        store._write(work, None).result(20)
+        store._write(work).result(20)
     assert store.all_settings().result() == {}
 
 
@@ -346,7 +348,7 @@ def test_closing_interrupts_a_search(store: Store) -> None:
 
 
 def test_the_reader_cannot_write(store: Store) -> None:
-    future = store._read(lambda c: c.exec_driver_sql("DELETE FROM setting"), None)
+    future = store._read(lambda c: c.exec_driver_sql("DELETE FROM setting"))
     with pytest.raises(StoreError):
         future.result(20)
 
@@ -379,8 +381,8 @@ def test_nothing_of_a_job_is_kept_while_the_threads_wait(open_store: Any) -> Non
     gone = threading.Semaphore(0)
     for kept in (written, read):
         weakref.finalize(kept, gone.release)
-    store._write(lambda _connection, kept=written: None, None).result(10)
-    store._read(lambda _connection, kept=read: None, None).result(10)
+    store._write(lambda _connection, kept=written: None).result(10)
+    store._read(lambda _connection, kept=read: None).result(10)
     del written, read, kept
     for _ in range(2):
         assert gone.acquire(timeout=10)

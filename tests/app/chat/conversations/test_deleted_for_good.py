@@ -83,9 +83,9 @@ def test_what_has_been_in_the_trash_for_too_long_is_in_no_file_either(
     before = int((datetime.now(UTC) - timedelta(days=31)).timestamp() * 1e6)
     for table, column in (("conversation", "updated_us"), ("message", "created_us")):
         sql = f"UPDATE {table} SET {column} = {before}"
-        room.store._write(lambda c, s=sql: c.exec_driver_sql(s), None).result(20)
+        room.store._write(lambda c, s=sql: c.exec_driver_sql(s)).result(20)
     sql = f"UPDATE message SET trashed_us = {before} WHERE trashed_us IS NOT NULL"
-    room.store._write(lambda c: c.exec_driver_sql(sql), None).result(20)
+    room.store._write(lambda c: c.exec_driver_sql(sql)).result(20)
     room.close()
     again = make_room(SCRIPT).start_ready()
     again.until(

@@ -49,7 +49,7 @@ def test_a_chat_goes_out_and_comes_back_as_it_was(
     assert looked(target).chats[0].whereabouts is Whereabouts.THERE
 
     desk.trash_conversation(desk.conversation.id)
-    stored(room).purge_trash(before.conversation.created_at.replace(year=2999)).result(20)
+    stored(room).purge_some(before.conversation.created_at.replace(year=2999)).result(20)
     preview = looked(target)
     assert preview.refusals == ()
     (chat,) = preview.chats

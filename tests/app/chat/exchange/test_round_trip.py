@@ -68,7 +68,7 @@ def test_export_import_export(
         preset = extras.create_preset(first, Preset("p", "Precise", NOW, NOW, {"top_k": 1}))
         for chat, place in zip(chats, places, strict=False):
             changes = {"folder_id": place, "preset_id": preset.id}
-            writing.update_conversation(first, chat.conversation.id, changes)
+            writing.update_conversation(first, chat.conversation.id, **changes)
         raw = exported(first)
         import_into(second, raw)
         assert exported(second) == raw

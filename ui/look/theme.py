@@ -1,18 +1,21 @@
 """Colours, sizes and the style sheet: one `Theme` object is handed to every widget.
 
 What must hold: lengths are multiples of 4 px at 100 % and go through `px`; nothing here needs a
-restart (`changed` says when to ask again).
+restart. What a widget says once (`space`, `size`, `font`) the theme keeps right by itself; whoever
+paints or computes with lengths asks again when `changed` comes, which is after that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
+from weakref import WeakKeyDictionary
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLayout, QWidget
+from shiboken6 import isValid
 
 from ui.look import fonts
 from ui.look.colors import DARK, LIGHT, Colors
@@ -32,6 +35,10 @@ MOTIONS = (
 ZOOM_MIN = 80
 ZOOM_MAX = 300
 
+Font = ParamSpec("Font")
+Margins = float | tuple[float, float] | tuple[float, float, float, float]
+"""All around; at the sides, and above and below; or left, top, right, bottom."""
+
 
 class Theme(QObject):
     """The present colours, fonts and zoom. `changed` follows every change of any of them."""
@@ -49,6 +56,10 @@ class Theme(QObject):
         self._mode = mode if mode in MODES else "system"
         self._zoom_percent = _clamped(zoom_percent)
         self._colors = self._choose()
+        self._application: QApplication | None = None
+        # By weak references, and each rule is handed what it is about: nothing lives longer by it.
+        self._kept: WeakKeyDictionary[QObject, dict[str, Callable[[Any], None]]]
+        self._kept = WeakKeyDictionary()
         hints = QGuiApplication.styleHints()
         hints.colorSchemeChanged.connect(self._on_system_changed)
         hints.accessibility().contrastPreferenceChanged.connect(self._on_system_changed)
@@ -130,7 +141,7 @@ class Theme(QObject):
         chosen = _chosen_fonts(lambda name: getattr(settings, name))
         if chosen != self._chosen:
             self._chosen = chosen
-            self.changed.emit()
+            self._tell()
 
     def set_mode(self, mode: str) -> None:
         """mode: system, light or dark. Raises ValueError for anything else."""
@@ -147,7 +158,7 @@ class Theme(QObject):
         percent = _clamped(percent)
         if percent != self._zoom_percent:
             self._zoom_percent = percent
-            self.changed.emit()
+            self._tell()
 
     def palette(self) -> QPalette:
         """The colours as Qt's own widgets understand them."""
@@ -162,14 +173,97 @@ class Theme(QObject):
         for effect in MOTIONS:
             app.setEffectEnabled(effect, False)
         self._tell_platform()
+        self._application = app
+        self._dress()
 
-        def dress() -> None:
-            app.setFont(self.font_text())
-            app.setPalette(self.palette())
-            app.setStyleSheet(stylesheet(self))
+    def _dress(self) -> None:
+        if self._application is not None:
+            self._application.setFont(self.font_text())
+            self._application.setPalette(self.palette())
+            self._application.setStyleSheet(stylesheet(self))
 
-        self.changed.connect(dress)
-        dress()
+    # --- what it keeps right ------------------------------------------------------------
+
+    def space(
+        self,
+        one: QLayout | QWidget,
+        spacing: float | tuple[float | None, float | None] | None = None,
+        *,
+        margins: Margins | None = None,
+    ) -> None:
+        """Lengths at 100 %, now and after every change, as long as `one` lives. `spacing`: between
+        what it holds, for a grid also (across, down); `margins`: around it."""
+        kind: Any = type(one)
+        if isinstance(spacing, tuple):
+            across, down = spacing
+            if across is not None:
+                self._keep(one, kind.setHorizontalSpacing, across)
+            if down is not None:
+                self._keep(one, kind.setVerticalSpacing, down)
+        elif spacing is not None:
+            self._keep(one, kind.setSpacing, spacing)
+        if margins is not None:
+            around = margins if isinstance(margins, tuple) else (margins, margins)
+            self._keep(one, kind.setContentsMargins, *(around * 2)[:4])
+
+    def size(
+        self, widget: QWidget, width: float | None = None, height: float | None = None
+    ) -> None:
+        """How wide and how high it is, as `space` keeps it."""
+        self._keep_size(widget, QWidget.setFixedWidth, width, QWidget.setFixedHeight, height)
+
+    def at_least(
+        self, widget: QWidget, width: float | None = None, height: float | None = None
+    ) -> None:
+        self._keep_size(widget, QWidget.setMinimumWidth, width, QWidget.setMinimumHeight, height)
+
+    def at_most(
+        self, widget: QWidget, width: float | None = None, height: float | None = None
+    ) -> None:
+        self._keep_size(widget, QWidget.setMaximumWidth, width, QWidget.setMaximumHeight, height)
+
+    def font(
+        self,
+        widget: QWidget,
+        font: Callable[Concatenate[Theme, Font], QFont],
+        *args: Font.args,
+        **kwargs: Font.kwargs,
+    ) -> None:
+        """What it is written in, as `space` keeps it: `theme.font(text, Theme.font_mono, 12)`."""
+        self._keep_rule(widget, "font", lambda one: one.setFont(font(self, *args, **kwargs)))
+
+    def _keep_size(
+        self,
+        widget: QWidget,
+        set_width: Callable[..., None],
+        width: float | None,
+        set_height: Callable[..., None],
+        height: float | None,
+    ) -> None:
+        if width is not None:
+            self._keep(widget, set_width, width)
+        if height is not None:
+            self._keep(widget, set_height, height)
+
+    def _keep(self, one: QObject, setter: Callable[..., None], *lengths: float) -> None:
+        self._keep_rule(
+            one, setter.__name__, lambda one: setter(one, *(self.px(each) for each in lengths))
+        )
+
+    def _keep_rule(self, one: QObject, name: str, rule: Callable[[Any], None]) -> None:
+        self._kept.setdefault(one, {})[name] = rule
+        rule(one)
+
+    def _tell(self) -> None:
+        """First the program, then what is kept, then whoever computes with both."""
+        self._dress()
+        for one, rules in list(self._kept.items()):
+            if isValid(one):
+                for rule in rules.values():
+                    rule(one)
+            else:
+                del self._kept[one]
+        self.changed.emit()
 
     def _tell_platform(self) -> None:
         """Title bars and native dialogs follow, where the platform can."""
@@ -194,7 +288,7 @@ class Theme(QObject):
         colors = self._choose()
         if colors != self._colors:
             self._colors = colors
-            self.changed.emit()
+            self._tell()
 
     def _on_system_changed(self) -> None:
         self._refresh()

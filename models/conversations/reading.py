@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select, text
 
 from models.conversations import attaching
-from models.mapping import conversation_from, message_from, weights_from
-from models.records import Conversation, Message, Weights
+from models.mapping import conversation_from, message_from
+from models.records import Conversation, Message
 from models.store.errors import NotFoundError
 from models.store.plain import MESSAGE_COLUMNS, PATH_SQL
 from models.tables import (
@@ -28,7 +28,6 @@ from models.tables import (
     MessageRow,
     SettingRow,
     TokenTraceRow,
-    WeightsRow,
 )
 
 _PATH = text(PATH_SQL)
@@ -328,7 +327,7 @@ def _sibling_rows(
     )
 
 
-# --- settings, weights, traces ------------------------------------------------------------------
+# --- settings, traces ---------------------------------------------------------------------------
 
 
 def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
@@ -348,20 +347,6 @@ def all_settings(connection: Connection) -> dict[str, Any]:
     names = connection.execute(question.order_by(SettingRow.name)).scalars().all()
     values = {name: get_setting(connection, name, nothing) for name in names}
     return {name: value for name, value in values.items() if value is not nothing}
-
-
-def list_weights(connection: Connection) -> tuple[Weights, ...]:
-    """All known weights, the last used first, then by name."""
-    rows = connection.execute(
-        select(*WeightsRow.__table__.columns).order_by(
-            WeightsRow.last_used_us.desc().nulls_last(), WeightsRow.name, WeightsRow.path
-        )
-    )
-    return tuple(weights_from(row) for row in rows)
-
-
-def last_used_weights(connection: Connection) -> Weights | None:
-    return next((w for w in list_weights(connection) if w.last_used_at is not None), None)
 
 
 def load_trace(connection: Connection, message_id: str) -> bytes | None:

@@ -6,7 +6,7 @@ does the change again. So adding something that is there already, under the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,14 +15,10 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from models.conversations import attaching, reading, trash
 from models.mapping import (
-    clean,
     columns_for,
     conversation_from,
-    object_value,
-    path_value,
-    to_us,
 )
-from models.records import Conversation, Message, MessageState, Weights
+from models.records import Conversation, Message, MessageState
 from models.store.errors import NotFoundError, RefusedError
 from models.tables import (
     IS_STREAMING,
@@ -30,7 +26,6 @@ from models.tables import (
     MessageRow,
     SettingRow,
     TokenTraceRow,
-    WeightsRow,
 )
 
 INTERRUPTED_SENTENCE = (
@@ -184,51 +179,13 @@ def _fields_of(record: Conversation | Message) -> dict[str, Any]:
     return {f.name: getattr(record, f.name) for f in fields(record)}
 
 
-# --- settings, weights, traces ------------------------------------------------------------------
+# --- settings, traces ---------------------------------------------------------------------------
 
 
 def set_setting(connection: Connection, name: str, text: str) -> None:
     statement = upsert(SettingRow).values(name=name, value=text)
     connection.execute(
         statement.on_conflict_do_update(index_elements=["name"], set_={"value": text})
-    )
-
-
-def upsert_weights(connection: Connection, weights: Weights) -> Weights:
-    """Add or update by path. A None keeps what is known, unless the size has changed. Settings stay
-    where none are given; `set_weights_settings` takes them away."""
-    known = next((w for w in reading.list_weights(connection) if w.path == weights.path), None)
-    if known is not None and known.size_bytes == weights.size_bytes:
-        weights = Weights(
-            path=weights.path,
-            name=weights.name,
-            size_bytes=weights.size_bytes,
-            last_used_at=weights.last_used_at or known.last_used_at,
-            fast_hash=weights.fast_hash or known.fast_hash,
-            sha256=weights.sha256 or known.sha256,
-        )
-    if known is not None and not weights.settings:
-        weights = replace(weights, settings=known.settings)
-    used = weights.last_used_at
-    values = {
-        "name": clean(weights.name),
-        "size_bytes": weights.size_bytes,
-        "last_used_us": None if used is None else to_us(used),
-        "fast_hash": weights.fast_hash,
-        "sha256": weights.sha256,
-        "settings": object_value(weights.settings),
-    }
-    statement = upsert(WeightsRow).values(path=path_value(weights.path), **values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
-    return weights
-
-
-def set_weights_settings(connection: Connection, path: str, settings: Mapping[str, Any]) -> None:
-    """What is set otherwise for these weights, in place of what was."""
-    connection.execute(
-        update(WeightsRow)
-        .where(WeightsRow.path == path_value(path))
-        .values(settings=object_value(settings))
     )
 
 

@@ -1,9 +1,9 @@
 """The store: the one door to the database, for a thread that must not wait.
 
-What can be asked and changed is written in `models.conversations` and `models.search`; the store
-says on which thread. Every method returns at once with a `concurrent.futures.Future`; what is
-called when it is done is called ON A DATABASE THREAD: hop to your own thread there. What it
-raises is a `models.store.errors.StoreError`.
+What can be asked and changed is written in `models.conversations`, `models.library` and
+`models.search`; the store says on which thread. Every method returns at once with a
+`concurrent.futures.Future`; what is called when it is done is called ON A DATABASE THREAD: hop to
+your own thread there. What it raises is a `models.store.errors.StoreError`.
 
 What must hold:
 
@@ -45,16 +45,15 @@ if TYPE_CHECKING:
 
     from models.conversations import (
         branching,
-        downloads,
         exchange,
         extras,
         folders,
         importing,
-        local_files,
         reading,
         trash,
         writing,
     )
+    from models.library import downloads, local_files, weights
     from models.search import search as searching
     from models.search.query import SearchQuery
 else:
@@ -72,12 +71,13 @@ else:
             )
 
     branching = AtFirstCall("models.conversations.branching")
-    downloads = AtFirstCall("models.conversations.downloads")
+    downloads = AtFirstCall("models.library.downloads")
     exchange = AtFirstCall("models.conversations.exchange")
     extras = AtFirstCall("models.conversations.extras")
     folders = AtFirstCall("models.conversations.folders")
     importing = AtFirstCall("models.conversations.importing")
-    local_files = AtFirstCall("models.conversations.local_files")
+    local_files = AtFirstCall("models.library.local_files")
+    weights = AtFirstCall("models.library.weights")
     reading = AtFirstCall("models.conversations.reading")
     trash = AtFirstCall("models.conversations.trash")
     writing = AtFirstCall("models.conversations.writing")
@@ -243,10 +243,10 @@ class Store:
 
     # --- weights: what is known of them, and downloads --------------------------------------------
 
-    list_weights = reads(reading.list_weights)
-    last_used_weights = reads(reading.last_used_weights)
-    upsert_weights = writes(writing.upsert_weights)
-    set_weights_settings = writes(writing.set_weights_settings)
+    list_weights = reads(weights.list_weights)
+    last_used_weights = reads(weights.last_used_weights)
+    upsert_weights = writes(weights.upsert_weights)
+    set_weights_settings = writes(weights.set_weights_settings)
 
     list_local_files = reads(local_files.list_local_files)
     save_local_files = writes(local_files.save_local_files)

@@ -13,7 +13,7 @@ import pytest
 import schema_file
 from store_records import next_time
 
-from models.conversations import downloads
+from models.library import downloads
 from models.migrations.migrating import create_tables
 from models.records import Download, DownloadFile, DownloadState
 from models.store.connecting import close, connect_in_memory

@@ -24,37 +24,11 @@ from sqlalchemy.schema import CreateTable
 
 from models.store.connecting import open_raw
 from models.store.pages import FoundRow, Pages
-from models.tables import (
-    AttachmentRow,
-    ConversationRow,
-    DownloadRow,
-    FolderRow,
-    LocalFileRow,
-    MessageRow,
-    PresetRow,
-    SettingRow,
-    TokenTraceRow,
-    WeightsRow,
-)
+from models.tables import Base, ConversationRow, MessageRow
 
 LOST_STATE = "lost"
 """No known state on purpose: it reads as UNREADABLE."""
 
-_TABLES: tuple[Table, ...] = tuple(
-    row.__table__  # type: ignore[misc]
-    for row in (
-        ConversationRow,
-        MessageRow,
-        TokenTraceRow,
-        AttachmentRow,
-        FolderRow,
-        PresetRow,
-        WeightsRow,
-        DownloadRow,
-        LocalFileRow,
-        SettingRow,
-    )
-)
 _CUT_TEXTS = ("content", "reasoning")
 
 
@@ -106,7 +80,8 @@ def _copy_from(source: Path, target: Connection) -> list[tuple[Table, FoundRow]]
     """By SQLite as far as it reads, table by table; what it does not, page by page. The rows that
     are there only in part, which a backup may have whole."""
     cut: list[tuple[Table, FoundRow]] = []
-    unread = [table for table in _TABLES if not _copy_table(source, table, target)]
+    tables = Base.metadata.sorted_tables
+    unread = [table for table in tables if not _copy_table(source, table, target)]
     if not unread:
         return cut
     by_name = {table.name: table for table in unread}

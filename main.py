@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.conversations.folder import DataFolder
     from app.chat.desk import Desk, EngineFactory, OpenStore
-    from app.engine.client.engine import Engine, EngineEvent
+    from app.engine.client.engine import Engine
+    from app.engine.client.supervisor import EngineEvent
     from models.store.store import Store
     from ui.shell.window import MainWindow
 

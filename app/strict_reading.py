@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 from msgspec import inspect
 
-from app.engine.protocol.messages import clean_text
+from app.engine.protocol.frames import clean_text
 
 STAGE: Final = "stage"
 """The field that tells which of several structs a JSON object is."""

@@ -20,7 +20,8 @@ from gguf_fields import Mutation, mutations_of
 
 from app.gguf.chat_check import check_for_chat, read_chat_header
 from app.gguf.facts import facts_of
-from app.gguf.header import Header, HeaderRefused, read_header_of
+from app.gguf.header import Header, read_header_of
+from app.gguf.refusal import HeaderRefused
 
 
 class BytesSource:

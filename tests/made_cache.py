@@ -5,14 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from app.engine.protocol.messages import (
-    Array,
-    CacheMap,
-    CacheSlot,
-    CellPart,
-    CellRun,
-    LastTurn,
-)
+from app.engine.protocol.cache_messages import CacheMap, CacheSlot, CellPart, CellRun, LastTurn
+from app.engine.protocol.frames import Array
 
 
 def slot(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import struct
 
-from app.engine.protocol.messages import Array, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import TokenTrace
 
 SHARES = [0.4, 0.2, 0.1, *(0.2 * 0.8**at / 4 for at in range(61))]
 

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from app.chat.inspection.prompt_reading import PromptOf
-from app.engine.protocol.messages import Array, PromptScores, PromptShown, ShownPart
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import PromptScores
+from app.engine.protocol.prompt_messages import PromptShown, ShownPart
 from app.insight.prompt.parts import tokens_of
 
 _DTYPES = {"i": "i4", "q": "i8", "B": "u1", "f": "f4"}

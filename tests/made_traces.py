@@ -6,7 +6,8 @@ import math
 import struct
 from collections.abc import Sequence
 
-from app.engine.protocol.messages import SURVIVED, Array, StageEffect, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import SURVIVED, StageEffect, TokenTrace
 
 
 def trace_of(

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Sequence
 from itertools import accumulate
 
-from app.engine.protocol.messages import Array, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 
 NORMAL, CONTROL, BYTE, USER_DEFINED = 4, 8, 32, 16

@@ -23,12 +23,12 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from app.chat.alarms import Alarms  # noqa: E402
-from app.hub.client import HubFile  # noqa: E402
 from app.hub.downloads.patience import Limits  # noqa: E402
 from app.hub.downloads.ports import Links, Wishes  # noqa: E402
 from app.hub.downloads.progress import DownloadProgress  # noqa: E402
 from app.hub.downloads.queue import Downloads  # noqa: E402
 from app.hub.gate import Gate  # noqa: E402
+from app.hub.records import HubFile  # noqa: E402
 from models.records import Download, DownloadState  # noqa: E402
 from models.store.store import Store  # noqa: E402
 

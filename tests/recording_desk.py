@@ -13,7 +13,7 @@ from app.bridge import Bridge
 from app.chat.desk import Desk
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
 from app.chat.settings.settings import SettingRefused, Settings, changed
-from app.engine.protocol.messages import Device, Loaded, MemoryPart
+from app.engine.protocol.loading_messages import Device, Loaded, MemoryPart
 from app.hub.downloads.progress import DownloadProgress
 from models.records import Attachment, Conversation, Folder, Message, MessageCounts, Role, Weights
 

@@ -12,7 +12,8 @@ from app.chat.events import EngineStateChanged, LevelsChanged
 from app.chat.settings.resolved import IN_CHAIN, Resolved, resolve
 from app.chat.settings.sampler_links import OFF, Link, Links, links_of, values_of_links
 from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
-from app.engine.protocol.messages import Stage, Tokens
+from app.engine.protocol.messages import Tokens
+from app.engine.protocol.stages import Stage
 from models.records import Preset
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)

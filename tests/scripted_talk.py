@@ -9,9 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.engine.client.engine import Engine, EngineEvent, EngineState, StateChanged
+from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, Generate, Loaded, TokenArrived
+from app.engine.client.supervisor import EngineEvent, EngineState, StateChanged
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Generate, TokenArrived
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 
 PATIENCE_S = 30.0
 E = TypeVar("E")

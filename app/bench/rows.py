@@ -28,7 +28,8 @@ from app.bench.sides import (
     together,
     turns,
 )
-from app.engine.protocol.messages import LoadOptions, Summary
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import Summary
 
 QUICK_S: Final = 36.0
 """What would last longer than this is not begun; `--quick` ends within 40 s."""

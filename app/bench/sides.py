@@ -20,27 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from app.engine.client.engine import Engine, EngineEvent
+from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
+from app.engine.client.supervisor import EngineEvent
+from app.engine.protocol.loading_messages import Loaded, LoadOptions
+from app.engine.protocol.messages import Failed, Finished, Generate, Stopped, Summary, TokenArrived
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
+from app.engine.protocol.stages import (
     Dist,
-    Failed,
     FilterStage,
-    Finished,
-    Generate,
-    Loaded,
-    LoadOptions,
     MinP,
     Penalties,
-    Prompt,
     Sampling,
-    Stopped,
-    Summary,
     Temperature,
-    TextPrompt,
-    TokenArrived,
     TopK,
     TopP,
 )

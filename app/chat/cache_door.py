@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.chat.inspection.cache import CacheLook
-from app.engine.protocol.messages import CacheMap, ChangeCache, StepMeasured
+from app.engine.protocol.cache_messages import CacheMap, ChangeCache, StepMeasured
 
 
 class CacheDoor:

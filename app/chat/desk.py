@@ -83,13 +83,14 @@ from app.chat.weights.weights_defaults import WeightsDefaults
 from app.chat.weights_door import WeightsDoor
 from app.chat.what_if_door import WhatIfDoor
 from app.chat.writing_door import WritingDoor
-from app.engine.client.engine import Engine, EngineEvent, StateChanged
+from app.engine.client.engine import Engine
+from app.engine.client.supervisor import EngineEvent, StateChanged
+from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
     Failed,
     Finished,
     Held,
     Hello,
-    Loaded,
     Log,
     Note,
     Progress,

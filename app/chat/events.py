@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.engine.protocol.messages import Loaded, TokenTrace
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import TokenTrace
 from models.records import (
     Attachment,
     Conversation,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.chat.weights.fits import Fits
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import LoadOptions
+from app.engine.protocol.loading_messages import LoadOptions
 
 if TYPE_CHECKING:
     from app.engine.planning.fit import Fit, Returning

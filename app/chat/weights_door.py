@@ -15,7 +15,7 @@ from app.chat.weights.draft_partners import DraftCandidate, DraftPartners, Partn
 from app.chat.weights.loading import Loader
 from app.chat.weights.local_weights import LocalWeights
 from app.chat.weights.weights_defaults import WeightsDefaults
-from app.engine.protocol.messages import Device
+from app.engine.protocol.loading_messages import Device
 from models.records import Weights
 
 

@@ -21,24 +21,23 @@ from typing import Final, NoReturn, TextIO
 
 from app.command_line.output import AskOutput, JsonLines, PlainText
 from app.command_line.settings import AskSettings, read_settings_file, resolved
-from app.engine.client.engine import Ending, Engine, EngineEvent, StateChanged
+from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
+from app.engine.client.supervisor import Ending, EngineEvent, StateChanged
 from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.loading_messages import Loaded, LoadOptions
 from app.engine.protocol.messages import (
     Failed,
     Finished,
     Generate,
-    Loaded,
-    LoadOptions,
-    Prompt,
     ReadVocabulary,
     Stopped,
     Summary,
-    TextPrompt,
     VocabularyTable,
-    clean_text,
 )
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.prompt_messages import Prompt, TextPrompt
 from app.engine.protocol.request_rules import check_request
 from app.paths import typed_path
 from app.strict_reading import Refused

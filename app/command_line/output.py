@@ -12,11 +12,12 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from app.engine.protocol.frames import WireMessage
+from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
     Event,
     Failed,
     Hello,
-    Loaded,
     Log,
     Note,
     Progress,
@@ -28,7 +29,6 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
     TokenTrace,
-    WireMessage,
 )
 from app.engine.protocol.pieces import Pieces, unpack
 

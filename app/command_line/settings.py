@@ -19,15 +19,13 @@ import msgspec
 
 from app.chat.settings.resolved import LOADING
 from app.chat.settings.settings import SettingRefused, Settings, changed, names
-from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
+from app.engine.protocol.loading_messages import LoadOptions, Lora
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.stages import (
     Dist,
     FilterStage,
-    Generate,
     Greedy,
-    LoadOptions,
-    Lora,
     MinP,
     Penalties,
     Sampling,

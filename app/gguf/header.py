@@ -25,8 +25,6 @@ from app.gguf.refusal import Fault, HeaderRefused, damaged, incomplete
 from app.gguf.source import FileSource, NotAFile, Source
 from app.gguf.tensor_types import TENSOR_TYPES, tensor_bytes
 
-__all__ = ["Entry", "Header", "HeaderRefused", "TensorInfo", "read_header", "read_header_of"]
-
 MAGIC: Final = b"GGUF"
 MAX_KEY_BYTES: Final = 65535
 MAX_NAME_BYTES: Final = 1024

@@ -11,17 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.gguf.cursor import Cursor
-from app.gguf.header import (
-    ARRAY,
-    DEADLINE_S,
-    MAX_HELD_BYTES,
-    SCALARS,
-    STRING,
-    Entry,
-    HeaderRefused,
-    Scalar,
-)
-from app.gguf.refusal import Fault
+from app.gguf.header import ARRAY, DEADLINE_S, MAX_HELD_BYTES, SCALARS, STRING, Entry, Scalar
+from app.gguf.refusal import Fault, HeaderRefused
 from app.gguf.source import Source
 
 MAX_ITEMS: Final = 1000

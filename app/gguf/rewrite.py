@@ -21,15 +21,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.amounts import bytes_words
-from app.gguf.header import (
-    MAGIC,
-    Header,
-    HeaderRefused,
-    opened,
-    padded,
-    read_header,
-    read_header_of,
-)
+from app.gguf.header import MAGIC, Header, opened, padded, read_header, read_header_of
+from app.gguf.refusal import HeaderRefused
 from app.gguf.source import FileSource
 from app.gguf.values import NewValue
 

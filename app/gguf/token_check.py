@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from app.gguf.chat_check import read_chat_header
-from app.gguf.header import Entry, Header, HeaderRefused, opened
+from app.gguf.header import Entry, Header, opened
+from app.gguf.refusal import HeaderRefused
 
 TOKENS_KEY: Final = "tokenizer.ggml.tokens"
 MAX_COUNT: Final = 1 << 20

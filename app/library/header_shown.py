@@ -18,12 +18,12 @@ from app.gguf.header import (
     TEMPLATE_KEY,
     Entry,
     Header,
-    HeaderRefused,
     TensorInfo,
     Value,
     read_header,
 )
 from app.gguf.local.split_names import part_names, split_name
+from app.gguf.refusal import HeaderRefused
 from app.gguf.values import NewValue, text_of_value
 
 PREVIEW_CHARACTERS: Final = 200

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from app.engine.protocol.messages import LoadOptions, RopeScaling, TopK, TopP
+from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
+from app.engine.protocol.stages import TopK, TopP
 from app.strict_reading import Refused, decode_object, read_stage, read_struct, snake
 
 

@@ -23,7 +23,7 @@ from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import TokenRecord
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dist,
     FilterStage,
     MinP,

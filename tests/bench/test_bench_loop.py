@@ -88,7 +88,7 @@ def test_the_bare_loop_refuses_a_file_that_is_no_gguf(tmp_path: Path) -> None:
 
 @pytest.mark.weights
 def test_a_session_measures_replies_alone_and_together(starter_gguf: Path) -> None:
-    from app.engine.protocol.messages import LoadOptions
+    from app.engine.protocol.loading_messages import LoadOptions
 
     session = sides.Session(str(starter_gguf), LoadOptions(n_ctx=512, n_threads=1))
     try:
@@ -106,7 +106,7 @@ def test_a_session_measures_replies_alone_and_together(starter_gguf: Path) -> No
 
 
 def test_a_session_without_weights_is_a_sentence(tmp_path: Path) -> None:
-    from app.engine.protocol.messages import LoadOptions
+    from app.engine.protocol.loading_messages import LoadOptions
 
     with pytest.raises(BenchError, match="could not be loaded"):
         sides.Session(str(tmp_path / "gone.gguf"), LoadOptions())

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.engine.protocol.messages import MinP, Temperature, TopK, TopP
+from app.engine.protocol.stages import MinP, Temperature, TopK, TopP
 from ui.section.cache.panel import CachePanel
 from ui.section.sampling.chain_room import ChainRoom
 from ui.section.sampling.live_card import LiveCard

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QInputDialog, QLineEdit, QWidget
 
 from app.chat.settings.resolved import LOADING, SHAPING
-from app.engine.protocol.messages import Greedy
+from app.engine.protocol.stages import Greedy
 from ui.settings.chain_field import ChainField, stage_of
 from ui.settings.fields import ChoiceField, NumberField
 from ui.settings.levels_window import LevelsWindow

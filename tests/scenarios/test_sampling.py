@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QWidget
 
 from app.chat.settings.sampler_links import stages_of_reply
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dist,
     Dry,
     LogitBias,

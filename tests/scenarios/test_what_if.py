@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
 from app.chat.settings.sampler_links import stages_of_reply
-from app.engine.protocol.messages import Temperature
+from app.engine.protocol.stages import Temperature
 from ui.section.sampling.live_card import LiveCard
 from ui.section.sampling.panel import SamplingPanel
 from ui.section.sampling.what_if_card import TYPED, WhatIfCard

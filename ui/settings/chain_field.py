@@ -18,7 +18,7 @@ import msgspec
 from PySide6.QtWidgets import QWidget
 
 from app.chat.settings.settings import SettingRefused, as_stored, checked
-from app.engine.protocol.messages import Stage
+from app.engine.protocol.stages import Stage
 from app.strict_reading import STAGE
 from ui.settings.fields import TextField
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
 from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, StatusFigures
-from app.engine.protocol.messages import Loaded
+from app.engine.protocol.loading_messages import Loaded
 from models.records import MessageCounts
 from ui.look.theme import Theme
 from ui.widgets.figures import device_text, rate_text, seconds_text

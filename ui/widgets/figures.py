@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from app.amounts import bytes_words, part_words
-from app.engine.protocol.messages import Device, Loaded
+from app.engine.protocol.loading_messages import Device, Loaded
 
 _QUANTISATION = re.compile(
     r"\b((?:I?Q|TQ|MXFP)\d\w*|BF16|F16|F32|F64)\b(?: - (Small|Medium|Large|Extra small))?"

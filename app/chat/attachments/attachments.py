@@ -34,14 +34,8 @@ from app.chat.events import AttachmentsChanged, Noticed
 from app.chat.replies.prompts import clean_message
 from app.chat.surroundings import Surroundings, now
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import (
-    CountPrompt,
-    Failed,
-    Finished,
-    PromptCount,
-    Stopped,
-    TextPrompt,
-)
+from app.engine.protocol.messages import CountPrompt, Failed, Finished, PromptCount, Stopped
+from app.engine.protocol.prompt_messages import TextPrompt
 from models.records import Attachment
 from models.store.store import Store
 

@@ -30,7 +30,7 @@ from app.chat.replies.prompts import clean_message
 from app.chat.replies.replies import Replies
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import TextPrompt
+from app.engine.protocol.prompt_messages import TextPrompt
 from models.records import ConversationKind, Message, Role
 
 

@@ -10,7 +10,8 @@ import msgspec
 from app.chat.documents.text_document import Range, document, generated_ranges
 from app.chat.replies.prompts import generate_request
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Generate, TextPrompt
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import TextPrompt
 from models.records import Conversation, Message
 
 MAX_TOKENS: Final = 256

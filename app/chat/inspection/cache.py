@@ -13,14 +13,14 @@ from app.chat.conversations.shelf import Shelf
 from app.chat.inspection.prompt_scoring import CONVERSATION as SCORED
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import Surroundings
-from app.engine.protocol.messages import (
+from app.engine.protocol.cache_messages import (
     CacheMap,
     ChangeCache,
-    Done,
     MeasureStep,
     ReadCache,
     StepMeasured,
 )
+from app.engine.protocol.messages import Done
 
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""

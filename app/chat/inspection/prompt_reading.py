@@ -25,7 +25,7 @@ from app.chat.settings.levels import resolved_for
 from app.chat.settings.settings import Settings
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import (
+from app.engine.protocol.prompt_messages import (
     ContextPolicy,
     Prompt,
     PromptShown,

@@ -14,16 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.chat.inspection.questions import Questions
-from app.engine.protocol.messages import (
-    ChangeCache,
-    Done,
-    Generate,
-    Greedy,
-    IdsPrompt,
-    PromptScores,
-    Sampling,
-    Summary,
-)
+from app.engine.protocol.cache_messages import ChangeCache
+from app.engine.protocol.messages import Done, Generate, PromptScores, Summary
+from app.engine.protocol.prompt_messages import IdsPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 CONVERSATION: Final = "surprise of a prompt"
 """The key of its cells: no conversation's."""

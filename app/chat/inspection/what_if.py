@@ -18,16 +18,15 @@ import msgspec
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import Surroundings
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.replay_messages import (
+    MAX_ASKED,
     AskedDraw,
     DrawsReplayed,
     ReplayDraws,
     ReplayedDraw,
-    Sampling,
-    Stage,
-    TokenTrace,
 )
-from app.engine.protocol.replay_messages import MAX_ASKED
+from app.engine.protocol.stages import Sampling, Stage
 from app.insight.sampling.what_if import Change, DrawSettings, Unsure, WhatIf, what_if
 from app.insight.trace.message_tokens import n_taken_over
 from app.insight.trace.table import TraceTable

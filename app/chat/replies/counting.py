@@ -15,15 +15,8 @@ from app.chat.replies.prompts import chat_prompt
 from app.chat.settings.levels import resolved_for
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import (
-    CountPrompt,
-    Failed,
-    Finished,
-    Prompt,
-    PromptCount,
-    Stopped,
-    TextPrompt,
-)
+from app.engine.protocol.messages import CountPrompt, Failed, Finished, PromptCount, Stopped
+from app.engine.protocol.prompt_messages import Prompt, TextPrompt
 from models.records import ConversationKind
 
 COUNT_DELAY_S: Final = 0.3

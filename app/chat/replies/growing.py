@@ -34,10 +34,10 @@ from app.chat.replies.traces import Traces
 from app.chat.replies.window_size import room_of
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
+from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
     Failed,
     Finished,
-    Loaded,
     Note,
     Progress,
     Queued,

@@ -15,7 +15,9 @@ from typing import Final
 
 from app.chat.attachments.attached_text import attached_spans, with_attachments
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, Generate, clean_text
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from models.records import Attachment, Conversation, Message, MessageState, Role
 
 ALTERNATIVES: Final = 64

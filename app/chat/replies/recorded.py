@@ -16,7 +16,8 @@ from typing import Any, Final
 from app.chat.settings.formats import OWN
 from app.chat.settings.resolved import SHAPING, Resolved
 from app.chat.settings.settings import Settings, as_stored, from_stored
-from app.engine.protocol.messages import Generate, Loaded, Summary
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Generate, Summary
 from app.insight.time import timeline
 
 MAX_SYSTEM_PROMPT: Final = 4_000

@@ -12,21 +12,19 @@ import msgspec
 from app.chat.events import StatusFigures
 from app.chat.replies.recorded import at_end
 from app.chat.replies.traces import MAX_TOKENS
+from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
     Failed,
     Finished,
     Generate,
-    Loaded,
     Stopped,
     Summary,
     TextFlushed,
-    TextPrompt,
     TextTakenBack,
     TokenArrived,
     TokenTrace,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
 

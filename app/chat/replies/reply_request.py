@@ -12,7 +12,8 @@ from app.chat.documents.text_prompt import text_request
 from app.chat.replies.prompts import generate_request
 from app.chat.replies.reply import Beginning
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Generate, Loaded
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Generate
 from models.records import Conversation, Message
 
 

@@ -17,7 +17,7 @@ from app.chat.replies.replies import Replies
 from app.chat.replies.window_size import larger_window
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import Loaded
+from app.engine.protocol.loading_messages import Loaded
 
 LARGEST_SENTENCE: Final = (
     "These weights were made for no larger window. Choose other weights, or shorten the chat."

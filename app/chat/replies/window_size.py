@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from app.engine.protocol.messages import Failed, Loaded
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Failed
 
 FOR_THE_REPLY: Final = 1024
 """Tokens that a larger window has beyond the prompt, where the weights allow it."""

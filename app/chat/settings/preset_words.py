@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from app.chat.settings.resolved import IN_CHAIN, SHAPING
 from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
-from app.engine.protocol.messages import Stage
 from app.engine.protocol.stage_rules import in_words, stage_name
+from app.engine.protocol.stages import Stage
 
 _MOST_SHOWN: Final = 24
 

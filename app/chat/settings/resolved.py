@@ -19,16 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from app.chat.settings.settings import SELECTING, SettingRefused, Settings, checked
-from app.engine.protocol.messages import (
-    Dist,
-    Greedy,
-    MinP,
-    Penalties,
-    Stage,
-    Temperature,
-    TopK,
-    TopP,
-)
+from app.engine.protocol.stages import Dist, Greedy, MinP, Penalties, Stage, Temperature, TopK, TopP
 
 APP: Final = "app"
 LEVELS: Final = (APP, "weights", "chat", "message")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from app.chat.settings.resolved import APP, IN_CHAIN, Resolved, shown_value
 from app.chat.settings.settings import FILTERS, SELECTING, SettingRefused, as_stored, checked
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dist,
     Dry,
     DynamicTemperature,

@@ -17,11 +17,12 @@ from typing import Any, Final, Literal, cast, get_args
 import msgspec
 
 from app.chat.settings import formats
-from app.engine.protocol.messages import (
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.stages import (
     Dist,
     FilterStage,
     Greedy,
-    LoadOptions,
     MinP,
     Penalties,
     Sampling,
@@ -30,7 +31,6 @@ from app.engine.protocol.messages import (
     Temperature,
     TopK,
     TopP,
-    clean_text,
 )
 from app.hub.address import AddressRefused, checked_endpoint
 from app.strict_reading import STAGE, Refused, read_stage, snake

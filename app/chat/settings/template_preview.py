@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.chat.surroundings import Surroundings
 from app.engine.prompts.prompt import lay_out_chat
-from app.engine.protocol.messages import ChatMessage
+from app.engine.protocol.prompt_messages import ChatMessage
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.templates.client import TemplateClient
 from app.engine.templates.layout import Layout
@@ -132,7 +132,7 @@ class TemplatePreviews:
             question.then(found)
 
     def _answer(self, question: _Question) -> Preview:
-        from app.gguf.header import HeaderRefused
+        from app.gguf.refusal import HeaderRefused
 
         source = question.template or ""
         try:

@@ -99,7 +99,7 @@ class DraftPartners:
     def _compare(
         self, path: str, candidates: Sequence[DraftCandidate], is_wanted: Callable[[], bool]
     ) -> Partners:
-        from app.gguf.header import HeaderRefused
+        from app.gguf.refusal import HeaderRefused
 
         try:
             own, size_bytes = self._mark(path), Path(path).stat().st_size

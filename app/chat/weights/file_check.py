@@ -17,7 +17,7 @@ def refusal_of(path: Path, check: Check) -> Future[str]:
     future: Future[str] = Future()
 
     def look() -> None:
-        from app.gguf.header import HeaderRefused  # here: not needed before the first paint
+        from app.gguf.refusal import HeaderRefused  # here: not needed before the first paint
 
         try:
             check(path)

@@ -22,18 +22,18 @@ from app.chat.events import MemoryChanged
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import (
+from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
-    Hello,
     Loaded,
     LoadOptions,
     Lora,
     ReadDevices,
 )
+from app.engine.protocol.messages import Hello
 
 if TYPE_CHECKING:
-    from app.engine.client.engine import StateChanged
+    from app.engine.client.supervisor import StateChanged
     from app.engine.planning.fit import Fit, Returning
     from app.engine.planning.load_plan import Machine
     from app.gguf.header import Header
@@ -347,7 +347,7 @@ class _Judge:
     def _judged(self, question: _Question) -> Fit:
         from app.engine.planning.fit import fit
         from app.engine.planning.sizes import outline_of
-        from app.gguf.header import HeaderRefused
+        from app.gguf.refusal import HeaderRefused
         from app.library.outlines import Outlines, joined
 
         outlines = self._outlines = self._outlines or Outlines()

@@ -156,7 +156,7 @@ class HeaderFiles:
 
 
 def _sentence(error: BaseException) -> str:
-    from app.gguf.header import HeaderRefused
+    from app.gguf.refusal import HeaderRefused
     from app.gguf.rewrite import CopyRefused
 
     if isinstance(error, HeaderRefused | CopyRefused):

@@ -16,7 +16,7 @@ import msgspec
 from app.chat.settings.resolved import LOADING
 from app.chat.settings.settings import SettingRefused, Settings, as_stored
 from app.engine.planning.load_checks import LoadRefused, check_options
-from app.engine.protocol.messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 from app.strict_reading import Refused, field_types, read_fields
 
 LOAD: Final = "load"

@@ -26,19 +26,10 @@ from app.chat.settings.resolved import resolve
 from app.chat.surroundings import Surroundings, now
 from app.chat.weights.file_check import Check, refusal_of
 from app.chat.weights.load_settings import LOAD, load_options
-from app.engine.client.engine import Engine, EngineState, StateChanged
-from app.engine.protocol.messages import (
-    Device,
-    Failed,
-    Finished,
-    Hello,
-    Loaded,
-    LoadOptions,
-    Log,
-    Progress,
-    SetThreads,
-    Stopped,
-)
+from app.engine.client.engine import Engine
+from app.engine.client.supervisor import EngineState, StateChanged
+from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
+from app.engine.protocol.messages import Failed, Finished, Hello, Log, Progress, SetThreads, Stopped
 from app.gguf import starter
 from models.records import Weights
 

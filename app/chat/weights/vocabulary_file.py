@@ -16,7 +16,7 @@ from app.chat.inspection.questions import NO_WEIGHTS
 from app.chat.inspection.words import Words
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import clean_text
+from app.engine.protocol.frames import clean_text
 
 if TYPE_CHECKING:
     from app.gguf.vocabulary import FileVocabulary
@@ -104,7 +104,7 @@ def _read(path: str, wanted_hash: str) -> FileVocabulary:
     """Raises HeaderRefused, also where the file holds other weights by now."""
     from app.gguf.chat_check import read_chat_header
     from app.gguf.fingerprint import fast_hash
-    from app.gguf.header import HeaderRefused
+    from app.gguf.refusal import HeaderRefused
     from app.gguf.vocabulary import read_vocabulary
 
     found = read_vocabulary(path)
@@ -114,7 +114,7 @@ def _read(path: str, wanted_hash: str) -> FileVocabulary:
 
 
 def _sentence(error: BaseException) -> str:
-    from app.gguf.header import HeaderRefused
+    from app.gguf.refusal import HeaderRefused
     from app.insight.tokenizer.merges import NO_FILE, NotReplayed
 
     if isinstance(error, HeaderRefused):

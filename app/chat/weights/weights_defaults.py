@@ -25,7 +25,8 @@ from app.chat.surroundings import Surroundings
 from app.chat.weights.load_settings import LOAD, changed_load, load_options, load_value
 from app.chat.weights.loading import Loader
 from app.engine.planning.load_checks import LoadRefused, check_options
-from app.engine.protocol.messages import LoadOptions, clean_text
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.loading_messages import LoadOptions
 
 NOTES: Final = "notes"
 DRAFT: Final = "draft"

@@ -41,15 +41,14 @@ import msgspec
 from app.engine.client.open_request import OpenRequest
 from app.engine.client.supervisor import (
     FAULT,
-    RESTART_BUDGET,
-    RESTART_WINDOW_S,
     Ending,
     EngineEvent,
     EngineState,
     Patience,
-    StateChanged,
     Supervisor,
 )
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.loading_messages import Loaded, LoadOptions, LoadWeights, UnloadWeights
 from app.engine.protocol.messages import (
     Choose,
     Command,
@@ -57,25 +56,10 @@ from app.engine.protocol.messages import (
     Generate,
     Hello,
     Hold,
-    Loaded,
-    LoadOptions,
-    LoadWeights,
     Resume,
     Shutdown,
     Stop,
-    UnloadWeights,
-    clean_text,
 )
-
-__all__ = [
-    "RESTART_BUDGET",
-    "RESTART_WINDOW_S",
-    "Ending",
-    "Engine",
-    "EngineEvent",
-    "EngineState",
-    "StateChanged",
-]
 
 STOP_GRACE_S: Final = 2.0
 TERMINATE_GRACE_S: Final = 1.0

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from app.engine.protocol import wire
-from app.engine.protocol.messages import WireMessage
+from app.engine.protocol.frames import WireMessage
 
 _STDERR_GRACE_S: Final = 1.0
 _EXIT_GRACE_S: Final = 2.0

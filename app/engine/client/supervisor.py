@@ -23,6 +23,8 @@ from app.engine.client.open_request import OpenRequest
 from app.engine.client.process import BrokenFrames, ChildProcess, ChildReport, Exited, StderrLine
 from app.engine.client.timers import Timers
 from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.frames import FrameTooLarge, ProtocolError, clean_text
+from app.engine.protocol.loading_messages import Loaded, LoadWeights, UnloadWeights
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
@@ -31,20 +33,14 @@ from app.engine.protocol.messages import (
     Event,
     Failed,
     Finished,
-    FrameTooLarge,
     Generate,
     Hello,
     Hold,
-    Loaded,
-    LoadWeights,
     Log,
-    ProtocolError,
     Resume,
     Shutdown,
     Stop,
     Stopped,
-    UnloadWeights,
-    clean_text,
 )
 from app.engine.protocol.request_rules import check_request
 from app.memory import in_large_pages

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from app.engine.planning.placement import Placement
 from app.engine.planning.sizes import WeightSizes
-from app.engine.protocol.messages import MemoryPart
+from app.engine.protocol.loading_messages import MemoryPart
 
 HOST = "CPU"
 

@@ -27,7 +27,7 @@ from app.engine.planning.load_checks import LoadRefused
 from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_on
 from app.engine.planning.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
 from app.engine.planning.sizes import MIB, Outline, outline_of
-from app.engine.protocol.messages import LoadOptions, MemoryPart
+from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
 from app.gguf.header import Header
 
 GRAPHICS: Final = ("gpu", "igpu")

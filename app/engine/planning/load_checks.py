@@ -13,7 +13,7 @@ from typing import Final
 
 from app.engine.planning.placement import DeviceMemory
 from app.engine.planning.sizes import CACHE_TYPES, Outline
-from app.engine.protocol.messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 
 MAX_SLOTS: Final = 64
 MAX_LORAS: Final = 16

@@ -21,7 +21,7 @@ from app.engine.planning.load_checks import (
 )
 from app.engine.planning.placement import DeviceMemory, DoesNotFit, Placement, plan
 from app.engine.planning.sizes import Outline, WeightSizes, outline_of
-from app.engine.protocol.messages import LoadOptions, MemoryPart, RopeScaling
+from app.engine.protocol.loading_messages import LoadOptions, MemoryPart, RopeScaling
 from app.gguf.header import Header
 
 N_SLOTS: Final = 4

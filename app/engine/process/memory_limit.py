@@ -32,7 +32,7 @@ from typing import Final
 
 from app.engine.planning.estimate import HOST
 from app.engine.planning.host_memory import host_memory
-from app.engine.protocol.messages import MemoryPart
+from app.engine.protocol.loading_messages import MemoryPart
 
 MOST_ROOM_BYTES: Final = 3 * 1024**3
 _STATUS: Final = Path("/proc/self/status")

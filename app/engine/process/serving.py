@@ -28,12 +28,13 @@ from functools import partial
 from itertools import count
 from typing import BinaryIO, Final
 
+from app.engine.planning.load_checks import LoadRefused
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
 from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
-from app.engine.process.native.weights import LoadCancelled, LoadRefused, Weights, load
+from app.engine.process.native.weights import LoadCancelled, Weights, load
 from app.engine.process.pulse import Pulse
 from app.engine.process.sampling.grammar_check import checked_grammar
 from app.engine.process.sampling.registry import prepare
@@ -48,16 +49,21 @@ from app.engine.prompts.tokens import inside_ids
 from app.engine.prompts.turn_end import turn_end
 from app.engine.protocol import wire
 from app.engine.protocol.bounds import BadSetting, shown_text
+from app.engine.protocol.cache_messages import CacheCommand
+from app.engine.protocol.frames import ProtocolError
+from app.engine.protocol.grammar_messages import CheckGrammar
+from app.engine.protocol.loading_messages import (
+    DevicesRead,
+    LoadWeights,
+    ReadDevices,
+    UnloadWeights,
+)
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
-    CacheCommand,
-    ChatPrompt,
-    CheckGrammar,
     Choose,
     Command,
     CountPrompt,
-    DevicesRead,
     Done,
     Event,
     Failed,
@@ -65,14 +71,9 @@ from app.engine.protocol.messages import (
     Generate,
     Hello,
     Hold,
-    LoadWeights,
     Log,
     Progress,
-    Prompt,
     PromptCount,
-    ProtocolError,
-    ReadDevices,
-    ReadPrompt,
     ReadVocabulary,
     Result,
     Resume,
@@ -82,9 +83,10 @@ from app.engine.protocol.messages import (
     Stopped,
     Tokenize,
     Tokens,
-    UnloadWeights,
 )
-from app.engine.templates.client import TemplateClient, TemplateFailed
+from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt
+from app.engine.protocol.template_messages import TemplateFailed
+from app.engine.templates.client import TemplateClient
 from app.gguf.header import MAIN_TEMPLATE
 
 _LEAVE_AFTER_S: Final = 1.0

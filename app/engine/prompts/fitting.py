@@ -40,12 +40,12 @@ import msgspec
 
 from app.engine.prompts.prompt import BuiltPrompt, PromptNote
 from app.engine.prompts.tokens import PromptPart
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import PromptCount
+from app.engine.protocol.prompt_messages import (
     ChatMessage,
     ChatPrompt,
     CutMessage,
     Prompt,
-    PromptCount,
     TextPrompt,
 )
 

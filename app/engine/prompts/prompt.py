@@ -52,14 +52,14 @@ from app.engine.prompts.tokens import (
     present_controls,
     split_control,
 )
-from app.engine.protocol.messages import (
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.prompt_messages import (
     ChatMessage,
     ChatPrompt,
     CutMessage,
     IdsPrompt,
     Prompt,
     TextPrompt,
-    clean_text,
 )
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.templates.layout import Layout, lay_over, restore

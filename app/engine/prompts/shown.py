@@ -9,7 +9,8 @@ from typing import Literal
 
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
-from app.engine.protocol.messages import Array, PromptShown, ShownPart
+from app.engine.protocol.frames import Array
+from app.engine.protocol.prompt_messages import PromptShown, ShownPart
 
 _CODES = {"i4": "i", "i8": "q", "u1": "B"}
 

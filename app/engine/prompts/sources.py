@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.engine.prompts.tokens import Origin
-from app.engine.protocol.messages import clean_text
+from app.engine.protocol.frames import clean_text
 from app.engine.protocol.prompt_messages import ChatMessage, Role
 
 ATTACHMENT = "attachment"

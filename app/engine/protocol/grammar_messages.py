@@ -1,7 +1,4 @@
-"""Grammars on the wire: whether one can be used, asked while it is written.
-
-Re-exported by `messages.py`, which tells what holds for every struct.
-"""
+"""Grammars on the wire: whether one can be used, asked while it is written."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""What the window's process and the engine's process say to each other.
+"""Every command, result and event that one of the two processes sends the other.
 
-Every struct here travels as one length-prefixed msgpack frame (`wire.py`); those of loading,
-sampling and prompts are in `loading_messages.py`, `stages.py` and `prompt_messages.py`. Nothing
-in these files imports llama_cpp, Qt or numpy: both sides, `ask`, and the tests use them.
-
-What must hold:
+The unions `Command`, `Result` and `Event` are all that travels; what the structs of one subject
+hold is beside them (`__init__.py` says where). What must hold:
 
 * Each request carries an id, chosen by the client, never used twice in one child.
   It ends in exactly one of `Finished`, `Stopped` or `Failed`; after that no event with
@@ -26,42 +23,28 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from app.engine.protocol.cache_messages import (
-    CacheAct as CacheAct,
-    CacheCommand as CacheCommand,
-    CacheLayers as CacheLayers,
-    CacheMap as CacheMap,
-    CacheShape as CacheShape,
-    CacheSlot as CacheSlot,
-    CellPart as CellPart,
-    CellRun as CellRun,
-    ChangeCache as ChangeCache,
-    LastTurn as LastTurn,
-    MeasureStep as MeasureStep,
-    ParkedCopy as ParkedCopy,
-    ReadCache as ReadCache,
-    StepMeasured as StepMeasured,
+    CacheMap,
+    ChangeCache,
+    MeasureStep,
+    ReadCache,
+    StepMeasured,
 )
 from app.engine.protocol.frames import (
-    DTYPES as DTYPES,
     FEW,
     MANY,
-    MAX_ARRAY_RANK as MAX_ARRAY_RANK,
-    MAX_FRAME_BYTES as MAX_FRAME_BYTES,
     Amount,
-    Array as Array,
     Bits,
     Blob,
     Count,
     Evidence,
     Float32s,
-    FrameTooLarge as FrameTooLarge,
     Int32s,
     Int64s,
     Milliseconds,
     Name,
     Nats,
     Piece,
-    ProtocolError as ProtocolError,
+    ProtocolError,
     Rate,
     Seconds,
     Sentence,
@@ -69,75 +52,41 @@ from app.engine.protocol.frames import (
     Text,
     TokenId,
     UInt8s,
-    WireMessage as WireMessage,
+    WireMessage,
     Word,
     check_equal,
     check_pieces,
-    clean_text as clean_text,
     is_nats,
 )
 from app.engine.protocol.grammar_messages import (
-    CheckGrammar as CheckGrammar,
-    GrammarChecked as GrammarChecked,
+    CheckGrammar,
+    GrammarChecked,
 )
 from app.engine.protocol.loading_messages import (
-    Device as Device,
-    DevicesRead as DevicesRead,
-    Loaded as Loaded,
-    LoadOptions as LoadOptions,
-    LoadWeights as LoadWeights,
-    Lora as Lora,
-    MemoryPart as MemoryPart,
-    ReadDevices as ReadDevices,
-    RopeScaling as RopeScaling,
-    UnloadWeights as UnloadWeights,
+    Device,
+    DevicesRead,
+    Loaded,
+    LoadWeights,
+    ReadDevices,
+    UnloadWeights,
 )
 from app.engine.protocol.prompt_messages import (
-    ChatMessage as ChatMessage,
-    ChatPrompt as ChatPrompt,
-    ContextPolicy as ContextPolicy,
-    CutMessage as CutMessage,
-    IdsPrompt as IdsPrompt,
-    Prompt as Prompt,
-    PromptShown as PromptShown,
-    ReadPrompt as ReadPrompt,
-    Role as Role,
-    ShownPart as ShownPart,
-    TextPrompt as TextPrompt,
+    ContextPolicy,
+    CutMessage,
+    Prompt,
+    PromptShown,
+    ReadPrompt,
 )
 from app.engine.protocol.replay_messages import (
-    AskedDraw as AskedDraw,
-    DrawsReplayed as DrawsReplayed,
-    ReplayDraws as ReplayDraws,
-    ReplayedDraw as ReplayedDraw,
+    DrawsReplayed,
+    ReplayDraws,
 )
 from app.engine.protocol.stages import (
-    AdaptiveP as AdaptiveP,
-    Dist as Dist,
-    Dry as Dry,
-    DynamicTemperature as DynamicTemperature,
-    FilterStage as FilterStage,
-    Greedy as Greedy,
-    LogitBias as LogitBias,
-    MinP as MinP,
-    Mirostat as Mirostat,
-    MirostatV2 as MirostatV2,
-    Penalties as Penalties,
-    Sampling as Sampling,
-    SelectStage as SelectStage,
-    Stage as Stage,
-    Temperature as Temperature,
-    TokenBias as TokenBias,
-    TopK as TopK,
-    TopNSigma as TopNSigma,
-    TopP as TopP,
-    Typical as Typical,
-    Xtc as Xtc,
+    Sampling,
 )
 from app.engine.protocol.timeline_messages import (
-    MAX_SPANS as MAX_SPANS,
-    Span as Span,
-    SpanKind as SpanKind,
+    MAX_SPANS,
+    Span,
 )
 
 PROTOCOL_VERSION: Final = 1

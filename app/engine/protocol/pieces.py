@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from app.engine.protocol.messages import Array, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 
 
 def unpack(array: Array) -> tuple[Any, ...]:

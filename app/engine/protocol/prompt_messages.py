@@ -1,7 +1,4 @@
-"""Prompts on the wire: what the engine is given, and how it shows what became of it.
-
-Re-exported by `messages.py`, which tells what holds for every struct.
-"""
+"""Prompts on the wire: what the engine is given, and how it shows what became of it."""
 
 from __future__ import annotations
 

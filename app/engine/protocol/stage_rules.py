@@ -20,7 +20,7 @@ from app.engine.protocol.bounds import (
     check_text,
     shown,
 )
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,

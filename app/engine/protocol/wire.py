@@ -26,16 +26,15 @@ from typing import BinaryIO, Final, TypeVar
 import msgspec
 import msgspec.inspect
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.frames import (
     MAX_FRAME_BYTES,
     Array,
-    Command,
-    Event,
     FrameTooLarge,
     ProtocolError,
     WireMessage,
     clean_text,
 )
+from app.engine.protocol.messages import Command, Event
 
 T = TypeVar("T")
 M = TypeVar("M", bound=WireMessage)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.stage_rules import stage_name
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dry,
     DynamicTemperature,
@@ -29,7 +30,6 @@ from app.engine.protocol.messages import (
     Typical,
     Xtc,
 )
-from app.engine.protocol.stage_rules import stage_name
 
 Found = tuple[str, str]
 """The stage's name, and the sentence."""
@@ -45,7 +45,7 @@ NEUTRAL: Final = "All of the penalties are at their neutral values (repeat 1, th
 def without_effect(sampling: Sampling, *, n_vocab: int, n_ctx: int) -> list[Found]:
     """Stages and settings of `sampling` that cannot change any token's chance, in order.
 
-    >>> from app.engine.protocol.messages import Dist
+    >>> from app.engine.protocol.stages import Dist
     >>> without_effect(Sampling([TopP(p=1.0)], Dist()), n_vocab=100, n_ctx=100)
     [('top-p', 'Top-p 1 keeps every token, so it has no effect.')]
     """

@@ -23,8 +23,7 @@ from app.engine.client.process import (
     Exited,
     child_command,
 )
-from app.engine.protocol.frames import WireMessage
-from app.engine.protocol.messages import ProtocolError
+from app.engine.protocol.frames import ProtocolError, WireMessage
 from app.engine.protocol.template_messages import (
     AT_FAULT,
     NotRendered,

@@ -31,7 +31,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from app.engine.protocol import wire
-from app.engine.protocol.messages import ProtocolError
+from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.template_messages import (
     AT_FAULT,
     NotRendered,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from app.gguf.facts import facts_of
-from app.gguf.header import HeaderRefused, read_header
+from app.gguf.header import read_header
 from app.gguf.local.ollama_store import STORE, scan_ollama
 from app.gguf.local.places import Origin, Place, PlaceLayout, absolute, small_text
 from app.gguf.local.seen import (
@@ -38,6 +38,7 @@ from app.gguf.local.seen import (
     stamp_of,
 )
 from app.gguf.local.split_names import part_names, set_name
+from app.gguf.refusal import HeaderRefused
 
 ENDING: Final = ".gguf"
 PARTIAL_ENDINGS: Final = (

@@ -15,8 +15,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from app.engine.protocol.messages import CellPart, PromptScores, PromptShown, ShownPart
+from app.engine.protocol.cache_messages import CellPart
+from app.engine.protocol.messages import PromptScores
 from app.engine.protocol.pieces import unpack
+from app.engine.protocol.prompt_messages import PromptShown, ShownPart
 
 P = TypeVar("P", CellPart, ShownPart)
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dry,
     DynamicTemperature,
     LogitBias,
@@ -421,7 +421,7 @@ def penalties(pool: Pool, stage: Penalties, known: Known) -> Pool:
 def logit_bias(pool: Pool, stage: LogitBias, known: Known) -> Pool:
     """A number added to the logits of chosen tokens; −∞ where they are banned.
 
-    >>> from app.engine.protocol.messages import TokenBias
+    >>> from app.engine.protocol.stages import TokenBias
     >>> pool = Pool((7, 3), (0.0, -1.0), NO_REST, 2)
     >>> logit_bias(pool, LogitBias([TokenBias(7, ban=True)]), Known()).ids
     (3,)

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.protocol.messages import Dist, MinP, Stage, Temperature, TokenTrace, TopK, TopP
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stages import Dist, MinP, Stage, Temperature, TopK, TopP
 from app.insight.sampling.filters import Path, paths
 from app.insight.sampling.pool import (
     Between,

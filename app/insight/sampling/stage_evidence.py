@@ -20,7 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import StageEffect, TokenTrace
+from app.engine.protocol.stage_rules import in_words, stage_name
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,
@@ -29,15 +31,12 @@ from app.engine.protocol.messages import (
     LogitBias,
     Penalties,
     Stage,
-    StageEffect,
     Temperature,
-    TokenTrace,
     TopK,
     TopP,
     Typical,
     Xtc,
 )
-from app.engine.protocol.stage_rules import in_words, stage_name
 from app.insight.sampling.waterfall import LEAST_SHARE, Candidate, Step, Waterfall, waterfall
 
 BEFORE_STAGES: Final = frozenset(("end-token-ban", "banned-strings", "grammar"))

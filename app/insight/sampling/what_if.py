@@ -22,14 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.engine.protocol.messages import (
-    AdaptiveP,
-    Dist,
-    Greedy,
-    SelectStage,
-    Stage,
-    TokenTrace,
-)
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stages import AdaptiveP, Dist, Greedy, SelectStage, Stage
 from app.insight.sampling.filters import TOO_CLOSE, Known, paths
 from app.insight.sampling.pool import NO_REST, RECORD_ERROR, CannotTell, Pool, Rest, recorded
 

@@ -38,7 +38,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from app.engine.protocol.messages import Array, StageEffect, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.trace.table import (
     HAS_REMOVED_BY,
     HAS_UNIFORM,

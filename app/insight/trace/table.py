@@ -24,7 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any, Final, NamedTuple, overload
 
-from app.engine.protocol.messages import Array, StageEffect, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
 
 _CODES: Final = "qqqddddBIIIII"
 _ROW: Final = struct.Struct(f"<{_CODES}")

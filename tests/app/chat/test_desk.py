@@ -10,7 +10,8 @@ import pytest
 
 from app.chat import events
 from app.chat.settings.sampler_links import stages_of_reply
-from app.engine.protocol.messages import Dist, ThreadsChanged
+from app.engine.protocol.messages import ThreadsChanged
+from app.engine.protocol.stages import Dist
 from models.records import MessageState, Role
 
 LONG = "again " * 10

@@ -13,24 +13,21 @@ from app.chat.settings.formats import template_of
 from app.command_line import cli
 from app.command_line.cli import AskError
 from app.command_line.settings import KNOWN, AskSettings
-from app.engine.protocol.messages import (
+from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.stages import (
     AdaptiveP,
-    ChatMessage,
-    ChatPrompt,
     Dist,
     Dry,
     DynamicTemperature,
     FilterStage,
-    Generate,
     Greedy,
-    LoadOptions,
     LogitBias,
-    Lora,
     MinP,
     Mirostat,
     MirostatV2,
     Penalties,
-    RopeScaling,
     Sampling,
     SelectStage,
     Temperature,

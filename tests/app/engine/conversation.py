@@ -13,16 +13,8 @@ import pytest
 
 from app.engine.client.process import child_command
 from app.engine.protocol import wire
-from app.engine.protocol.messages import (
-    Command,
-    Event,
-    Failed,
-    Finished,
-    Loaded,
-    LoadOptions,
-    LoadWeights,
-    Stopped,
-)
+from app.engine.protocol.loading_messages import Loaded, LoadOptions, LoadWeights
+from app.engine.protocol.messages import Command, Event, Failed, Finished, Stopped
 
 ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = LoadOptions(n_ctx=2048, n_threads=1)

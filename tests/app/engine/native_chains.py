@@ -18,7 +18,7 @@ from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.trace.scores import scores_of
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,

@@ -15,21 +15,19 @@ from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import TokenRecord
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
-    CutMessage,
     Event,
     Failed,
     Finished,
     Generate,
-    Greedy,
-    IdsPrompt,
-    LoadOptions,
-    Sampling,
     Stopped,
     Summary,
     TextFlushed,
     TokenArrived,
 )
+from app.engine.protocol.prompt_messages import CutMessage, IdsPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 BROKEN_OFF = 2
 """What llama_decode returns for a step that was ended from outside."""

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from app.gguf import cursor
 from app.gguf.chat_check import read_chat_header
-from app.gguf.header import Header, HeaderRefused, read_header
+from app.gguf.header import Header, read_header
+from app.gguf.refusal import HeaderRefused
 
 MAX_S = 2.0
 EXPERTS = {"llama.expert_count": 4, "llama.expert_used_count": 2}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from gguf_writer import Typed, write_gguf
 
-from app.gguf.header import Entry, HeaderRefused, read_header
+from app.gguf.header import Entry, read_header
 from app.gguf.items import MAX_ITEM_BYTES, MAX_ITEMS, ShownText, read_items, read_text
+from app.gguf.refusal import HeaderRefused
 from app.gguf.source import FileSource
 
 

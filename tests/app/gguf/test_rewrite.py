@@ -14,16 +14,10 @@ from gguf_writer import Layout, Tensor, Typed, tiny_llama, write_gguf
 
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
-    Finished,
-    Generate,
-    Greedy,
-    LoadOptions,
-    Sampling,
-    TextPrompt,
-)
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import Finished, Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 from app.gguf import rewrite
 from app.gguf.header import read_header
 from app.gguf.rewrite import CopyCancelled, CopyRefused, write_copy

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from gguf_writer import write_gguf
 
-from app.gguf.header import HeaderRefused, read_header, read_header_of
+from app.gguf.header import read_header, read_header_of
+from app.gguf.refusal import HeaderRefused
 from app.gguf.source import FileSource, NotAFile
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gguf_writer import Typed, bpe_vocabulary, spm_vocabulary, write_gguf
 
-from app.gguf.header import HeaderRefused
+from app.gguf.refusal import HeaderRefused
 from app.gguf.vocabulary import BYTE, NORMAL, read_vocabulary
 
 

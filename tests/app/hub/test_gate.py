@@ -15,16 +15,10 @@ from fake_hub.repos import FakeFile, FakeRepo
 from huggingface_hub.utils import send_telemetry
 
 from app.hub import library
+from app.hub.address import origin_of
 from app.hub.faults import Asked, HubFault, fault_of
 from app.hub.gate import Call, CalledOff, Gate, GateClosed
-from app.hub.transport import (
-    READ_TIMEOUT_S,
-    AnswerTooLong,
-    AnswerTooSlow,
-    origin_of,
-    plain_client,
-    read_whole,
-)
+from app.hub.transport import READ_TIMEOUT_S, AnswerTooLong, AnswerTooSlow, plain_client, read_whole
 
 DATA = bytes(range(256)) * 400
 

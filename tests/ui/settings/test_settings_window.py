@@ -12,7 +12,8 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged, LogLineArrived
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Device, Greedy, TopK
+from app.engine.protocol.loading_messages import Device
+from app.engine.protocol.stages import Greedy, TopK
 from ui.look.icons import icon
 from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField

@@ -21,7 +21,8 @@ from app.chat.events import (
     TraceRead,
     VocabularyRead,
 )
-from app.engine.protocol.messages import Array, Tokens, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import Tokens, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageState, Role

@@ -7,7 +7,7 @@ import doctest
 import pytest
 from recording_desk import loaded
 
-from app.engine.protocol.messages import MemoryPart
+from app.engine.protocol.loading_messages import MemoryPart
 from ui.widgets import figures
 from ui.widgets.figures import device_text, loaded_text, network_text, quantisation, window_text
 

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.events import EngineStateChanged, LevelsChanged, MemoryChanged
 from app.engine.planning.fit import Fit, Suggestion
-from app.engine.protocol.messages import LoadOptions
+from app.engine.protocol.loading_messages import LoadOptions
 from ui.chat.header import LOADED
 from ui.library.fit.badge import FitBadge
 from ui.library.fit.memory_bars import DeviceRow

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QVBoxLayout, QWid
 from app.chat.settings.settings import CACHE_TYPE_NAMES
 from app.engine.planning.fit import LEAST_CONTEXT, Fit
 from app.engine.planning.placement import CONTEXT_STEP
-from app.engine.protocol.messages import LoadOptions
+from app.engine.protocol.loading_messages import LoadOptions
 from ui.look.theme import Theme
 from ui.settings.fields import ListField, NumberField
 from ui.widgets.slider import Slider

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 from app.amounts import bytes_words
 from app.engine.planning.fit import device_of
 from app.engine.planning.placement import DeviceMemory
-from app.engine.protocol.messages import Loaded, MemoryPart
+from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from ui.look.theme import Theme
 
 KINDS: Final = {"weights": "Weights", "kv": "KV cache", "compute": "Compute buffers"}

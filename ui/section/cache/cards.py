@@ -8,7 +8,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.amounts import bytes_words
-from app.engine.protocol.messages import CacheSlot, Loaded, StepMeasured
+from app.engine.protocol.cache_messages import CacheSlot, StepMeasured
+from app.engine.protocol.loading_messages import Loaded
 from app.insight.cache.sizes import formula
 from models.records import ConversationKind
 from ui.look.theme import Theme

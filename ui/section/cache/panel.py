@@ -40,7 +40,7 @@ from app.chat.events import (
     TokenRecorded,
 )
 from app.chat.replies.branch_at import n_untraced
-from app.engine.protocol.messages import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
+from app.engine.protocol.cache_messages import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.insight.cache.cells import CellMap
 from models.records import Message, Role
 from ui.section.cache import words as words

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.amounts import bytes_words
-from app.engine.protocol.messages import ParkedCopy
+from app.engine.protocol.cache_messages import ParkedCopy
 from ui.look.theme import Theme
 from ui.section.cache.words import tokens_text
 from ui.widgets.elided import ElidedLabel

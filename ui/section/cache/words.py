@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from app.engine.protocol.messages import CacheMap, CacheShape, LastTurn, StepMeasured
+from app.engine.protocol.cache_messages import CacheMap, CacheShape, LastTurn, StepMeasured
 from app.insight.cache.cells import CellMap, Grid
 from app.insight.cache.sizes import copy_size
 from app.insight.trace.tokens_shown import visible
@@ -78,7 +78,7 @@ def reused_text(turn: LastTurn | None) -> str:
 def window_text(shape: CacheShape) -> tuple[str, str]:
     """Which layers look through a window, and how wide it is.
 
-    >>> from app.engine.protocol.messages import CacheLayers
+    >>> from app.engine.protocol.cache_messages import CacheLayers
     >>> window_text(CacheShape([CacheLayers(18, 256, 256, 512, 512)], 15, 512))
     ('15 of 18 layers look back', '512 positions')
     """

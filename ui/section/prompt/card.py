@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.inspection.prompt_reading import PromptOf
-from app.engine.protocol.messages import ShownPart
+from app.engine.protocol.prompt_messages import ShownPart
 from app.insight.prompt.parts import OriginCount, counts
 from models.records import MessageCounts
 from ui.look.theme import Theme

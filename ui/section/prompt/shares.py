@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
 
-from app.engine.protocol.messages import ShownPart
+from app.engine.protocol.prompt_messages import ShownPart
 from ui.look.theme import Theme
 from ui.tokens.origins import origin_color
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from app.chat.inspection.prompt_reading import PromptOf
-from app.engine.protocol.messages import ShownPart
 from app.engine.protocol.pieces import kind_of
+from app.engine.protocol.prompt_messages import ShownPart
 from app.insight.prompt.parts import Difference, OriginCount, PromptTokens, Surprise, counts
 from app.insight.trace.tokens_shown import hexadecimal, visible
 from models.records import MessageCounts

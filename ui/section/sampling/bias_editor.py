@@ -12,9 +12,10 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidg
 from shiboken6 import isValid
 
 from app.engine.protocol.bounds import BadSetting, check_number
-from app.engine.protocol.messages import TokenBias, Tokens
+from app.engine.protocol.messages import Tokens
 from app.engine.protocol.pieces import Pieces
 from app.engine.protocol.stage_rules import BIAS
+from app.engine.protocol.stages import TokenBias
 from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber, field_sheet

@@ -37,7 +37,8 @@ from app.chat.settings.sampler_links import (
     stages_at,
     stages_of_reply,
 )
-from app.engine.protocol.messages import Stage, TokenTrace
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stages import Stage
 from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.stage_evidence import Evidence, evidence
 from app.insight.trace.message_tokens import n_taken_over

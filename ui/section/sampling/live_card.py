@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 from app.chat.events import ConversationOpened, EngineStateChanged, LevelsChanged, SettingsChanged
 from app.chat.settings.resolved import shown_value
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Dist, Stage
+from app.engine.protocol.stages import Dist, Stage
 from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.live import ORDER, Live, Row, Values, live
 from app.insight.sampling.pool import Between, CannotTell

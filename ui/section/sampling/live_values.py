@@ -10,8 +10,8 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import MinP, Stage, Temperature, TopK, TopP
 from app.engine.protocol.stage_rules import RULES, check_stage
+from app.engine.protocol.stages import MinP, Stage, Temperature, TopK, TopP
 from app.insight.sampling.live import Values
 from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber, field_sheet

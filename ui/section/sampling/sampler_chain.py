@@ -14,8 +14,8 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.chat.settings.sampler_links import Link, Links, moved, removed, switched, with_stage
-from app.engine.protocol.messages import Stage, Xtc
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.stages import Stage, Xtc
 from app.insight.sampling.stage_evidence import Evidence, StageEvidence
 from ui.look.theme import Theme
 from ui.section.sampling.bias_editor import Tokenize

@@ -26,8 +26,8 @@ from PySide6.QtWidgets import (
 
 from app.chat.settings.sampler_links import Link
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import Dry, LogitBias, Stage
 from app.engine.protocol.stage_rules import RULES, check_stage
+from app.engine.protocol.stages import Dry, LogitBias, Stage
 from app.engine.protocol.without_effect import NEUTRAL
 from app.strict_reading import snake
 from ui.look.theme import Theme

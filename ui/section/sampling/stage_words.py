@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,

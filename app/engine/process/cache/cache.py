@@ -37,17 +37,9 @@ from app.engine.protocol.cache_messages import (
     ParkedCopy,
     StepMeasured,
 )
-from app.engine.protocol.messages import (
-    Array,
-    Done,
-    DrawsReplayed,
-    Event,
-    Failed,
-    Finished,
-    Progress,
-    ReplayDraws,
-    Stopped,
-)
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import Done, Event, Failed, Finished, Progress, Stopped
+from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws
 
 TURNS: Final = 64
 """Conversations whose last turn is remembered."""

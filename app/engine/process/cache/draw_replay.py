@@ -30,7 +30,6 @@ from app.engine.process.sampling.chain import Chain, NoCandidate, check
 from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.shortlist import Scores
-from app.engine.protocol.messages import AdaptiveP, Dist, Greedy, Sampling, Xtc
 from app.engine.protocol.replay_messages import (
     MAX_ASKED,
     AskedDraw,
@@ -38,6 +37,7 @@ from app.engine.protocol.replay_messages import (
     ReplayDraws,
     ReplayedDraw,
 )
+from app.engine.protocol.stages import AdaptiveP, Dist, Greedy, Sampling, Xtc
 
 HAS_MEMORY: Final = "Mirostat and adaptive-p go by all that they have drawn before."
 NO_NUMBER: Final = "No number was drawn for this token."

@@ -28,14 +28,9 @@ from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.process.trace.timeline import Timeline
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
-from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
-    CutMessage,
-    Generate,
-    SpanKind,
-    Summary,
-)
+from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, CutMessage
+from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.channels import ChannelSplitter
 from app.engine.text.reasoning import (
     ReasoningSplitter,

@@ -15,8 +15,9 @@ from typing import Any
 from app.engine.planning.load_checks import LoadRefused
 from app.engine.process.native.logparse import last_error, names_lack_of_memory
 from app.engine.process.native.native import llama
-from app.engine.protocol.messages import Lora
-from app.gguf.header import Header, HeaderRefused, read_header
+from app.engine.protocol.loading_messages import Lora
+from app.gguf.header import Header, read_header
+from app.gguf.refusal import HeaderRefused
 
 _INVOCATION = "adapter.alora.invocation_tokens"
 

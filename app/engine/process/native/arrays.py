@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.engine.protocol.messages import Array
+from app.engine.protocol.frames import Array
 
 CANDIDATE: Final = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
 """llama_token_data, so that an array of them is filled by columns and read without copies."""

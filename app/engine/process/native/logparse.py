@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.engine.protocol.messages import MemoryPart
+from app.engine.protocol.loading_messages import MemoryPart
 
 MIB: Final = 1024 * 1024
 

@@ -62,7 +62,7 @@ import psutil  # noqa: E402
 from app.engine.planning.host_memory import host_memory  # noqa: E402
 from app.engine.planning.load_plan import Machine  # noqa: E402
 from app.engine.planning.placement import DeviceMemory, GraphicsEvidence  # noqa: E402
-from app.engine.protocol.messages import Device  # noqa: E402
+from app.engine.protocol.loading_messages import Device  # noqa: E402
 
 VERSION: Final = importlib.metadata.version("llama-cpp-python")
 

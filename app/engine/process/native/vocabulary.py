@@ -18,7 +18,8 @@ import numpy as np
 
 from app.engine.process.native.arrays import as_array
 from app.engine.process.native.native import NativeError, llama
-from app.engine.protocol.messages import VocabularyTable, clean_text
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.text.channels import MARKS, channel_marks
 from app.engine.text.reasoning import KNOWN
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.engine.planning.load_checks import (
-    LoadRefused as LoadRefused,
-    check_options as check_options,
+    LoadRefused,
+    check_options,
 )
 from app.engine.planning.load_plan import LoadPlan, estimate_of, plan_load
 from app.engine.planning.placement import unused_graphics_note
@@ -33,10 +33,12 @@ from app.engine.process.native.logparse import (
 )
 from app.engine.process.native.native import GGML_TYPES, AbortFlag, NativeLog, llama
 from app.engine.process.native.vocabulary import Vocabulary
-from app.engine.protocol.messages import CacheShape, Loaded, LoadOptions, MemoryPart, RopeScaling
+from app.engine.protocol.cache_messages import CacheShape
+from app.engine.protocol.loading_messages import Loaded, LoadOptions, MemoryPart, RopeScaling
 from app.gguf.fingerprint import fast_hash
-from app.gguf.header import Header, HeaderRefused
+from app.gguf.header import Header
 from app.gguf.local.split_names import part_names, split_name
+from app.gguf.refusal import HeaderRefused
 from app.gguf.token_check import read_for_load
 
 MAX_OUTPUTS: Final = 16

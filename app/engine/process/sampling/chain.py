@@ -36,8 +36,8 @@ from app.engine.process.sampling.registry import KINDS, Context, StageKind, bias
 from app.engine.process.sampling.uniforms import Uniforms, decides, holds, takes_number
 from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
-from app.engine.protocol.messages import LogitBias, Sampling, Stage, Temperature, TopK
 from app.engine.protocol.stage_rules import MAX_SEED, check_stages
+from app.engine.protocol.stages import LogitBias, Sampling, Stage, Temperature, TopK
 
 if TYPE_CHECKING:
     from app.engine.process.native.vocabulary import Vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.grammar import check_grammar, schema_notes
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import CheckGrammar, GrammarChecked
+from app.engine.protocol.grammar_messages import CheckGrammar, GrammarChecked
 
 
 def checked_grammar(command: CheckGrammar, vocabulary: Vocabulary) -> GrammarChecked:

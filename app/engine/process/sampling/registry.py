@@ -28,7 +28,8 @@ from app.engine.process.native.native import llama
 from app.engine.process.sampling.grammar import grammar_text
 from app.engine.prompts.tokens import inside_ids
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import (
+from app.engine.protocol.stage_rules import RULES, check_stage
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,
@@ -49,7 +50,6 @@ from app.engine.protocol.messages import (
     Typical,
     Xtc,
 )
-from app.engine.protocol.stage_rules import RULES, check_stage
 
 if TYPE_CHECKING:
     from app.engine.process.native.vocabulary import Vocabulary

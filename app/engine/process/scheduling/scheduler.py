@@ -58,12 +58,12 @@ from app.engine.process.trace.prompt_scores import PromptScorer
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
     Event,
     Failed,
     Finished,
     Generate,
-    LoadOptions,
     Log,
     Note,
     Progress,

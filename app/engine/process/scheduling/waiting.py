@@ -15,7 +15,8 @@ import msgspec
 
 from app.engine.process.cache.slot import Request, Slot, empty_summary
 from app.engine.process.cache.space import CellSpace, Plan
-from app.engine.protocol.messages import Event, Finished, Queued, SpanKind, Stopped
+from app.engine.protocol.messages import Event, Finished, Queued, Stopped
+from app.engine.protocol.timeline_messages import SpanKind
 
 
 def awaits(

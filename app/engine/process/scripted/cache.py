@@ -23,7 +23,8 @@ from app.engine.protocol.cache_messages import (
     LastTurn,
     ParkedCopy,
 )
-from app.engine.protocol.messages import Array, Loaded
+from app.engine.protocol.frames import Array
+from app.engine.protocol.loading_messages import Loaded
 
 CAP_BYTES: Final = 2**30
 

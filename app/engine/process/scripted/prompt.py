@@ -9,7 +9,13 @@ from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.shown import shown
 from app.engine.prompts.sources import sourced
 from app.engine.prompts.tokens import PromptPart, unfinished
-from app.engine.protocol.messages import ChatMessage, IdsPrompt, Prompt, PromptShown, TextPrompt
+from app.engine.protocol.prompt_messages import (
+    ChatMessage,
+    IdsPrompt,
+    Prompt,
+    PromptShown,
+    TextPrompt,
+)
 
 END_ID = 0
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from app.engine.protocol.messages import Device
+from app.engine.protocol.loading_messages import Device
 
 
 class ScriptError(Exception):

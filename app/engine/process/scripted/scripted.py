@@ -41,18 +41,23 @@ from app.engine.process.scripted.take import Said, Take
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
+from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
+from app.engine.protocol.frames import Array, ProtocolError
+from app.engine.protocol.grammar_messages import CheckGrammar
+from app.engine.protocol.loading_messages import (
+    Device,
+    DevicesRead,
+    Loaded,
+    LoadWeights,
+    ReadDevices,
+    UnloadWeights,
+)
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
-    Array,
-    ChangeCache,
-    ChatPrompt,
-    CheckGrammar,
     Choose,
     Command,
     CountPrompt,
-    Device,
-    DevicesRead,
     Done,
     Failed,
     Finished,
@@ -60,40 +65,30 @@ from app.engine.protocol.messages import (
     Held,
     Hello,
     Hold,
-    Loaded,
-    LoadWeights,
     Log,
-    MeasureStep,
     Note,
     Progress,
-    Prompt,
     PromptCount,
     PromptScores,
-    ProtocolError,
-    ReadCache,
-    ReadDevices,
-    ReadPrompt,
     ReadVocabulary,
-    ReplayDraws,
     Result,
     Resume,
     SetThreads,
     Shutdown,
     StageEffect,
-    StepMeasured,
     Stop,
     Stopped,
     Summary,
     TextFlushed,
-    TextPrompt,
     TextTakenBack,
     TokenArrived,
     Tokenize,
     Tokens,
     TokenTrace,
-    UnloadWeights,
     VocabularyTable,
 )
+from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
+from app.engine.protocol.replay_messages import ReplayDraws
 from app.engine.text.text import Piece
 
 _LEAVE_AFTER_S: Final = 0.2

@@ -7,15 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from app.engine.protocol.messages import (
-    Choose,
-    Generate,
-    Hold,
-    LoadWeights,
-    MeasureStep,
-    Resume,
-    Stop,
-)
+from app.engine.protocol.cache_messages import MeasureStep
+from app.engine.protocol.loading_messages import LoadWeights
+from app.engine.protocol.messages import Choose, Generate, Hold, Resume, Stop
 
 PULSE_S: Final = 0.2
 """Of the real engine it is longer; deadlines of tests are short."""

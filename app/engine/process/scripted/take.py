@@ -11,7 +11,9 @@ from app.engine.process.scripted.script import ScriptToken
 from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
-from app.engine.protocol.messages import Generate, Loaded, SpanKind, Summary
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.text import Part, Piece, ReplyText
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.chat import events
 from app.chat.attachments.attachments import MAX_ATTACHMENTS
 from app.chat.conversations.tree import EMPTY_SENTENCE
-from app.engine.protocol.messages import ChatPrompt
+from app.engine.protocol.prompt_messages import ChatPrompt
 
 LONG = "All happy families are alike. " * 200
 ENDLESS = {"load": {"ms": 10}, "replies": [{"tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]}]}

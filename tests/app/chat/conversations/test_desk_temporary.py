@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.engine.protocol.messages import CacheMap
+from app.engine.protocol.cache_messages import CacheMap
 from models.records import Role
 
 SECRET = "zanzibar-velvet-teapot"

@@ -8,7 +8,7 @@ from app.chat import events
 from app.chat.inspection.cache import ALREADY, ELSEWHERE, FOR_SURPRISE
 from app.chat.inspection.prompt_scoring import CONVERSATION
 from app.chat.inspection.questions import NO_WEIGHTS
-from app.engine.protocol.messages import CacheMap, ChangeCache, StepMeasured
+from app.engine.protocol.cache_messages import CacheMap, ChangeCache, StepMeasured
 
 SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
 LATE = {**SCRIPT, "measured": {"step_ms": [2], "replay_ms": [50], "ms": 60_000}}

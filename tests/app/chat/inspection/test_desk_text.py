@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.engine.protocol.messages import TextPrompt
+from app.engine.protocol.prompt_messages import TextPrompt
 from models.records import ConversationKind, MessageState, Role
 
 SCRIPT: dict[str, Any] = {

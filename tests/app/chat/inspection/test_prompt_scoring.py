@@ -9,15 +9,10 @@ import pytest
 
 from app.chat.inspection import prompt_scoring as words, questions
 from app.chat.inspection.prompt_reading import PromptOf
-from app.engine.protocol.messages import (
-    CacheMap,
-    ChangeCache,
-    Generate,
-    IdsPrompt,
-    PromptScores,
-    ReadCache,
-)
+from app.engine.protocol.cache_messages import CacheMap, ChangeCache, ReadCache
+from app.engine.protocol.messages import Generate, PromptScores
 from app.engine.protocol.pieces import unpack
+from app.engine.protocol.prompt_messages import IdsPrompt
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 5},

@@ -18,18 +18,10 @@ from app.chat.inspection.what_if import OTHER_PROMPT, Question, WhatIfs, can_ask
 from app.chat.replies.reply import Beginning, Branch
 from app.chat.settings.settings import Settings as ChatSettings, as_stored
 from app.chat.surroundings import Surroundings
-from app.engine.protocol.messages import (
-    Array,
-    Dist,
-    DrawsReplayed,
-    ReplayDraws,
-    ReplayedDraw,
-    Sampling,
-    StageEffect,
-    Temperature,
-    TokenTrace,
-    TopK,
-)
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
+from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
+from app.engine.protocol.stages import Dist, Sampling, Temperature, TopK
 from app.insight.sampling.what_if import Change, Unsure, WhatIf
 from app.insight.trace.table import TraceTable
 from models.records import Message, Role

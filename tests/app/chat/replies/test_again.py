@@ -15,7 +15,7 @@ from app.chat.replies.recorded import MAX_SYSTEM_PROMPT, settings_of
 from app.chat.settings.settings import Settings
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import MinP, Temperature
+from app.engine.protocol.stages import MinP, Temperature
 from models.records import Message, MessageState, Role
 from models.store.store import Store
 

@@ -12,7 +12,7 @@ from app.chat.replies import branch_at
 from app.chat.replies.branch_at import n_untraced
 from app.chat.replies.replies import OTHER_WEIGHTS_SENTENCE
 from app.chat.settings.sampler_links import stages_at
-from app.engine.protocol.messages import Temperature
+from app.engine.protocol.stages import Temperature
 from app.insight.trace.message_tokens import first_chosen, n_taken_over
 from models.records import Message, MessageState
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.chat.replies.prompts import chat_prompt, clean_message, generate_request
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import ChatPrompt
+from app.engine.protocol.prompt_messages import ChatPrompt
 from models.records import Conversation, Message, MessageState, Role
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)

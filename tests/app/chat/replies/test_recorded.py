@@ -9,7 +9,8 @@ import pytest
 from app.chat.replies.recorded import at_start, settings_of
 from app.chat.settings.resolved import resolve
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Generate, TextPrompt
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import TextPrompt
 from app.insight.time.timeline import from_stored, total_ms
 from models.records import MessageState
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from app.chat.replies.reply import Reply
-from app.engine.protocol.messages import Array, Failed, Finished, Summary, TokenArrived, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import Failed, Finished, Summary, TokenArrived, TokenTrace
 from models.records import Message, MessageState, Role
 
 NOTHING = Array("i4", [0], b"")

@@ -12,7 +12,8 @@ import pytest
 from app.chat import events
 from app.chat.replies import step_mode
 from app.chat.replies.reply import CLOSED_SENTENCE
-from app.engine.protocol.messages import Array, Held
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import Held
 from app.insight.sampling.waterfall import waterfall
 from models.records import Message, MessageState
 

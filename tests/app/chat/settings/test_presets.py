@@ -11,7 +11,7 @@ from app.chat.events import Noticed, PresetsListed
 from app.chat.settings.presets import STARTERS, as_kept
 from app.chat.settings.resolved import resolve
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Dist, Greedy
+from app.engine.protocol.stages import Dist, Greedy
 from models.records import Preset
 
 GREEDY = {"chain": [{"stage": "greedy"}]}

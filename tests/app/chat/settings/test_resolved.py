@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from app.chat.events import Noticed, SettingsChanged
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, SHAPING, resolve, shown_value
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import Dist, Greedy, MinP, Temperature, TopK
+from app.engine.protocol.stages import Dist, Greedy, MinP, Temperature, TopK
 
 APPS = Settings(temperature=0.3, top_k=40)
 CHAIN = [{"stage": "min_p", "p": 0.1}, {"stage": "temperature", "t": 0.9}, {"stage": "dist"}]

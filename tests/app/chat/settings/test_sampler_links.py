@@ -26,7 +26,7 @@ from app.chat.settings.sampler_links import (
     with_stage,
 )
 from app.chat.settings.settings import Settings, as_stored
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dist,
     Greedy,
     LogitBias,

@@ -20,7 +20,8 @@ from app.chat.settings.settings import (
     from_stored,
 )
 from app.engine.planning.sizes import CACHE_TYPES
-from app.engine.protocol.messages import Dist, Greedy, LoadOptions, TopK
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.stages import Dist, Greedy, TopK
 
 NAMES = [field.name for field in dataclasses.fields(Settings)]
 ANY_JSON = st.recursive(

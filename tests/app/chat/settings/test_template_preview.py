@@ -14,8 +14,10 @@ from gguf_writer import CHATML, bpe_vocabulary, tiny_llama
 from app.chat.settings.template_preview import NO_TEMPLATE, SAMPLE, Preview
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, Finished, PromptShown, ReadPrompt
-from app.engine.templates.client import TemplateClient, TemplateFailed
+from app.engine.protocol.messages import Finished
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, PromptShown, ReadPrompt
+from app.engine.protocol.template_messages import TemplateFailed
+from app.engine.templates.client import TemplateClient
 
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 Asks = Callable[..., Preview]

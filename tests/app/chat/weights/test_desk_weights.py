@@ -12,7 +12,7 @@ import pytest
 from app.chat import events
 from app.engine.protocol.messages import Failed, Finished
 from app.gguf import starter
-from app.gguf.header import HeaderRefused
+from app.gguf.refusal import HeaderRefused
 
 FAILING = {
     "load": {"fail": {"kind": "not_a_gguf", "sentence": "“x” is a text file.", "evidence": "e"}},

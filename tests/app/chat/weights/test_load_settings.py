@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from app.chat.settings.settings import SettingRefused, Settings
 from app.chat.weights.load_settings import changed_load, load_options, load_value, names, usual_load
-from app.engine.protocol.messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 
 SET: dict[str, Any] = {
     "n_ubatch": 256, "use_mmap": False, "use_mlock": True, "devices": ["GPU0"],

@@ -11,7 +11,7 @@ from gguf_writer import bpe_vocabulary, tiny_llama
 
 from app.chat import events
 from app.chat.weights.draft_partners import NONE_SMALLER, Partners
-from app.engine.protocol.messages import LoadOptions
+from app.engine.protocol.loading_messages import LoadOptions
 from app.gguf.local.entries import FoundWeights
 from models.records import Weights
 

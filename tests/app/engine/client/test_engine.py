@@ -17,27 +17,29 @@ import psutil
 import pytest
 from scripted_talk import PATIENCE_S, HandClock, ScriptedTalk, ask, slow, wait_until_gone
 
-from app.engine.client.engine import RESTART_BUDGET, Engine, EngineState, StateChanged
+from app.engine.client.engine import Engine
+from app.engine.client.supervisor import RESTART_BUDGET, EngineState, StateChanged
+from app.engine.protocol.loading_messages import (
+    DevicesRead,
+    Loaded,
+    LoadOptions,
+    ReadDevices,
+    UnloadWeights,
+)
 from app.engine.protocol.messages import (
     Choose,
     CountPrompt,
-    DevicesRead,
     Done,
     Failed,
     Finished,
     Held,
     Hello,
     Hold,
-    IdsPrompt,
-    Loaded,
-    LoadOptions,
     Log,
     Progress,
     PromptCount,
-    ReadDevices,
     ReadVocabulary,
     Resume,
-    Sampling,
     SetThreads,
     Shutdown,
     Stop,
@@ -46,9 +48,10 @@ from app.engine.protocol.messages import (
     TokenArrived,
     Tokenize,
     Tokens,
-    UnloadWeights,
     VocabularyTable,
 )
+from app.engine.protocol.prompt_messages import IdsPrompt
+from app.engine.protocol.stages import Sampling
 
 SHORT: dict[str, Any] = {
     "load": {"ms": 5},
@@ -916,7 +919,8 @@ def test_waiting_for_a_request_that_does_not_end_times_out(talk: ScriptedTalk) -
 _PARENT = """
 import sys, time
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, Generate, Hello, TokenArrived
+from app.engine.protocol.messages import Generate, Hello, TokenArrived
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.client.engine import Engine
 
 def tell(event):

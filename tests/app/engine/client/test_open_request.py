@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from app.engine.client.open_request import OpenRequest
-from app.engine.protocol.messages import (
-    Array,
-    ChatMessage,
-    ChatPrompt,
-    Failed,
-    Generate,
-    TextTakenBack,
-    TokenArrived,
-    TokenTrace,
-)
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import Failed, Generate, TextTakenBack, TokenArrived, TokenTrace
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 
 NOTHING = Array("i4", [0], b"")
 

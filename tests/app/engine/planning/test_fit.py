@@ -23,7 +23,7 @@ from app.engine.planning.fit import (
 from app.engine.planning.load_plan import Machine, check_wish, plan_on
 from app.engine.planning.placement import GIB, DeviceMemory, plan
 from app.engine.planning.sizes import MIB, Outline, outline_of
-from app.engine.protocol.messages import LoadOptions, MemoryPart
+from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
 from app.gguf.header import read_header
 
 

@@ -17,7 +17,7 @@ from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine.planning.fit import Fit, fit
 from app.engine.process.native import native
-from app.engine.protocol.messages import LoadOptions
+from app.engine.protocol.loading_messages import LoadOptions
 from app.gguf.header import read_header
 
 pytestmark = pytest.mark.weights

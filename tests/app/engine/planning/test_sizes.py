@@ -20,7 +20,7 @@ from native_session import load_quietly
 from app.engine.planning.sizes import CACHE_TYPES, cache_row_bytes, head_widths, sizes_of
 from app.engine.process.native import native
 from app.engine.process.native.native import GGML_TYPES, NativeLog
-from app.engine.protocol.messages import MemoryPart
+from app.engine.protocol.loading_messages import MemoryPart
 from app.gguf.header import read_header
 
 pytestmark = pytest.mark.weights

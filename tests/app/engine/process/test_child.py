@@ -15,41 +15,35 @@ import pytest
 from conversation import OPTIONS, PATIENCE_S, ROOT, Conversation
 from gguf_writer import impostors, tiny_llama, truncated_copy
 
+from app.engine.protocol.grammar_messages import CheckGrammar
+from app.engine.protocol.loading_messages import LoadWeights, ReadDevices, UnloadWeights
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
-    CheckGrammar,
     Choose,
     CountPrompt,
     Done,
     Failed,
     Finished,
     Generate,
-    Greedy,
     Held,
     Hello,
     Hold,
-    IdsPrompt,
-    LoadWeights,
     Log,
     Progress,
     PromptCount,
-    ReadDevices,
     ReadVocabulary,
     Resume,
-    Sampling,
     SetThreads,
     Shutdown,
     Stop,
     Stopped,
     Summary,
-    TextPrompt,
     TokenArrived,
     Tokenize,
     Tokens,
-    UnloadWeights,
     VocabularyTable,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 

@@ -12,26 +12,25 @@ import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from scripted_talk import PATIENCE_S, HandClock, LateClock, ScriptedTalk, ask
 
-from app.engine.client.engine import EngineState
+from app.engine.client.supervisor import EngineState
 from app.engine.process.serving import Serving
 from app.engine.protocol import wire
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
     CountPrompt,
     Done,
     Failed,
     Finished,
-    Greedy,
     Held,
     Hello,
-    IdsPrompt,
-    LoadOptions,
     Resume,
-    Sampling,
     Stop,
     Stopped,
     Summary,
     Tokenize,
 )
+from app.engine.protocol.prompt_messages import IdsPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 

@@ -9,22 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.client.engine import Ending, Engine, EngineEvent
+from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
+from app.engine.client.supervisor import Ending, EngineEvent
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
     CountPrompt,
     Failed,
     Finished,
     Generate,
-    Greedy,
-    LoadOptions,
     Note,
     PromptCount,
-    Sampling,
     Summary,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 

@@ -20,7 +20,13 @@ from app.engine.prompts.fitting import (
 )
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, IdsPrompt, Prompt, TextPrompt
+from app.engine.protocol.prompt_messages import (
+    ChatMessage,
+    ChatPrompt,
+    IdsPrompt,
+    Prompt,
+    TextPrompt,
+)
 
 WINDOW = 256
 

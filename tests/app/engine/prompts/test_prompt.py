@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from app.engine.prompts.prompt import BuiltPrompt, build_prompt, render_plain
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
 from app.engine.protocol.template_messages import RenderTemplate, TemplateFailed
 from app.engine.templates import renderer as templates
 

@@ -22,7 +22,7 @@ _PROGRAM = """
 import ctypes, json, sys
 from app.engine.process.native.native import llama
 from app.engine.prompts.prompt import build_prompt
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, TextPrompt
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.engine.templates.client import TemplateClient
 from app.engine.process.native.vocabulary import Vocabulary
 

@@ -20,28 +20,29 @@ from app.chat.attachments.attached_text import attached_spans, with_attachments
 from app.engine.prompts.prompt import BuiltPrompt, PromptNote
 from app.engine.prompts.shown import shown
 from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.frames import MAX_FRAME_BYTES
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
-    MAX_FRAME_BYTES,
-    ChatMessage,
-    ChatPrompt,
-    CutMessage,
     Failed,
     Finished,
     Generate,
-    Greedy,
-    IdsPrompt,
-    LoadOptions,
-    Prompt,
     PromptScores,
-    PromptShown,
-    ReadPrompt,
-    Sampling,
     Summary,
-    TextPrompt,
     Tokenize,
     Tokens,
 )
 from app.engine.protocol.pieces import kind_of, unpack
+from app.engine.protocol.prompt_messages import (
+    ChatMessage,
+    ChatPrompt,
+    CutMessage,
+    IdsPrompt,
+    Prompt,
+    PromptShown,
+    ReadPrompt,
+    TextPrompt,
+)
+from app.engine.protocol.stages import Greedy, Sampling
 from app.engine.protocol.wire import decode_event, encode_frame
 from app.insight.prompt.parts import PromptTokens, counts, tokens_of
 from models.records import Attachment

@@ -19,7 +19,7 @@ from test_prompt import (
 
 from app.engine.prompts.prompt import build_prompt
 from app.engine.prompts.sources import joined, led, rendered_sources, sourced
-from app.engine.protocol.messages import ChatMessage, TextPrompt
+from app.engine.protocol.prompt_messages import ChatMessage, TextPrompt
 
 
 def attached(text: str, *spans: tuple[int, int], message_id: str = "u") -> ChatMessage:

@@ -15,26 +15,24 @@ import pytest
 from conversation import OPTIONS, Conversation
 from gguf_writer import bpe_vocabulary, tiny_llama
 
+from app.engine.protocol.loading_messages import LoadWeights
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
     Choose,
     Event,
     Failed,
     Finished,
     Generate,
-    Greedy,
     Held,
-    LoadWeights,
     Note,
     Resume,
-    Sampling,
     Stop,
     Stopped,
     Summary,
     TextFlushed,
     TokenArrived,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 

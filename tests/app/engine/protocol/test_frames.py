@@ -15,41 +15,40 @@ from made_prompts import array, scores, shown
 from made_traces import trace_of
 from scripted_talk import PATIENCE_S, ScriptedTalk
 
-from app.engine.client.engine import EngineState
+from app.engine.client.supervisor import EngineState
 from app.engine.protocol import messages as protocol, wire
-from app.engine.protocol.frames import MAX_ARRAY_RANK, Array, Count, WireMessage
-from app.engine.protocol.messages import (
-    Alive,
+from app.engine.protocol.cache_messages import (
     CacheLayers,
     CacheShape,
     CellPart,
     CellRun,
-    CutMessage,
-    Device,
-    DevicesRead,
+    LastTurn,
+    ParkedCopy,
+    StepMeasured,
+)
+from app.engine.protocol.frames import (
+    DTYPES,
+    MAX_ARRAY_RANK,
+    Array,
+    Count,
+    ProtocolError,
+    WireMessage,
+)
+from app.engine.protocol.grammar_messages import GrammarChecked
+from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
+from app.engine.protocol.messages import (
+    Alive,
     Done,
-    DrawsReplayed,
     Failed,
     Finished,
-    GrammarChecked,
     Held,
     Hello,
-    LastTurn,
-    Loaded,
     Log,
-    Lora,
-    MemoryPart,
     Note,
-    ParkedCopy,
     Progress,
     PromptCount,
     PromptScores,
-    ProtocolError,
     Queued,
-    ReplayedDraw,
-    ShownPart,
-    Span,
-    StepMeasured,
     Stopped,
     Summary,
     TextFlushed,
@@ -59,7 +58,10 @@ from app.engine.protocol.messages import (
     Tokens,
     VocabularyTable,
 )
+from app.engine.protocol.prompt_messages import CutMessage, ShownPart
+from app.engine.protocol.replay_messages import DrawsReplayed, ReplayedDraw
 from app.engine.protocol.template_messages import TemplateReply
+from app.engine.protocol.timeline_messages import Span
 
 kinds = msgspec.inspect
 
@@ -84,7 +86,7 @@ def without_bound(info: kinds.Type, where: str = "", seen: set[type] | None = No
             for name in without_bound(field.type, f"{info.cls.__name__}.{field.name}", seen)
         ]
     if isinstance(info, kinds.Metadata):
-        return [] if (info.extra or {}).get("dtype") in protocol.DTYPES else [where]
+        return [] if (info.extra or {}).get("dtype") in DTYPES else [where]
     if isinstance(info, kinds.ListType):
         inner = without_bound(info.item_type, f"{where}[]", seen)
         return inner if info.max_length is not None else [where, *inner]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from app.engine.protocol.messages import Array, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 
 

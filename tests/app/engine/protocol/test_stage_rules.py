@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import (
+from app.engine.protocol.stage_rules import RULES, check_stage, check_stages
+from app.engine.protocol.stages import (
     Dry,
     FilterStage,
     LogitBias,
@@ -16,7 +17,6 @@ from app.engine.protocol.messages import (
     TopK,
     TopP,
 )
-from app.engine.protocol.stage_rules import RULES, check_stage, check_stages
 
 
 def test_every_stage_of_the_protocol_has_a_rule() -> None:

@@ -19,23 +19,21 @@ from made_prompts import scores, shown
 from made_traces import trace_of
 
 from app.engine.protocol import messages as protocol, wire
+from app.engine.protocol.cache_messages import CacheMap, CacheSlot
+from app.engine.protocol.frames import DTYPES, MAX_FRAME_BYTES, Array, ProtocolError, WireMessage
 from app.engine.protocol.messages import (
-    Array,
-    ChatMessage,
-    ChatPrompt,
     Finished,
     Generate,
     Hello,
     Log,
     Progress,
-    ProtocolError,
-    ShownPart,
     StageEffect,
     Stop,
     TokenArrived,
     TokenTrace,
     VocabularyTable,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, PromptShown, ShownPart
 
 
 def _frames(*payloads: bytes) -> io.BytesIO:
@@ -57,7 +55,7 @@ def _trace(index: int = 0, *, ids: bytes = b"\1\0\0\0", shape: int = 1) -> Token
     )
 
 
-def _through_the_wire(message: protocol.WireMessage) -> bytes:
+def _through_the_wire(message: WireMessage) -> bytes:
     stream = io.BytesIO()
     wire.FrameWriter(stream).write(message)
     stream.seek(0)
@@ -74,34 +72,34 @@ _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def _arrays(dtype: str) -> st.SearchStrategy[Array]:
-    size = protocol.DTYPES[dtype]
+    size = DTYPES[dtype]
     return st.builds(lambda n: Array(dtype, [n], bytes(n * size)), st.integers(0, 5))
 
 
 _PIECES = st.lists(st.binary(max_size=3), max_size=4)
-_TOGETHER: dict[type[protocol.WireMessage], st.SearchStrategy[protocol.WireMessage]] = {
+_TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     protocol.TokenTrace: _PIECES.map(lambda pieces: trace_of([*pieces, b"Hi"])[-1]),
     protocol.Tokens: _PIECES.map(lambda pieces: protocol.Tokens([7] * len(pieces), pieces)),
     VocabularyTable: _PIECES.map(lambda pieces: _vocabulary(shown([], pieces))),
-    protocol.PromptShown: _PIECES.map(
+    PromptShown: _PIECES.map(
         lambda pieces: shown([ShownPart(0, len(pieces) + 1, "user")], [*pieces, b"x"])
     ),
     protocol.PromptScores: st.integers(0, 3).map(lambda n: scores(1, [0.5] * n, [1] * n)),
-    protocol.CacheSlot: st.integers(1, 9).map(lambda n: slot(0, [(1, 0, n)])),
-    protocol.CacheMap: st.integers(1, 9).map(lambda n: told(slot(0, [(1, 0, n)]))),
+    CacheSlot: st.integers(1, 9).map(lambda n: slot(0, [(1, 0, n)])),
+    CacheMap: st.integers(1, 9).map(lambda n: told(slot(0, [(1, 0, n)]))),
 }
 """Structs whose fields must fit each other."""
 
 
-def _vocabulary(of: protocol.PromptShown) -> VocabularyTable:
+def _vocabulary(of: PromptShown) -> VocabularyTable:
     return VocabularyTable(of.offsets, of.blob, of.attributes)
 
 
-def _structs(union: object) -> st.SearchStrategy[protocol.WireMessage]:
+def _structs(union: object) -> st.SearchStrategy[WireMessage]:
     return st.one_of([_struct(kind) for kind in get_args(union)])
 
 
-def _struct(kind: type[protocol.WireMessage]) -> st.SearchStrategy[protocol.WireMessage]:
+def _struct(kind: type[WireMessage]) -> st.SearchStrategy[WireMessage]:
     if kind in _TOGETHER:
         return _TOGETHER[kind]
     fields = {
@@ -155,7 +153,7 @@ def test_every_event_comes_back_as_it_was(event: protocol.Event) -> None:
 
 @pytest.mark.parametrize("kind", [*get_args(protocol.Command), *get_args(protocol.Event)])
 def test_every_struct_of_the_protocol_is_frozen_and_tagged(
-    kind: type[protocol.WireMessage],
+    kind: type[WireMessage],
 ) -> None:
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.tag == kind.__name__
@@ -172,7 +170,7 @@ def test_random_bytes_end_in_a_protocol_error_or_a_struct(data: bytes) -> None:
             message = decode(data)
         except ProtocolError:
             continue
-        assert isinstance(message, protocol.WireMessage)
+        assert isinstance(message, WireMessage)
 
 
 @settings(max_examples=300, deadline=None)
@@ -185,7 +183,7 @@ def test_a_damaged_frame_ends_in_a_protocol_error_or_a_struct(data: st.DataObjec
         event = wire.decode_event(bytes(good))
     except ProtocolError:
         return
-    assert isinstance(event, protocol.WireMessage)
+    assert isinstance(event, WireMessage)
 
 
 @settings(max_examples=300, deadline=None)
@@ -247,7 +245,7 @@ def test_a_bad_length_behind_good_frames_takes_none_of_them_along() -> None:
         reader.read_few()
 
 
-@pytest.mark.parametrize("size", [0, protocol.MAX_FRAME_BYTES + 1, 2**32 - 1])
+@pytest.mark.parametrize("size", [0, MAX_FRAME_BYTES + 1, 2**32 - 1])
 def test_a_length_that_is_not_allowed_is_refused_before_reading(size: int) -> None:
     with pytest.raises(ProtocolError, match="not allowed"):
         wire.FrameReader(io.BytesIO(struct.pack("<I", size))).read()
@@ -256,7 +254,7 @@ def test_a_length_that_is_not_allowed_is_refused_before_reading(size: int) -> No
 def test_a_message_that_is_too_large_is_not_sent() -> None:
     stream = io.BytesIO()
     with pytest.raises(ProtocolError, match="not allowed"):
-        wire.FrameWriter(stream).write(Log("info", "a" * (protocol.MAX_FRAME_BYTES + 1)))
+        wire.FrameWriter(stream).write(Log("info", "a" * (MAX_FRAME_BYTES + 1)))
     assert stream.getvalue() == b""
 
 
@@ -388,7 +386,7 @@ def test_several_structs_with_one_write_are_all_or_none() -> None:
     assert texts == [Log("info", "one"), Log("info", "two")]
     assert frames.read() is None
     end = stream.tell()
-    too_large = Log("info", "a" * (protocol.MAX_FRAME_BYTES + 1))
-    with pytest.raises(protocol.ProtocolError):
+    too_large = Log("info", "a" * (MAX_FRAME_BYTES + 1))
+    with pytest.raises(ProtocolError):
         writer.write_all([Log("info", "three"), too_large])
     assert stream.getbuffer().nbytes == end

@@ -10,7 +10,7 @@ import pytest
 
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,

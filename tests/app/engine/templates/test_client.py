@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.engine.protocol.template_messages import AT_FAULT
-from app.engine.templates.client import TemplateClient, TemplateFailed
+from app.engine.protocol.template_messages import AT_FAULT, TemplateFailed
+from app.engine.templates.client import TemplateClient
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.engine.protocol.template_messages import NotRendered, RenderTemplate
+from app.engine.protocol.template_messages import NotRendered, RenderTemplate, TemplateFailed
 from app.engine.templates import renderer as templates
-from app.engine.templates.client import TemplateFailed
 
 HELLO = [{"role": "user", "content": "Hello"}]
 

@@ -12,22 +12,11 @@ import pytest
 from conversation import Conversation
 from gguf_writer import CHATML, bpe_vocabulary, spm_vocabulary, tiny_llama
 
-from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
-    Failed,
-    Finished,
-    Generate,
-    Greedy,
-    Loaded,
-    LoadOptions,
-    Note,
-    Prompt,
-    Sampling,
-    Summary,
-    TokenArrived,
-    clean_text,
-)
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.loading_messages import Loaded, LoadOptions
+from app.engine.protocol.messages import Failed, Finished, Generate, Note, Summary, TokenArrived
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt
+from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 

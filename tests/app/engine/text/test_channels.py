@@ -14,7 +14,8 @@ from native_session import GREEDY, NativeSession, ReadyPrompt, load_quietly
 from app.engine.process.cache.slot import splitter_for
 from app.engine.process.native.native import NativeLog
 from app.engine.prompts.tokens import PromptTokenizer, split_control
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, Finished, Generate, Note, Summary
+from app.engine.protocol.messages import Finished, Generate, Note, Summary
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.text.channels import MARKS, ChannelSplitter, channel_marks
 from app.engine.text.text import Part, ReplyText
 

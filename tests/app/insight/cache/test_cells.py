@@ -8,7 +8,7 @@ import time
 import pytest
 from made_cache import slot, told
 
-from app.engine.protocol.messages import CellPart, LastTurn
+from app.engine.protocol.cache_messages import CellPart, LastTurn
 from app.insight.cache.cells import CellMap, CellStretch, Grid, grid_for, squares
 
 

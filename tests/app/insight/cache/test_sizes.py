@@ -3,7 +3,7 @@ llama.cpp's in tests/app/engine/process/cache/test_cache.py."""
 
 from __future__ import annotations
 
-from app.engine.protocol.messages import CacheLayers, CacheShape
+from app.engine.protocol.cache_messages import CacheLayers, CacheShape
 from app.insight.cache.sizes import copy_size, formula
 
 SMOL = CacheShape([CacheLayers(30, 192, 192, 384, 384, 3)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from made_prompts import scores, shown
 
-from app.engine.protocol.messages import ShownPart
+from app.engine.protocol.prompt_messages import ShownPart
 from app.insight.prompt.parts import Surprise, counts, difference, tokens_of
 
 PIECES = [b"<s>", b"Be", b" br", b"\xc3", b"\xa9f", b"", b"</s>"]

@@ -7,21 +7,19 @@ import struct
 
 import pytest
 
-from app.engine.protocol.messages import (
-    SURVIVED,
-    Array,
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import SURVIVED, StageEffect, TokenTrace
+from app.engine.protocol.stage_rules import stage_name
+from app.engine.protocol.stages import (
     Dist,
     Dry,
     DynamicTemperature,
     LogitBias,
     Stage,
-    StageEffect,
     Temperature,
     TokenBias,
-    TokenTrace,
     TopK,
 )
-from app.engine.protocol.stage_rules import stage_name
 from app.insight.sampling.stage_evidence import evidence
 
 SHARES = (0.5, 0.3, 0.2)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dry,
     DynamicTemperature,
     LogitBias,

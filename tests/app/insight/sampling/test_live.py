@@ -8,7 +8,9 @@ import struct
 import msgspec
 import pytest
 
-from app.engine.protocol.messages import Array, Temperature, TokenTrace, TopK, TopP
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stages import Temperature, TopK, TopP
 from app.insight.sampling.live import Live, Values, live
 from app.insight.sampling.pool import CannotTell
 

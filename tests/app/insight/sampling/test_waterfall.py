@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.engine.protocol.messages import Array, StageEffect, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.sampling.live import ORDER, Values, live
 from app.insight.sampling.pool import SUM_ERROR
 from app.insight.sampling.waterfall import waterfall

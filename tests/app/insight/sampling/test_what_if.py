@@ -10,24 +10,23 @@ from time import thread_time
 import msgspec
 import pytest
 
-from app.engine.protocol.messages import (
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
+from app.engine.protocol.pieces import unpack as numbers
+from app.engine.protocol.stages import (
     AdaptiveP,
-    Array,
     Dist,
     Greedy,
     LogitBias,
     MirostatV2,
     Penalties,
     SelectStage,
-    StageEffect,
     Temperature,
     TokenBias,
-    TokenTrace,
     TopK,
     TopP,
     Xtc,
 )
-from app.engine.protocol.pieces import unpack as numbers
 from app.insight.sampling import what_if as module
 from app.insight.sampling.what_if import Change, DrawSettings, what_if
 from app.insight.trace.columns import pack, unpack

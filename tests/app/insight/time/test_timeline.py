@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from app.engine.protocol.messages import MAX_SPANS, Span
-from app.engine.protocol.timeline_messages import SpanKind
+from app.engine.protocol.timeline_messages import MAX_SPANS, Span, SpanKind
 from app.insight.time.bars import bars, full_ms, highest, shared
 from app.insight.time.timeline import (
     KINDS,

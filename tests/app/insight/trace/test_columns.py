@@ -16,21 +16,15 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from app.engine.client.engine import Ending, Engine, EngineEvent
+from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
-from app.engine.protocol.messages import (
-    Array,
-    ChatMessage,
-    ChatPrompt,
-    Generate,
-    LoadOptions,
-    Sampling,
-    StageEffect,
-    TextPrompt,
-    TokenArrived,
-    TokenTrace,
-)
+from app.engine.client.supervisor import Ending, EngineEvent
+from app.engine.protocol.frames import Array
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import Generate, StageEffect, TokenArrived, TokenTrace
 from app.engine.protocol.pieces import unpack as numbers
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
+from app.engine.protocol.stages import Sampling
 from app.insight.trace import columns as trace_columns
 from app.insight.trace.columns import LOGPROB_TOLERANCE, TraceUnreadable, pack, unpack
 

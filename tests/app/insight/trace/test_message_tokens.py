@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.engine.protocol.messages import Array, TokenTrace, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import TokenTrace, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import (
     MessageTokens,

@@ -17,7 +17,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from app.engine.protocol.messages import Array, StageEffect, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.trace.columns import pack, unpack
 from app.insight.trace.table import IS_DRAFTED, TraceTable
 
@@ -160,7 +161,8 @@ def test_a_long_reply_takes_less_than_a_kilobyte_a_token() -> None:
 def test_packing_needs_no_numpy() -> None:
     code = (
         "import sys; from app.insight.trace.columns import pack;"
-        "from app.engine.protocol.messages import Array, StageEffect, TokenTrace;"
+        "from app.engine.protocol.frames import Array;"
+        "from app.engine.protocol.messages import StageEffect, TokenTrace;"
         "a = Array('i4', [2], bytes(8)); b = Array('f4', [2], bytes(8));"
         "t = TokenTrace(0, 1, b'a', -1.0, 1, 2.0, a, b, [StageEffect('dist', 2, 0.5)], 3.0);"
         "assert pack([t] * 3); sys.exit('numpy' in sys.modules)"

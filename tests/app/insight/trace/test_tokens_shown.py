@@ -7,7 +7,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from app.engine.protocol.messages import Array, StageEffect, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.trace.tokens_shown import (
     TINTS,
     groups,

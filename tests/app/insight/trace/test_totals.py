@@ -9,7 +9,8 @@ from statistics import median
 import pytest
 from hypothesis import given, strategies as st
 
-from app.engine.protocol.messages import Array, TokenTrace
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.table import TraceTable
 from app.insight.trace.totals import RunningTotals, speed_over_time, speeds, totals
 

@@ -19,7 +19,7 @@ from app.engine.planning.fit import DeviceNeed, Fit, Verdict, fit
 from app.engine.planning.load_plan import Machine
 from app.engine.planning.placement import GIB, DeviceMemory
 from app.engine.planning.sizes import MIB, Outline
-from app.engine.protocol.messages import LoadOptions, MemoryPart
+from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
 from ui.library.fit import view as fit_view
 from ui.library.fit.memory_bars import MemoryBar, segments_of
 from ui.library.fit.view import FitView

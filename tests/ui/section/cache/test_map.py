@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.engine.protocol.messages import CellPart
+from app.engine.protocol.cache_messages import CellPart
 from app.insight.cache.cells import CellMap, CellStretch
 from ui.look.theme import Theme
 from ui.section.cache.map import CacheMapView

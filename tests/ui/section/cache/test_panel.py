@@ -28,8 +28,7 @@ from app.chat.events import (
 )
 from app.chat.settings.resolved import Resolved
 from app.chat.settings.settings import Settings
-from app.engine.protocol.messages import (
-    Array,
+from app.engine.protocol.cache_messages import (
     CacheLayers,
     CacheMap,
     CacheShape,
@@ -38,8 +37,9 @@ from app.engine.protocol.messages import (
     LastTurn,
     ParkedCopy,
     StepMeasured,
-    VocabularyTable,
 )
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from models.records import Message, MessageCounts, Role
 from ui.look.theme import Theme

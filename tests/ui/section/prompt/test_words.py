@@ -6,7 +6,7 @@ import pytest
 from made_prompts import prompt_of, scores
 
 from app.chat.inspection.prompt_reading import PromptOf
-from app.engine.protocol.messages import ShownPart
+from app.engine.protocol.prompt_messages import ShownPart
 from app.insight.prompt.parts import Difference, Surprise, counts
 from models.records import MessageCounts
 from ui.section.prompt import words as say

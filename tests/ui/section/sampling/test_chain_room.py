@@ -27,9 +27,9 @@ from sampling_desk import SamplingDesk, preset
 from app.chat.events import ConversationOpened, PresetsListed, TraceRead
 from app.chat.settings.sampler_links import OFF, USUAL_ORDER, Link
 from app.chat.settings.settings import SELECTING, as_stored
-from app.engine.protocol.messages import (
-    SURVIVED,
-    Array,
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import SURVIVED, StageEffect, Tokens, TokenTrace
+from app.engine.protocol.stages import (
     Dist,
     Dry,
     Greedy,
@@ -40,11 +40,8 @@ from app.engine.protocol.messages import (
     Penalties,
     Sampling,
     Stage,
-    StageEffect,
     Temperature,
     TokenBias,
-    Tokens,
-    TokenTrace,
     TopK,
     TopP,
     Xtc,

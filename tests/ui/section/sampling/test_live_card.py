@@ -16,7 +16,7 @@ from sampling_desk import SamplingDesk
 
 from app.chat.events import ConversationOpened, TraceRead
 from app.chat.settings.settings import Settings, as_stored
-from app.engine.protocol.messages import (
+from app.engine.protocol.stages import (
     Dist,
     MinP,
     MirostatV2,

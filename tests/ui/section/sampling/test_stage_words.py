@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.protocol.messages import Dry, LogitBias, Stage
 from app.engine.protocol.stage_rules import RULES, check_stage
+from app.engine.protocol.stages import Dry, LogitBias, Stage
 from ui.section.sampling.stage_words import WORDS
 
 

@@ -14,7 +14,7 @@ from sampling_desk import SamplingDesk
 from app.chat.events import ConversationOpened, TraceRead
 from app.chat.inspection.what_if import Question
 from app.chat.settings.settings import as_stored
-from app.engine.protocol.messages import Dist, MinP, Penalties, Sampling, Temperature, TopK, TopP
+from app.engine.protocol.stages import Dist, MinP, Penalties, Sampling, Temperature, TopK, TopP
 from app.insight.sampling.what_if import Change, Unsure, WhatIf
 from models.records import Message
 from ui.look.theme import Theme

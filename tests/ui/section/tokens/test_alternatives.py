@@ -15,7 +15,8 @@ from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.events import ConversationOpened
-from app.engine.protocol.messages import Array, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from models.records import Message
 from ui.section.looking import Looking

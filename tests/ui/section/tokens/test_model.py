@@ -19,7 +19,8 @@ from PySide6.QtWidgets import QTableView
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
-from app.engine.protocol.messages import Array, TokenTrace, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import TokenTrace, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable
 from ui.section.tokens.model import (

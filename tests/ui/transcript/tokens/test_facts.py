@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from made_traces import trace_of
 
-from app.engine.protocol.messages import Array, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import MessageTokens, plain
 from ui.transcript.tokens.facts import (

@@ -15,7 +15,8 @@ from PySide6.QtGui import QAccessible, QCursor, QGuiApplication, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.engine.protocol.messages import Array, VocabularyTable
+from app.engine.protocol.frames import Array
+from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.table import TraceTable

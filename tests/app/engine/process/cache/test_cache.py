@@ -18,13 +18,9 @@ from app.engine.process.native.weights import Weights
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol import wire
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot, ChangeCache
-from app.engine.protocol.messages import (
-    Finished,
-    Generate,
-    IdsPrompt,
-    Summary,
-)
+from app.engine.protocol.messages import Finished, Generate, Summary
 from app.engine.protocol.pieces import unpack
+from app.engine.protocol.prompt_messages import IdsPrompt
 from app.insight.cache.cells import CellMap
 from app.insight.cache.sizes import copy_size
 

@@ -30,13 +30,13 @@ from app.engine.protocol.messages import (
     Failed,
     Finished,
     Generate,
-    IdsPrompt,
     Progress,
     Stop,
     Stopped,
     Summary,
     TokenArrived,
 )
+from app.engine.protocol.prompt_messages import IdsPrompt
 
 pytestmark = pytest.mark.weights
 

@@ -19,29 +19,24 @@ from app.engine.process.cache.draw_replay import (
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.scripted.draws import scripted_draws
-from app.engine.protocol.messages import (
-    AskedDraw,
+from app.engine.protocol.messages import Failed, Finished, Stopped, TokenTrace
+from app.engine.protocol.pieces import unpack
+from app.engine.protocol.replay_messages import AskedDraw, DrawsReplayed, ReplayDraws
+from app.engine.protocol.stages import (
     Dist,
-    DrawsReplayed,
     Dry,
-    Failed,
     FilterStage,
-    Finished,
     Greedy,
     MinP,
     MirostatV2,
     Penalties,
-    ReplayDraws,
     Sampling,
-    Stopped,
     Temperature,
-    TokenTrace,
     TopK,
     TopNSigma,
     TopP,
     Xtc,
 )
-from app.engine.protocol.pieces import unpack
 from app.insight.sampling.filters import Known
 from app.insight.sampling.what_if import DrawSettings, Unsure, redrawn
 

@@ -22,15 +22,8 @@ from other_shapes import BOUND, distance, force, traces
 from app.engine.process.cache import space
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
-from app.engine.protocol.messages import (
-    Finished,
-    Sampling,
-    Stopped,
-    Summary,
-    Temperature,
-    TokenTrace,
-    TopK,
-)
+from app.engine.protocol.messages import Finished, Stopped, Summary, TokenTrace
+from app.engine.protocol.stages import Sampling, Temperature, TopK
 from app.insight.trace.repeats import compare_runs
 
 pytestmark = pytest.mark.weights

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.bench.sides import Session
-from app.engine.protocol.messages import LoadOptions
+from app.engine.protocol.loading_messages import LoadOptions
 from app.memory import in_large_pages
 
 MODE = Path("/sys/kernel/mm/transparent_hugepage/enabled")

@@ -18,7 +18,8 @@ from app.engine.process.cache.parking import DEFAULT_MOST_BYTES, Parking, defaul
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.scheduler import Scheduler
-from app.engine.protocol.messages import LoadOptions, Note, Summary
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import Note, Summary
 
 Make = Callable[..., NativeSession]
 WRITERS = {"llama": tiny_llama, "mamba": tiny_mamba, "jamba": tiny_jamba}

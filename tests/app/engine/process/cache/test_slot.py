@@ -9,7 +9,8 @@ from app.engine.process.cache.cells import Cells, common_length
 from app.engine.process.cache.slot import empty_summary, split_stops, splitter_for
 from app.engine.process.native.native import llama
 from app.engine.process.native.weights import Weights
-from app.engine.protocol.messages import ChatMessage, ChatPrompt, Generate, IdsPrompt, TextPrompt
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
 
 
 @pytest.mark.parametrize(

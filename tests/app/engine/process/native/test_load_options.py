@@ -25,7 +25,7 @@ from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.trace.scores import scores_of
-from app.engine.protocol.messages import Device, LoadOptions, Lora, RopeScaling
+from app.engine.protocol.loading_messages import Device, LoadOptions, Lora, RopeScaling
 from app.gguf.header import read_header
 
 pytestmark = pytest.mark.weights

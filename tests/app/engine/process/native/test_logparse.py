@@ -11,7 +11,7 @@ from app.engine.process.native.logparse import (
     names_unknown_tokeniser,
     read_load,
 )
-from app.engine.protocol.messages import MemoryPart
+from app.engine.protocol.loading_messages import MemoryPart
 
 MIB = 1024 * 1024
 

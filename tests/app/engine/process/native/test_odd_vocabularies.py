@@ -22,7 +22,9 @@ from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
-from app.engine.protocol.messages import Failed, Finished, Generate, LoadOptions, TextPrompt
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import Failed, Finished, Generate
+from app.engine.protocol.prompt_messages import TextPrompt
 
 pytestmark = pytest.mark.weights
 

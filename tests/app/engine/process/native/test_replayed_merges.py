@@ -26,7 +26,7 @@ from native_session import load_quietly
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.native.weights import Weights
-from app.engine.protocol.messages import clean_text
+from app.engine.protocol.frames import clean_text
 from app.gguf.vocabulary import (
     BYTE,
     CONTROL,

@@ -16,7 +16,7 @@ from app.engine.process.native import native
 from app.engine.process.native.logparse import read_load
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
-from app.engine.protocol.messages import Device, LoadOptions
+from app.engine.protocol.loading_messages import Device, LoadOptions
 from app.gguf.header import read_header
 
 pytestmark = pytest.mark.weights

@@ -17,25 +17,27 @@ from app.engine.process.scheduling import writing as writing_module
 from app.engine.process.scheduling.writing import REDRAW_S
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.messages import (
+    Failed,
+    Finished,
+    Held,
+    Note,
+    Stopped,
+    Summary,
+    TextTakenBack,
+    TokenArrived,
+)
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,
-    Failed,
     FilterStage,
-    Finished,
     Greedy,
-    Held,
     Mirostat,
     MirostatV2,
-    Note,
     Penalties,
     Sampling,
     SelectStage,
-    Stopped,
-    Summary,
     Temperature,
-    TextTakenBack,
-    TokenArrived,
     TopK,
     Xtc,
 )

@@ -16,7 +16,8 @@ from app.engine.process.sampling.chain import Chain, NoCandidate, check, fresh_s
 from app.engine.process.trace.effects import StageFollower
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import (
+from app.engine.protocol.stage_rules import MAX_SEED
+from app.engine.protocol.stages import (
     Dist,
     Greedy,
     MinP,
@@ -26,7 +27,6 @@ from app.engine.protocol.messages import (
     TopK,
     TopP,
 )
-from app.engine.protocol.stage_rules import MAX_SEED
 
 BAD: list[tuple[Sampling, str, str]] = [
     (Sampling([Temperature(math.nan)]), "filters[0].t", "Temperature must be between 0 and 100"),

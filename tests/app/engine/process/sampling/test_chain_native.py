@@ -15,9 +15,11 @@ from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.sampling.registry import KINDS
 from app.engine.process.sampling.uniforms import Uniforms
-from app.engine.process.trace.effects import SURVIVED, StageFollower
+from app.engine.process.trace.effects import StageFollower
 from app.engine.process.trace.measuring import Measurer
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import SURVIVED
+from app.engine.protocol.stage_rules import stage_name
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,
@@ -39,7 +41,6 @@ from app.engine.protocol.messages import (
     Typical,
     Xtc,
 )
-from app.engine.protocol.stage_rules import stage_name
 
 pytestmark = pytest.mark.weights
 

@@ -23,7 +23,8 @@ from app.engine.process.sampling.chain import Chain
 from app.engine.process.sampling.uniforms import Uniforms
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import TokenRecord
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stages import (
     Dist,
     DynamicTemperature,
     FilterStage,
@@ -35,7 +36,6 @@ from app.engine.protocol.messages import (
     SelectStage,
     Temperature,
     TokenBias,
-    TokenTrace,
     TopK,
     TopNSigma,
     TopP,

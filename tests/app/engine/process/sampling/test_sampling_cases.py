@@ -19,20 +19,17 @@ from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain, NoCandidate, check
 from app.engine.process.sampling.registry import biases_of
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import Failed, Finished, Note, Summary
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,
     DynamicTemperature,
-    Failed,
-    Finished,
     Greedy,
     LogitBias,
     Mirostat,
     MirostatV2,
-    Note,
     Sampling,
-    Summary,
     TokenBias,
     TopK,
     TopNSigma,

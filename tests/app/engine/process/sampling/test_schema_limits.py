@@ -18,7 +18,8 @@ from app.engine.process.sampling.schema_limits import (
     unheld,
 )
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import Finished, Note, Sampling
+from app.engine.protocol.messages import Finished, Note
+from app.engine.protocol.stages import Sampling
 
 pytestmark = pytest.mark.weights
 

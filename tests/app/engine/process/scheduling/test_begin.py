@@ -20,21 +20,17 @@ from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
     Failed,
     Finished,
     Generate,
     Held,
-    IdsPrompt,
     Note,
-    Sampling,
     Summary,
-    Temperature,
     TextFlushed,
     TokenTrace,
-    TopK,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt
+from app.engine.protocol.stages import Sampling, Temperature, TopK
 
 pytestmark = pytest.mark.weights
 

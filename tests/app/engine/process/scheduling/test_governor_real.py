@@ -16,7 +16,9 @@ from native_session import NativeSession, load_quietly
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.scheduler import Scheduler
-from app.engine.protocol.messages import LoadOptions, Sampling, ThreadsChanged
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import ThreadsChanged
+from app.engine.protocol.stages import Sampling
 
 pytestmark = [
     pytest.mark.weights,

@@ -20,53 +20,53 @@ from native_session import GREEDY, NativeSession
 from app.engine.process.cache import cache as cache_view, draw_replay
 from app.engine.process.sampling import grammar
 from app.engine.process.scheduling.admission import INTERNAL
-from app.engine.protocol.messages import (
-    AskedDraw,
+from app.engine.protocol.cache_messages import (
     CacheAct,
     CacheMap,
     ChangeCache,
-    ChatMessage,
-    ChatPrompt,
-    CheckGrammar,
+    MeasureStep,
+    ReadCache,
+    StepMeasured,
+)
+from app.engine.protocol.grammar_messages import CheckGrammar, GrammarChecked
+from app.engine.protocol.loading_messages import (
+    DevicesRead,
+    LoadOptions,
+    LoadWeights,
+    ReadDevices,
+    UnloadWeights,
+)
+from app.engine.protocol.messages import (
     Choose,
     CountPrompt,
-    DevicesRead,
-    Dist,
     Done,
-    DrawsReplayed,
     Failed,
     Finished,
     Generate,
-    GrammarChecked,
-    Greedy,
     Held,
     Hold,
-    IdsPrompt,
-    LoadOptions,
-    LoadWeights,
-    MeasureStep,
     Note,
     Progress,
     PromptCount,
-    PromptShown,
-    ReadCache,
-    ReadDevices,
-    ReadPrompt,
     ReadVocabulary,
-    ReplayDraws,
     Resume,
-    Sampling,
-    StepMeasured,
     Stop,
     Stopped,
-    TextPrompt,
     TokenArrived,
     Tokenize,
     Tokens,
-    TopK,
-    UnloadWeights,
     VocabularyTable,
 )
+from app.engine.protocol.prompt_messages import (
+    ChatMessage,
+    ChatPrompt,
+    IdsPrompt,
+    PromptShown,
+    ReadPrompt,
+    TextPrompt,
+)
+from app.engine.protocol.replay_messages import AskedDraw, DrawsReplayed, ReplayDraws
+from app.engine.protocol.stages import Dist, Greedy, Sampling, TopK
 
 pytestmark = pytest.mark.weights
 

@@ -25,15 +25,12 @@ from app.engine.protocol.messages import (
     Finished,
     Held,
     Note,
-    Penalties,
     Progress,
     Queued,
-    Sampling,
     Stopped,
-    Temperature,
     TextFlushed,
-    TopK,
 )
+from app.engine.protocol.stages import Penalties, Sampling, Temperature, TopK
 
 pytestmark = pytest.mark.weights
 
@@ -342,7 +339,7 @@ def test_architecture_that_cannot_cut_reads_again_with_a_note(
 def test_sampling_sees_the_prompt(tiny: TinySession) -> None:
     session = tiny(LOOP)
     a, b = word(session, "alpha"), word(session, " beta")
-    from app.engine.protocol.messages import Greedy
+    from app.engine.protocol.stages import Greedy
 
     plain = session.reply([b, a], Sampling([Penalties()], Greedy()), max_tokens=1)
     assert plain.text == " beta"

@@ -31,13 +31,12 @@ from app.engine.protocol.messages import (
     Note,
     Progress,
     Queued,
-    Sampling,
     Stopped,
     Summary,
-    Temperature,
     TextTakenBack,
     TokenArrived,
 )
+from app.engine.protocol.stages import Sampling, Temperature
 
 pytestmark = pytest.mark.weights
 

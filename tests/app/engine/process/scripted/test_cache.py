@@ -10,21 +10,16 @@ import pytest
 from scripted_talk import PATIENCE_S, ScriptedTalk, ask, slow
 
 from app.engine.client.engine import Engine
-from app.engine.protocol.messages import (
+from app.engine.protocol.cache_messages import (
     CacheMap,
     CellPart,
     ChangeCache,
-    ChatMessage,
-    ChatPrompt,
-    Failed,
-    Finished,
-    Generate,
     MeasureStep,
     ReadCache,
     StepMeasured,
-    Stopped,
-    Summary,
 )
+from app.engine.protocol.messages import Failed, Finished, Generate, Stopped, Summary
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 
 
 @pytest.fixture

@@ -22,22 +22,18 @@ from app.engine.process.scripted.script import (
     read_script,
     split_words,
 )
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
     CountPrompt,
     Failed,
     Finished,
     Generate,
-    IdsPrompt,
-    LoadOptions,
     Progress,
     PromptCount,
     PromptScores,
     ReadVocabulary,
     Summary,
     TextFlushed,
-    TextPrompt,
     TextTakenBack,
     TokenArrived,
     Tokenize,
@@ -45,6 +41,7 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
 
 ROOT = Path(__file__).resolve().parents[5]
 

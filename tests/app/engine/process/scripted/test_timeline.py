@@ -12,22 +12,20 @@ import pytest
 from conversation import OPTIONS, Conversation
 from scripted_talk import PATIENCE_S, ScriptedTalk, ask
 
+from app.engine.protocol.loading_messages import Loaded, LoadWeights
 from app.engine.protocol.messages import (
-    ChatMessage,
-    ChatPrompt,
     Choose,
     Failed,
     Finished,
     Generate,
     Held,
-    Loaded,
-    LoadWeights,
     Resume,
-    Span,
     Stopped,
     Summary,
     TokenArrived,
 )
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.timeline_messages import Span
 
 REPLY: dict[str, Any] = {
     "prefill": {"tokens": 90, "ms": 60, "chunks": 3},

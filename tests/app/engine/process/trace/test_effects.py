@@ -18,10 +18,11 @@ from native_chains import Array, native_chain
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
-from app.engine.process.trace.effects import SURVIVED, StageFollower
+from app.engine.process.trace.effects import StageFollower
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.shortlist import ShortlistFinder
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import SURVIVED
+from app.engine.protocol.stages import (
     Dist,
     DynamicTemperature,
     Greedy,

@@ -16,6 +16,7 @@ from app.engine.process.native.arrays import as_array
 from app.engine.process.trace.effects import Snapshot, StageFollower
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import Outbox, TokenRecord
+from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.messages import (
     SURVIVED,
     Done,
@@ -24,7 +25,6 @@ from app.engine.protocol.messages import (
     Finished,
     Log,
     Note,
-    ProtocolError,
     StageEffect,
     TokenArrived,
 )

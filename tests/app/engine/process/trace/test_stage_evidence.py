@@ -18,7 +18,8 @@ from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.chain import Chain
-from app.engine.protocol.messages import (
+from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
     Dry,
@@ -34,7 +35,6 @@ from app.engine.protocol.messages import (
     SelectStage,
     Temperature,
     TokenBias,
-    TokenTrace,
     TopK,
     TopNSigma,
     TopP,

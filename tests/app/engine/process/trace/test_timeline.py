@@ -15,18 +15,10 @@ from app.engine.process.native.native import Batch, NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.process.trace.timeline import Pass, Timeline
-from app.engine.protocol.messages import (
-    MAX_SPANS,
-    Failed,
-    Generate,
-    IdsPrompt,
-    Sampling,
-    Span,
-    SpanKind,
-    Stopped,
-    Summary,
-    TokenArrived,
-)
+from app.engine.protocol.messages import Failed, Generate, Stopped, Summary, TokenArrived
+from app.engine.protocol.prompt_messages import IdsPrompt
+from app.engine.protocol.stages import Sampling
+from app.engine.protocol.timeline_messages import MAX_SPANS, Span, SpanKind
 
 Row = tuple[str, float, int]
 

@@ -78,6 +78,11 @@ def to_us(time: datetime) -> int:
     return (aware - _EPOCH) // _MICROSECOND
 
 
+def fields_of(record: Any) -> dict[str, Any]:
+    """Shallow, unlike `dataclasses.asdict`: values stay what they are."""
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
 def columns_for(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Columns for fields of a record by their names, without its place in a tree."""
     return dict(_column(name, value) for name, value in changes.items())

@@ -30,6 +30,7 @@ from models.records import (
     TrashedBranch,
     TreeNode,
 )
+from models.rows import conversation_row, message_row
 from models.store.errors import NotFoundError, RefusedError
 from models.tables import AttachmentRow, ConversationRow, MessageRow
 
@@ -149,7 +150,7 @@ def add_branch(connection: Connection, message: Message, following: PathStretch 
     writing.append_message(connection, message)
     leaf_id = message.id
     if following is not None:
-        row_id = reading.conversation_row(connection, message.conversation_id).row_id
+        row_id = conversation_row(connection, message.conversation_id).row_id
         copies = _copy(connection, following, row_id, leaf_id)
         leaf_id = copies[-1] if copies else leaf_id
     writing.set_active_leaf(connection, message.conversation_id, leaf_id)
@@ -161,7 +162,7 @@ def copy_conversation(
 ) -> Conversation:
     """A new conversation with a copy of a path of another one."""
     writing.create_conversation(connection, conversation)
-    row = reading.conversation_row(connection, conversation.id)
+    row = conversation_row(connection, conversation.id)
     copies = _copy(connection, path, row.row_id, None)
     leaf_id = copies[-1] if copies else None
     return writing.update_conversation(connection, conversation.id, active_leaf_id=leaf_id)
@@ -175,7 +176,7 @@ def _copy(
     copies = [_id_of_copy(stretch, source.id) for source in sources]
     if not copies or _has_row(connection, copies[0]):  # done before, as a whole
         return copies
-    parent = None if parent_id is None else reading.message_row(connection, parent_id).row_id
+    parent = None if parent_id is None else message_row(connection, parent_id).row_id
     first = (connection.scalar(_LAST_ROW_ID) or 0) + 1
     values = [
         {
@@ -226,10 +227,10 @@ def _id_of_copy(stretch: PathStretch, source_id: str) -> str:
 
 def _rows_of(connection: Connection, stretch: PathStretch) -> list[Row[int, str, int | None, int]]:
     """The stretch's messages, the uppermost first."""
-    leaf = reading.message_row(connection, stretch.leaf_id)
+    leaf = message_row(connection, stretch.leaf_id)
     above = None
     if stretch.above_id is not None:
-        above = reading.message_row(connection, stretch.above_id).row_id
+        above = message_row(connection, stretch.above_id).row_id
     if leaf.row_id == above:
         return []
     bound = connection.scalar(select(func.max(MessageRow.row_id)))
@@ -251,7 +252,7 @@ def trash_branch(
     Where the active path led through it and nothing took its place, the version beside it is
     shown, else what is above.
     """
-    top = reading.message_row(connection, message_id)
+    top = message_row(connection, message_id)
     conversation = connection.execute(
         select(ConversationRow.id, ConversationRow.active_leaf_id).where(
             ConversationRow.row_id == top.conversation_row_id
@@ -272,7 +273,7 @@ def trash_branch(
         if is_first:
             leaf_id = _leaf_beside(connection, top)
         else:
-            row = reading.conversation_row(connection, conversation.id)
+            row = conversation_row(connection, conversation.id)
             leaf_id = reading.living_leaf(connection, row)
     writing.set_active_leaf(connection, conversation.id, leaf_id)
     return Trashed(leaf_id, copies[0] if copies else None)
@@ -333,7 +334,7 @@ def _row_id(row: Row[str, int]) -> int:
 
 def load_tree(connection: Connection, conversation_id: str) -> tuple[TreeNode, ...]:
     """Every message of a conversation, deleted ones too, parents before children."""
-    row = reading.conversation_row(connection, conversation_id)
+    row = conversation_row(connection, conversation_id)
     nodes = connection.execute(_TREE, {"conversation": row.row_id})
     return tuple(_node(node) for node in nodes)
 

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, select
 
-from models.conversations import extras, reading
-from models.conversations.attaching import with_attachments
+from models.conversations import attachments
+from models.conversations.attachments import with_attachments
 from models.conversations.writing import INTERRUPTED_SENTENCE
 from models.mapping import conversation_from, message_from
 from models.records import (
@@ -35,6 +35,7 @@ from models.records import (
     Whereabouts,
     WholeConversation,
 )
+from models.rows import conversation_row
 from models.store.errors import NotFoundError
 from models.store.plain import MESSAGE_COLUMNS
 from models.tables import AttachmentRow, ConversationRow, MessageRow, TokenTraceRow
@@ -48,9 +49,9 @@ _AT_ONCE: Final = 500
 
 def read_whole(connection: Connection, conversation_id: str) -> WholeConversation:
     """A reply that still grows is given as it is now, as interrupted."""
-    row = reading.conversation_row(connection, conversation_id)
+    row = conversation_row(connection, conversation_id)
     messages = tuple(_messages(connection, row.row_id, conversation_id))
-    drafted = extras.list_attachments(connection, conversation_id)
+    drafted = attachments.list_attachments(connection, conversation_id)
     return WholeConversation(
         conversation=conversation_from(row),
         messages=with_attachments(connection, conversation_id, messages),

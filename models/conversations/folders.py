@@ -2,7 +2,7 @@
 
 What must hold: no folder ever takes a conversation with it. A deleted one hands its chats and
 folders to the one above; a folder whose `parent_id` leads nowhere, or round in a circle (a
-damaged file), counts as one at the top. Plain folders are in `models.conversations.extras`.
+damaged file), counts as one at the top.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
-from models.conversations import extras
-from models.mapping import columns_for, conversation_from
+from models.mapping import columns_for, conversation_from, fields_of, folder_from
 from models.records import Conversation, Folder
+from models.rows import add_once, change
 from models.store.errors import NotFoundError, RefusedError
 from models.tables import ConversationRow, FolderRow
 
@@ -27,9 +27,17 @@ _AT_ONCE = 500
 # --- questions ----------------------------------------------------------------------------------
 
 
+def list_folders(connection: Connection) -> tuple[Folder, ...]:
+    """All folders by position, then by age, whatever folder they are in."""
+    rows = connection.execute(
+        select(*FolderRow.__table__.columns).order_by(FolderRow.position, FolderRow.row_id)
+    )
+    return tuple(folder_from(row) for row in rows)
+
+
 def ids_named(connection: Connection, names: Sequence[str]) -> tuple[str, ...]:
     """The folders that have one of the casefolded names in theirs, and all below them."""
-    folders = extras.list_folders(connection)
+    folders = list_folders(connection)
     found = {f.id for f in folders if any(name in f.name.casefold() for name in names)}
     while below := {f.id for f in folders if f.parent_id in found} - found:
         found |= below
@@ -39,10 +47,34 @@ def ids_named(connection: Connection, names: Sequence[str]) -> tuple[str, ...]:
 # --- changes ------------------------------------------------------------------------------------
 
 
+def create_folder(connection: Connection, folder: Folder) -> Folder:
+    add_once(connection, FolderRow, folder.id, columns_for(fields_of(folder)))
+    return _folder(connection, folder.id)
+
+
+def update_folder(connection: Connection, /, folder_id: str, **changes: Any) -> Folder:
+    change(connection, FolderRow, folder_id, columns_for(changes))
+    return _folder(connection, folder_id)
+
+
+def delete_folder(connection: Connection, folder_id: str) -> None:
+    """What is in it moves to the folder around it."""
+    around = next((f.parent_id for f in list_folders(connection) if f.id == folder_id), None)
+    connection.execute(
+        update(ConversationRow)
+        .where(ConversationRow.folder_id == folder_id)
+        .values(folder_id=around)
+    )
+    connection.execute(
+        update(FolderRow).where(FolderRow.parent_id == folder_id).values(parent_id=around)
+    )
+    connection.execute(delete(FolderRow).where(FolderRow.id == folder_id))
+
+
 def move_folder(connection: Connection, folder_id: str, parent_id: str | None) -> Folder:
     """RefusedError where it would lie in itself, NotFoundError where the place is gone."""
     _check_place(connection, folder_id, parent_id)
-    return extras.update_folder(connection, folder_id, parent_id=parent_id)
+    return update_folder(connection, folder_id, parent_id=parent_id)
 
 
 def take_out(connection: Connection, folder_id: str) -> Contents:
@@ -51,14 +83,14 @@ def take_out(connection: Connection, folder_id: str) -> Contents:
         select(ConversationRow.id).where(ConversationRow.folder_id == folder_id)
     ).all()
     inner = connection.scalars(select(FolderRow.id).where(FolderRow.parent_id == folder_id)).all()
-    extras.delete_folder(connection, folder_id)
+    delete_folder(connection, folder_id)
     return tuple(chats), tuple(inner)
 
 
 def put_back(connection: Connection, folder: Folder, contents: Contents) -> None:
     """The deleted folder, with what was in it and is still where it then went."""
     chats, inner = contents
-    extras.create_folder(connection, folder)
+    create_folder(connection, folder)
     for ids in _chunks(chats):
         connection.execute(
             update(ConversationRow)
@@ -97,9 +129,16 @@ def change_conversations(
     return tuple(found)
 
 
+def _folder(connection: Connection, folder_id: str) -> Folder:
+    found = next((f for f in list_folders(connection) if f.id == folder_id), None)
+    if found is None:
+        raise NotFoundError("This folder is not in the database.")
+    return found
+
+
 def _check_place(connection: Connection, folder_id: str, parent_id: str | None) -> None:
     """Going up from the place must lead to the top, and not past the folder itself."""
-    parents = {f.id: f.parent_id for f in extras.list_folders(connection)}
+    parents = {f.id: f.parent_id for f in list_folders(connection)}
     place, steps = parent_id, 0
     while place is not None:
         if place == folder_id or steps > len(parents):

@@ -16,16 +16,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from models.conversations import extras
+from models import settings
+from models.conversations import folders
 from models.conversations.exchange import NAMESPACE, placed
 from models.conversations.writing import INTERRUPTED_SENTENCE
-from models.mapping import columns_for
+from models.mapping import columns_for, fields_of
 from models.records import (
     Attachment,
     Conversation,
@@ -186,7 +187,7 @@ def _begin(connection: Connection, conversation: Conversation) -> None:
     if _staged_row_id(connection, conversation.id) is not None:
         return
     hidden = {"trashed_us": STAGED_US, "folder_id": None, "preset_id": None}
-    values = columns_for(_fields_of(conversation)) | hidden
+    values = columns_for(fields_of(conversation)) | hidden
     connection.execute(insert(ConversationRow).values(**values))
 
 
@@ -256,7 +257,7 @@ def _row_ids(connection: Connection, messages: Sequence[Message]) -> dict[str, i
 def _message_values(
     message: Message, rows: Mapping[str, int], conversation_row_id: int
 ) -> dict[str, Any]:
-    values = columns_for({n: v for n, v in _fields_of(message).items() if n not in _PLACE})
+    values = columns_for({n: v for n, v in fields_of(message).items() if n not in _PLACE})
     if message.state is MessageState.UNREADABLE:
         values["state"] = LOST_STATE
     elif message.state is MessageState.STREAMING:
@@ -271,17 +272,13 @@ def _message_values(
 def _attachment_values(
     attachment: Attachment, rows: Mapping[str, int], conversation_row_id: int
 ) -> dict[str, Any]:
-    values = _fields_of(attachment)
+    values = fields_of(attachment)
     del values["conversation_id"], values["message_id"]
     owner = attachment.message_id
     return columns_for(values) | {
         "conversation_row_id": conversation_row_id,
         "message_row_id": None if owner is None else rows[owner],
     }
-
-
-def _fields_of(record: Conversation | Message | Attachment) -> dict[str, Any]:
-    return {f.name: getattr(record, f.name) for f in fields(record)}
 
 
 class _Belongings:
@@ -311,7 +308,7 @@ class _Belongings:
 
     def _folder(self, folder_id: str | None) -> str | None:
         """One that is there already is taken as it is, whatever its name is now."""
-        there = {folder.id for folder in extras.list_folders(self._connection)}
+        there = {folder.id for folder in folders.list_folders(self._connection)}
         missing: list[Folder] = []
         around = folder_id
         while around is not None and around not in there:
@@ -323,14 +320,14 @@ class _Belongings:
         for folder in reversed(missing):
             is_rooted = folder.parent_id in there
             there.add(folder.id)
-            extras.create_folder(
+            folders.create_folder(
                 self._connection,
                 folder if is_rooted else replace(folder, parent_id=None),
             )
         return folder_id if folder_id in there else None
 
     def _preset(self, preset_id: str | None) -> str | None:
-        there = extras.list_presets(self._connection)
+        there = settings.list_presets(self._connection)
         wanted = self._presets.get(preset_id or "")
         if wanted is None:
             return preset_id if any(preset.id == preset_id for preset in there) else None
@@ -342,7 +339,7 @@ class _Belongings:
         if any(preset.id == wanted.id for preset in there):
             wanted = replace(wanted, id=str(uuid.uuid5(NAMESPACE, repr(wanted))))
         name = _free_name(wanted.name, {preset.name for preset in there})
-        return extras.create_preset(self._connection, replace(wanted, name=name)).id
+        return settings.create_preset(self._connection, replace(wanted, name=name)).id
 
 
 def _free_name(name: str, taken: set[str]) -> str:

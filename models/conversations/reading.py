@@ -10,23 +10,22 @@ Messages that were deleted are on no path and no version of anything; asked for 
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, text
 
-from models.conversations import attaching
+from models.conversations import attachments
 from models.mapping import conversation_from, message_from
 from models.records import Conversation, Message
+from models.rows import conversation_row, message_row
 from models.store.errors import NotFoundError
 from models.store.plain import MESSAGE_COLUMNS, PATH_SQL
 from models.tables import (
     STAGED_US,
     ConversationRow,
     MessageRow,
-    SettingRow,
     TokenTraceRow,
 )
 
@@ -118,15 +117,6 @@ def load_conversation(
     return conversation_from(row), _path(connection, conversation_id, leaf_row, newest)
 
 
-def conversation_row(connection: Connection, conversation_id: str) -> Row[Any]:
-    row = connection.execute(
-        select(*ConversationRow.__table__.columns).where(ConversationRow.id == conversation_id)
-    ).one_or_none()
-    if row is None:
-        raise NotFoundError("This chat was deleted.")
-    return row
-
-
 # --- the tree ---------------------------------------------------------------------------------
 
 
@@ -164,7 +154,7 @@ def siblings(connection: Connection, message_id: str) -> tuple[Message, ...]:
         message_from(version, conversation_id, parent_id, index, len(versions))
         for index, version in enumerate(versions)
     )
-    return attaching.with_attachments(connection, conversation_id, messages)
+    return attachments.with_attachments(connection, conversation_id, messages)
 
 
 def leaf_below(connection: Connection, message_id: str) -> str:
@@ -235,19 +225,7 @@ def load_message(connection: Connection, message_id: str) -> Message:
     index = bisect_left(rows, row.row_id)
     count = max(len(rows), index + 1)  # a deleted one is not among them
     message = message_from(values, conversation_id, parent_id, index, count, values[-1])
-    return attaching.with_attachments(connection, conversation_id, (message,))[0]
-
-
-def message_row(connection: Connection, message_id: str) -> Row[int, int, int | None]:
-    """Where a message stands: row_id, conversation_row_id, parent_row_id."""
-    row = connection.execute(
-        select(MessageRow.row_id, MessageRow.conversation_row_id, MessageRow.parent_row_id).where(
-            MessageRow.id == message_id
-        )
-    ).one_or_none()
-    if row is None:
-        raise NotFoundError("This message was deleted.")
-    return row
+    return attachments.with_attachments(connection, conversation_id, (message,))[0]
 
 
 def message_count(connection: Connection, conversation_row_id: int) -> int:
@@ -275,7 +253,7 @@ def _path(
     rows = sorted(rows, key=lambda row: -row[-1])
     above = _id_above(connection, rows[0][0]) if newest and rows else None
     messages = _records_along(rows, conversation_id, above)
-    return attaching.with_attachments(connection, conversation_id, messages)
+    return attachments.with_attachments(connection, conversation_id, messages)
 
 
 def _id_above(connection: Connection, message_id: str) -> str | None:
@@ -328,25 +306,6 @@ def _sibling_rows(
 
 
 # --- settings, traces ---------------------------------------------------------------------------
-
-
-def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
-    value = connection.scalar(select(SettingRow.value).where(SettingRow.name == name))
-    if value is None:
-        return default
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return default
-
-
-def all_settings(connection: Connection) -> dict[str, Any]:
-    """Every setting that can be read."""
-    nothing = object()
-    question = select(SettingRow.name).where(SettingRow.name.not_like("store.%"))
-    names = connection.execute(question.order_by(SettingRow.name)).scalars().all()
-    values = {name: get_setting(connection, name, nothing) for name in names}
-    return {name: value for name, value in values.items() if value is not nothing}
 
 
 def load_trace(connection: Connection, message_id: str) -> bytes | None:

@@ -21,9 +21,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, text, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from models.mapping import to_us
+from models.settings import set_setting
 from models.store.plain import ERASE
 from models.tables import STAGED_US, ConversationRow, MessageRow, SettingRow
 
@@ -124,7 +124,7 @@ def see_clock(connection: Connection, now: datetime, at_most: timedelta) -> None
         if jump:
             _move(connection, jump)
     _date_again(connection, now_us)
-    _note(connection, CLOCK_SEEN, str(now_us))
+    set_setting(connection, CLOCK_SEEN, str(now_us))
 
 
 def _move(connection: Connection, jump: int) -> None:
@@ -227,7 +227,7 @@ def _noted(connection: Connection, count: int) -> int:
 def note_deletion(connection: Connection) -> None:
     """Something is no longer to be found in any file. Each note is another one, so that erasing
     that is under way begins again."""
-    _note(connection, ERASE, uuid.uuid4().hex)
+    set_setting(connection, ERASE, uuid.uuid4().hex)
 
 
 def missing(connection: Connection, ids: Collection[str]) -> frozenset[str]:
@@ -237,13 +237,6 @@ def missing(connection: Connection, ids: Collection[str]) -> frozenset[str]:
         for table in (ConversationRow, MessageRow):
             found.update(connection.scalars(select(table.id).where(table.id.in_(some))))
     return frozenset(ids) - found
-
-
-def _note(connection: Connection, name: str, value: str) -> None:
-    statement = upsert(SettingRow).values(name=name, value=value)
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["name"], set_={"value": value})
-    )
 
 
 def _chunks(values: Iterable[Any]) -> Iterable[list[Any]]:

@@ -7,24 +7,25 @@ does the change again. So adding something that is there already, under the same
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from models.conversations import attaching, reading, trash
+from models.conversations import attachments, reading, trash
 from models.mapping import (
     columns_for,
     conversation_from,
+    fields_of,
 )
 from models.records import Conversation, Message, MessageState
+from models.rows import conversation_row, message_row
 from models.store.errors import NotFoundError, RefusedError
 from models.tables import (
     IS_STREAMING,
     ConversationRow,
     MessageRow,
-    SettingRow,
     TokenTraceRow,
 )
 
@@ -41,9 +42,9 @@ _PLACE_IN_TREE = frozenset(
 
 
 def create_conversation(connection: Connection, conversation: Conversation) -> Conversation:
-    values = columns_for(_fields_of(conversation))
+    values = columns_for(fields_of(conversation))
     connection.execute(upsert(ConversationRow).values(values).on_conflict_do_nothing())
-    return conversation_from(reading.conversation_row(connection, conversation.id))
+    return conversation_from(conversation_row(connection, conversation.id))
 
 
 def update_conversation(
@@ -56,12 +57,12 @@ def update_conversation(
             .where(ConversationRow.id == conversation_id)
             .values(columns_for(changes))
         )
-    return conversation_from(reading.conversation_row(connection, conversation_id))
+    return conversation_from(conversation_row(connection, conversation_id))
 
 
 def trash_conversation(connection: Connection, conversation_id: str) -> Conversation:
     trash.throw_away(connection, [conversation_id])
-    return conversation_from(reading.conversation_row(connection, conversation_id))
+    return conversation_from(conversation_row(connection, conversation_id))
 
 
 def restore_conversation(connection: Connection, conversation_id: str) -> Conversation:
@@ -80,12 +81,12 @@ def append_message(
     keep_in_view: what it is to hang on may have been deleted meanwhile; then it ends the path
     that is shown. Without it, what hangs on a deleted message is deleted with that one.
     """
-    conversation = reading.conversation_row(connection, message.conversation_id)
+    conversation = conversation_row(connection, message.conversation_id)
     if keep_in_view and _is_gone(connection, message):
         message = replace(message, parent_id=reading.living_leaf(connection, conversation))
     parent_row_id = _parent_row_id(connection, message, conversation.row_id)
     values = columns_for(
-        {name: v for name, v in _fields_of(message).items() if name not in _PLACE_IN_TREE}
+        {name: v for name, v in fields_of(message).items() if name not in _PLACE_IN_TREE}
     )
     values |= {"conversation_row_id": conversation.row_id, "parent_row_id": parent_row_id}
     if parent_row_id is not None:  # an answer that comes after its question was deleted
@@ -95,7 +96,7 @@ def append_message(
     connection.execute(
         upsert(MessageRow).values(values).on_conflict_do_nothing(index_elements=["id"])
     )
-    attaching.claim(connection, conversation.row_id, message, message.attachments)
+    attachments.claim(connection, conversation.row_id, message, message.attachments)
     connection.execute(
         update(ConversationRow)
         .where(ConversationRow.row_id == conversation.row_id)
@@ -135,9 +136,9 @@ def save_streaming_text(
 
 def set_active_leaf(connection: Connection, conversation_id: str, leaf_id: str | None) -> None:
     """The path to that message is the one to show; it must be of that conversation."""
-    conversation = reading.conversation_row(connection, conversation_id)
+    conversation = conversation_row(connection, conversation_id)
     if leaf_id is not None:
-        leaf = reading.message_row(connection, leaf_id)
+        leaf = message_row(connection, leaf_id)
         if leaf.conversation_row_id != conversation.row_id:
             raise RefusedError("This message is not in that conversation.")
     update_conversation(connection, conversation_id, active_leaf_id=leaf_id)
@@ -166,7 +167,7 @@ def _parent_row_id(
     if message.parent_id is None:
         return None
     try:
-        parent = reading.message_row(connection, message.parent_id)
+        parent = message_row(connection, message.parent_id)
     except NotFoundError:
         raise NotFoundError("The message to continue from is not in the database.") from None
     if parent.conversation_row_id != conversation_row_id:
@@ -174,25 +175,13 @@ def _parent_row_id(
     return int(parent.row_id)
 
 
-def _fields_of(record: Conversation | Message) -> dict[str, Any]:
-    """Shallow, unlike `dataclasses.asdict`: values stay what they are."""
-    return {f.name: getattr(record, f.name) for f in fields(record)}
-
-
 # --- settings, traces ---------------------------------------------------------------------------
-
-
-def set_setting(connection: Connection, name: str, text: str) -> None:
-    statement = upsert(SettingRow).values(name=name, value=text)
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["name"], set_={"value": text})
-    )
 
 
 def save_trace(connection: Connection, message_id: str, blob: bytes | Callable[[], bytes]) -> None:
     """Keep the compressed trace of a reply, in place of an earlier one. A function is called here,
     on the writing thread: compressing takes its time."""
-    row_id = reading.message_row(connection, message_id).row_id
+    row_id = message_row(connection, message_id).row_id
     connection.execute(delete(TokenTraceRow).where(TokenTraceRow.message_row_id == row_id))
     connection.execute(
         insert(TokenTraceRow).values(message_row_id=row_id, blob=blob() if callable(blob) else blob)

@@ -6,13 +6,13 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select
 
-from models.mapping import columns_for, download_from
+from models.mapping import columns_for, download_from, fields_of
 from models.records import Download
+from models.rows import add_once, change
 from models.store.errors import NotFoundError
 from models.tables import DownloadRow
 
@@ -26,19 +26,12 @@ def list_downloads(connection: Connection) -> tuple[Download, ...]:
 
 
 def create_download(connection: Connection, download: Download) -> Download:
-    there = select(DownloadRow.id).where(DownloadRow.id == download.id)
-    if connection.scalar(there) is None:
-        values = {f.name: getattr(download, f.name) for f in fields(download)}
-        connection.execute(insert(DownloadRow).values(**columns_for(values)))
+    add_once(connection, DownloadRow, download.id, columns_for(fields_of(download)))
     return _download(connection, download.id)
 
 
 def update_download(connection: Connection, /, download_id: str, **changes: Any) -> Download:
-    values = columns_for(changes)
-    if values:
-        connection.execute(
-            update(DownloadRow).where(DownloadRow.id == download_id).values(**values)
-        )
+    change(connection, DownloadRow, download_id, columns_for(changes))
     return _download(connection, download_id)
 
 

@@ -24,6 +24,7 @@ from sqlalchemy import Connection, Row, text
 from models.conversations import folders, reading
 from models.mapping import from_us, to_us
 from models.records import Role, SearchHit, SearchPage
+from models.rows import message_row
 from models.search.index import literals, query_for
 from models.search.query import SearchQuery, parse
 from models.search.snippet import Matcher
@@ -92,7 +93,7 @@ def index_query(query: SearchQuery) -> str:
 
 def leaf_through(connection: Connection, message_id: str) -> str:
     """The leaf of a path that the message is on: the active one if it is, else the newest."""
-    row = reading.message_row(connection, message_id)
+    row = message_row(connection, message_id)
     found = connection.execute(
         text(
             """

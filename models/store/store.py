@@ -1,9 +1,9 @@
 """The store: the one door to the database, for a thread that must not wait.
 
-What can be asked and changed is written in `models.conversations`, `models.library` and
-`models.search`; the store says on which thread. Every method returns at once with a
-`concurrent.futures.Future`; what is called when it is done is called ON A DATABASE THREAD: hop to
-your own thread there. What it raises is a `models.store.errors.StoreError`.
+What can be asked and changed is written in `models.conversations`, `models.library`,
+`models.settings` and `models.search`; the store says on which thread. Every method returns at
+once with a `concurrent.futures.Future`; what is called when it is done is called ON A DATABASE
+THREAD: hop to your own thread there. What it raises is a `models.store.errors.StoreError`.
 
 What must hold:
 
@@ -43,10 +43,11 @@ from models.store.threads import ReaderThread, Work, WriterThread
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from models import settings
     from models.conversations import (
+        attachments,
         branching,
         exchange,
-        extras,
         folders,
         importing,
         reading,
@@ -70,10 +71,10 @@ else:
                 *args, **options
             )
 
+    attachments = AtFirstCall("models.conversations.attachments")
     branching = AtFirstCall("models.conversations.branching")
     downloads = AtFirstCall("models.library.downloads")
     exchange = AtFirstCall("models.conversations.exchange")
-    extras = AtFirstCall("models.conversations.extras")
     folders = AtFirstCall("models.conversations.folders")
     importing = AtFirstCall("models.conversations.importing")
     local_files = AtFirstCall("models.library.local_files")
@@ -81,6 +82,7 @@ else:
     reading = AtFirstCall("models.conversations.reading")
     trash = AtFirstCall("models.conversations.trash")
     writing = AtFirstCall("models.conversations.writing")
+    settings = AtFirstCall("models.settings")
     searching = AtFirstCall("models.search.search")
 
 P = ParamSpec("P")
@@ -216,30 +218,30 @@ class Store:
 
     # --- folders, attachments, presets, settings --------------------------------------------------
 
-    list_folders = reads(extras.list_folders)
-    create_folder = writes(extras.create_folder)
-    update_folder = writes(extras.update_folder)
+    list_folders = reads(folders.list_folders)
+    create_folder = writes(folders.create_folder)
+    update_folder = writes(folders.update_folder)
     move_folder = writes(folders.move_folder)
     take_folder_out = writes(folders.take_out)
     put_folder_back = writes(folders.put_back)
 
-    list_attachments = reads(extras.list_attachments)
-    create_attachment = writes(extras.create_attachment)
-    update_attachment = writes(extras.update_attachment)
-    delete_attachment = writes(extras.delete_attachment)
+    list_attachments = reads(attachments.list_attachments)
+    create_attachment = writes(attachments.create_attachment)
+    update_attachment = writes(attachments.update_attachment)
+    delete_attachment = writes(attachments.delete_attachment)
 
-    list_presets = reads(extras.list_presets)
-    create_preset = writes(extras.create_preset)
-    update_preset = writes(extras.update_preset)
-    delete_preset = writes(extras.delete_preset)
+    list_presets = reads(settings.list_presets)
+    create_preset = writes(settings.create_preset)
+    update_preset = writes(settings.update_preset)
+    delete_preset = writes(settings.delete_preset)
 
-    get_setting = reads(reading.get_setting)
-    all_settings = reads(reading.all_settings)
+    get_setting = reads(settings.get_setting)
+    all_settings = reads(settings.all_settings)
 
     def set_setting(self, name: str, value: Any) -> Future[None]:
         """Keep a value that JSON can hold; TypeError or ValueError at once for another."""
         text = json.dumps(value)
-        return self._write(lambda c: writing.set_setting(c, name, text))
+        return self._write(lambda c: settings.set_setting(c, name, text))
 
     # --- weights: what is known of them, and downloads --------------------------------------------
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection
 from store_records import START, a_conversation
 
-from models.conversations import extras, folders, reading, writing
+from models.conversations import folders, reading, writing
 from models.migrations.migrating import create_tables
 from models.records import Folder
 from models.store.connecting import close, connect_in_memory
@@ -84,7 +84,7 @@ def test_folders_do_what_two_dictionaries_do(
     contents: dict[str, tuple[Folder, folders.Contents]] = {}
     with connection.begin() as transaction:
         for each in FOLDERS:
-            extras.create_folder(connection, Folder(each, each, START))
+            folders.create_folder(connection, Folder(each, each, START))
         for each in CHATS:
             writing.create_conversation(connection, a_conversation(id=each))
         for act, what, place in acts:
@@ -98,7 +98,7 @@ def test_folders_do_what_two_dictionaries_do(
                 plain.places[what] = place
                 folders.change_conversations(connection, {what: {"folder_id": place}})
             elif act == "delete" and what in plain.parents:
-                record = next(f for f in extras.list_folders(connection) if f.id == what)
+                record = next(f for f in folders.list_folders(connection) if f.id == what)
                 contents[what] = (record, folders.take_out(connection, what))
                 plain.delete(what)
             elif act == "undo" and what in plain.deleted:
@@ -106,7 +106,7 @@ def test_folders_do_what_two_dictionaries_do(
                 if above is None or above in plain.parents:
                     folders.put_back(connection, *contents.pop(what))
                     plain.undo(what)
-        stored = {f.id: f.parent_id for f in extras.list_folders(connection)}
+        stored = {f.id: f.parent_id for f in folders.list_folders(connection)}
         places = {c.id: c.folder_id for c in reading.list_conversations(connection)}
         transaction.rollback()
     assert stored == plain.parents

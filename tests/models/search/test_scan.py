@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Connection
 from store_records import a_conversation, a_message
 
-from models.conversations import extras, writing
+from models.conversations import folders, writing
 from models.migrations.migrating import create_tables
 from models.records import Folder, Message, Role, SearchHit
 from models.search.search import TITLE_LIMIT, find
@@ -217,7 +217,7 @@ def build(connection: Connection, made: list[Chat]) -> dict[str, str]:
     """Store them; their numbers by the ids of messages and chats."""
     create_tables(connection)
     for name, parent in (("work", None), ("taxes", "work")):
-        extras.create_folder(connection, Folder(name, name, NOON, parent_id=parent))
+        folders.create_folder(connection, Folder(name, name, NOON, parent_id=parent))
     ids: dict[str, str] = {}
     for number, chat in enumerate(made):
         stored = writing.create_conversation(

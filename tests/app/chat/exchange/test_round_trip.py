@@ -13,9 +13,10 @@ from whole_chats import add_to, whole_chats
 
 from app.chat.exchange import json_file
 from app.chat.exchange.json_format import folders_of, presets_of
-from models.conversations import exchange, extras, reading, writing
+from models.conversations import exchange, folders, reading, writing
 from models.migrations.migrating import create_tables
 from models.records import Folder, Preset, WholeConversation
+from models.settings import create_preset, list_presets
 from models.store.connecting import close, connect_in_memory
 
 NOW = datetime(2026, 11, 28, 4, 40, tzinfo=UTC)
@@ -38,10 +39,10 @@ def exported(connection: Connection) -> bytes:
     chats = sorted(reading.list_conversations(connection), key=lambda chat: chat.id)
     wholes = [exchange.read_whole(connection, chat.id) for chat in chats]
     used = {chat.folder_id for chat in chats}
-    used |= {folder.parent_id for folder in extras.list_folders(connection) if folder.id in used}
-    folders = [folder for folder in extras.list_folders(connection) if folder.id in used]
-    folders.sort(key=lambda folder: folder.id)
-    json_file.write(file, wholes, folders, extras.list_presets(connection), NOW)
+    used |= {folder.parent_id for folder in folders.list_folders(connection) if folder.id in used}
+    around = [folder for folder in folders.list_folders(connection) if folder.id in used]
+    around.sort(key=lambda folder: folder.id)
+    json_file.write(file, wholes, around, list_presets(connection), NOW)
     return file.getvalue()
 
 
@@ -63,9 +64,9 @@ def test_export_import_export(
     first, second = databases
     with first.begin() as here, second.begin() as there:
         add_to(first, *chats)
-        extras.create_folder(first, Folder("outer", "Work", NOW))
-        extras.create_folder(first, Folder("inner", "Cutaway", NOW, "outer", 2))
-        preset = extras.create_preset(first, Preset("p", "Precise", NOW, NOW, {"top_k": 1}))
+        folders.create_folder(first, Folder("outer", "Work", NOW))
+        folders.create_folder(first, Folder("inner", "Cutaway", NOW, "outer", 2))
+        preset = create_preset(first, Preset("p", "Precise", NOW, NOW, {"top_k": 1}))
         for chat, place in zip(chats, places, strict=False):
             changes = {"folder_id": place, "preset_id": preset.id}
             writing.update_conversation(first, chat.conversation.id, **changes)

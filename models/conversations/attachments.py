@@ -1,4 +1,4 @@
-"""Attachments as parts of messages: read with a path, claimed when a message is stored.
+"""Attachments: of the draft one by one; of messages read with a path, claimed when one is stored.
 
 A message takes what its record holds: a text of the draft becomes the message's own, in the same
 transaction; one that belongs to another message (an edited version, a copy) is copied.
@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from models.mapping import attached_to, attachment_from, clean, to_us
+from models.mapping import attached_to, attachment_from, clean, columns_for, fields_of, to_us
 from models.records import Attachment, Message
+from models.rows import add_once, change, conversation_row, message_row
+from models.store.errors import NotFoundError, RefusedError
 from models.tables import AttachmentRow, ConversationRow, MessageRow
 
 _FEW = 1000
@@ -100,3 +102,77 @@ def _insert(
             text=clean(attachment.text),
         )
     )
+
+
+# --- one by one ---------------------------------------------------------------------------------
+
+
+def list_attachments(
+    connection: Connection, conversation_id: str, message_id: str | None = None
+) -> tuple[Attachment, ...]:
+    """Of the conversation, its draft's too; or of one message of it."""
+    question = _attachments().where(ConversationRow.id == conversation_id)
+    if message_id is not None:
+        question = question.where(MessageRow.id == message_id)
+    rows = connection.execute(question.order_by(AttachmentRow.position, AttachmentRow.row_id))
+    return tuple(attachment_from(row) for row in rows)
+
+
+def create_attachment(connection: Connection, attachment: Attachment) -> Attachment:
+    values = fields_of(attachment)
+    del values["conversation_id"], values["message_id"]
+    conversation = conversation_row(connection, attachment.conversation_id)
+    place = {
+        "conversation_row_id": conversation.row_id,
+        "message_row_id": _message_row_id(connection, attachment.message_id, conversation.row_id),
+    }
+    add_once(connection, AttachmentRow, attachment.id, columns_for(values) | place)
+    return _attachment(connection, attachment.id)
+
+
+def update_attachment(connection: Connection, /, attachment_id: str, **changes: Any) -> Attachment:
+    """`message_id` puts it to a message, or back into the draft (None)."""
+    values = columns_for({name: v for name, v in changes.items() if name != "message_id"})
+    if "message_id" in changes:
+        conversation_row_id = connection.scalar(
+            select(AttachmentRow.conversation_row_id).where(AttachmentRow.id == attachment_id)
+        )
+        values["message_row_id"] = _message_row_id(
+            connection, changes["message_id"], conversation_row_id
+        )
+    change(connection, AttachmentRow, attachment_id, values)
+    return _attachment(connection, attachment_id)
+
+
+def delete_attachment(connection: Connection, attachment_id: str) -> None:
+    connection.execute(delete(AttachmentRow).where(AttachmentRow.id == attachment_id))
+
+
+def _attachments() -> Any:
+    return (
+        select(
+            *AttachmentRow.__table__.columns,
+            ConversationRow.id.label("conversation_id"),
+            MessageRow.id.label("message_id"),
+        )
+        .join(ConversationRow, ConversationRow.row_id == AttachmentRow.conversation_row_id)
+        .outerjoin(MessageRow, MessageRow.row_id == AttachmentRow.message_row_id)
+    )
+
+
+def _attachment(connection: Connection, attachment_id: str) -> Attachment:
+    row = connection.execute(_attachments().where(AttachmentRow.id == attachment_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("This attachment is not in the database.")
+    return attachment_from(row)
+
+
+def _message_row_id(
+    connection: Connection, message_id: str | None, conversation_row_id: int | None
+) -> int | None:
+    if message_id is None:
+        return None
+    place = message_row(connection, message_id)
+    if place.conversation_row_id != conversation_row_id:
+        raise RefusedError("This message is not in the attachment's conversation.")
+    return int(place.row_id)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from store_records import a_conversation, a_message, next_time
 
-from models.conversations import extras
+from models import settings
+from models.conversations import attachments, folders
 from models.migrations.migrating import create_tables
 from models.records import Attachment, Folder, Preset
 from models.store.connecting import close, connect_in_memory
@@ -171,7 +172,7 @@ def test_they_are_read_out_of_a_damaged_database_too(open_store: Any, database: 
         create_tables(target)
     salvage(database, target, None)
     with target.begin():
-        assert [f.name for f in extras.list_folders(target)] == ["Folder"]
-        assert [p.value for p in extras.list_presets(target)] == [{"seed": 1}]
-        assert [a.id for a in extras.list_attachments(target, chat.id)] == ["draft"]
+        assert [f.name for f in folders.list_folders(target)] == ["Folder"]
+        assert [p.value for p in settings.list_presets(target)] == [{"seed": 1}]
+        assert [a.id for a in attachments.list_attachments(target, chat.id)] == ["draft"]
     close(target)

@@ -1,0 +1,49 @@
+"""Rows by their ids: found, added once, changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from models.store.errors import NotFoundError
+from models.tables import Base, ConversationRow, MessageRow
+
+
+def conversation_row(connection: Connection, conversation_id: str) -> Row[Any]:
+    row = connection.execute(
+        select(*ConversationRow.__table__.columns).where(ConversationRow.id == conversation_id)
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError("This chat was deleted.")
+    return row
+
+
+def message_row(connection: Connection, message_id: str) -> Row[int, int, int | None]:
+    """Where a message stands: row_id, conversation_row_id, parent_row_id."""
+    row = connection.execute(
+        select(MessageRow.row_id, MessageRow.conversation_row_id, MessageRow.parent_row_id).where(
+            MessageRow.id == message_id
+        )
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError("This message was deleted.")
+    return row
+
+
+def add_once(
+    connection: Connection, table: type[Base], record_id: str, values: Mapping[str, Any]
+) -> None:
+    """Where this id is there already, nothing is added."""
+    column = table.__table__.columns["id"]
+    if connection.scalar(select(column).where(column == record_id)) is None:
+        connection.execute(insert(table).values(**values))
+
+
+def change(
+    connection: Connection, table: type[Base], record_id: str, values: Mapping[str, Any]
+) -> None:
+    if values:
+        column = table.__table__.columns["id"]
+        connection.execute(update(table).where(column == record_id).values(**values))

@@ -1,0 +1,93 @@
+"""Settings, and presets of them.
+
+A name that begins with `store.` is a note of the store's own, and no setting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.exc import IntegrityError
+
+from models.mapping import columns_for, fields_of, preset_from
+from models.records import Preset
+from models.rows import add_once, change
+from models.store.errors import NotFoundError, RefusedError
+from models.tables import PresetRow, SettingRow
+
+
+def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
+    value = connection.scalar(select(SettingRow.value).where(SettingRow.name == name))
+    if value is None:
+        return default
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return default
+
+
+def all_settings(connection: Connection) -> dict[str, Any]:
+    """Every setting that can be read."""
+    nothing = object()
+    question = select(SettingRow.name).where(SettingRow.name.not_like("store.%"))
+    names = connection.execute(question.order_by(SettingRow.name)).scalars().all()
+    values = {name: get_setting(connection, name, nothing) for name in names}
+    return {name: value for name, value in values.items() if value is not nothing}
+
+
+def set_setting(connection: Connection, name: str, text: str) -> None:
+    """text: the value as JSON."""
+    statement = upsert(SettingRow).values(name=name, value=text)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["name"], set_={"value": text})
+    )
+
+
+# --- presets ------------------------------------------------------------------------------------
+
+
+def list_presets(connection: Connection) -> tuple[Preset, ...]:
+    """All presets by position, then by age."""
+    rows = connection.execute(
+        select(*PresetRow.__table__.columns).order_by(PresetRow.position, PresetRow.row_id)
+    )
+    return tuple(preset_from(row) for row in rows)
+
+
+def create_preset(connection: Connection, preset: Preset) -> Preset:
+    with _name_is_free(preset.name):
+        add_once(connection, PresetRow, preset.id, columns_for(fields_of(preset)))
+    return _preset(connection, preset.id)
+
+
+def update_preset(connection: Connection, /, preset_id: str, **changes: Any) -> Preset:
+    with _name_is_free(str(changes.get("name", ""))):
+        change(connection, PresetRow, preset_id, columns_for(changes))
+    return _preset(connection, preset_id)
+
+
+def delete_preset(connection: Connection, preset_id: str) -> None:
+    connection.execute(delete(PresetRow).where(PresetRow.id == preset_id))
+
+
+def _preset(connection: Connection, preset_id: str) -> Preset:
+    found = next((p for p in list_presets(connection) if p.id == preset_id), None)
+    if found is None:
+        raise NotFoundError("This preset is not in the database.")
+    return found
+
+
+@contextmanager
+def _name_is_free(name: str) -> Iterator[None]:
+    """Says in words that it is not."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise RefusedError(
+            f"There is a preset named “{name}” already: choose another name."
+        ) from error

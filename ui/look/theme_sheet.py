@@ -1,7 +1,8 @@
 """The style sheet of Qt's stock widgets, written from a theme's colours and zoom.
 
 Widgets choose a look by dynamic properties: `plane` (chat, side, card) for a background,
-`kind` for buttons (primary, quiet, chip, danger) and labels (title, dim, small, error).
+`kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title, strong,
+dim, small, error, refusal, warning, caution), fields (tight, tightest) and tabs (pages).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def _planes(theme: Themed) -> str:
     QDialog, *[plane="side"] {{ background: {c.side}; }}
     *[plane="card"] {{ background: {c.card}; border: none; border-radius: {theme.px(10)}px; }}
     QSplitter::handle {{ background: {c.line}; }}
+    QSplitter[plane="none"]::handle {{ background: transparent; }}
     QToolTip {{
         background: {c.card}; color: {c.ink}; border: 1px solid {c.line};
         padding: {theme.px(4)}px {theme.px(8)}px; font-size: {_size(theme, theme.small_px)};
@@ -68,12 +70,17 @@ def _labels(theme: Themed) -> str:
     QLabel[kind="dim"] {{ color: {c.dim}; }}
     QLabel[kind="small"] {{ color: {c.dim}; font-size: {small}; }}
     QLabel[kind="error"] {{ color: {c.error}; }}
+    QLabel[kind="refusal"] {{ color: {c.error}; font-size: {small}; }}
+    QLabel[kind="warning"] {{ color: {c.warning}; }}
+    QLabel[kind="caution"] {{ color: {c.warning}; font-size: {small}; }}
+    QLabel[kind="strong"] {{ font-weight: 600; }}
     QLabel:disabled {{ color: {c.dim}; }}"""
 
 
 def _buttons(theme: Themed) -> str:
     c = theme.colors
     pad = f"{theme.px(6)}px {theme.px(12)}px"
+    small = _size(theme, theme.small_px)
     radius = theme.px(8)
     return f"""
     QPushButton, QToolButton {{
@@ -105,7 +112,10 @@ def _buttons(theme: Themed) -> str:
     *[kind="quiet"]:focus {{ border: 1px solid {c.accent}; }}
     *[kind="quiet"]:disabled {{ background: transparent; }}
     *[kind="chip"] {{ border-radius: {theme.px(14)}px; padding: {theme.px(4)}px {theme.px(12)}px; }}
-    *[kind="danger"] {{ color: {c.error}; }}"""
+    *[kind="danger"] {{ color: {c.error}; }}
+    *[kind="choice"] {{ padding: {theme.px(6)}px {theme.px(4)}px; }}
+    *[kind="compact"] {{ padding: {theme.px(4)}px {theme.px(10)}px; font-size: {small}; }}
+    *[kind="tiny"] {{ padding: {theme.px(3)}px {theme.px(10)}px; font-size: {small}; }}"""
 
 
 def _fields(theme: Themed) -> str:
@@ -123,6 +133,11 @@ def _fields(theme: Themed) -> str:
     QDoubleSpinBox:focus, QComboBox:focus {{ border: 1px solid {c.accent}; }}
     QLineEdit:disabled, QPlainTextEdit:disabled, QTextEdit:disabled, QSpinBox:disabled,
     QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {c.dim}; background: {c.side}; }}
+    QLineEdit[kind="tight"] {{ padding: {theme.px(2)}px {theme.px(6)}px; }}
+    QLineEdit[kind="tightest"] {{ padding: {theme.px(1)}px {theme.px(6)}px; }}
+    QLineEdit[kind="tight"][refused="true"], QLineEdit[kind="tightest"][refused="true"] {{
+        border-color: {c.error}; color: {c.error};
+    }}
     QComboBox::drop-down {{ border: none; width: {theme.px(20)}px; }}
     QComboBox QAbstractItemView {{
         background: {c.card}; color: {c.ink}; border: 1px solid {c.line};
@@ -192,7 +207,9 @@ def _menus(theme: Themed) -> str:
     }}
     QTabBar::tab:selected {{ background: {c.hover if c.is_dark else c.card}; color: {c.ink}; }}
     QTabBar::tab:focus:selected {{ border: 1px solid {c.accent}; }}
-    QTabBar::tab:hover {{ color: {c.ink}; }}"""
+    QTabBar::tab:hover {{ color: {c.ink}; }}
+    QTabBar[kind="pages"]::scroller {{ width: {theme.px(48)}px; }}
+    QTabBar[kind="pages"] QToolButton {{ padding: 0; background: {c.side}; }}"""
 
 
 def _choices(theme: Themed) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFontDatabase, QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -25,6 +25,7 @@ from ui.chat.message_edit import clean_text, whole_text
 from ui.look import fonts
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
+from ui.widgets.kit import push_button, rest_timer
 
 APPLY_AFTER_MS = 600
 """Typing rests this long before a value is applied without Return."""
@@ -51,10 +52,7 @@ class NumberField(QLineEdit):
         self.setPlaceholderText(placeholder)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._told = ""
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(APPLY_AFTER_MS)
-        self._timer.timeout.connect(self._tell)
+        self._timer = rest_timer(self, self._tell, APPLY_AFTER_MS)
         self.textEdited.connect(lambda: self._timer.start())
         self.editingFinished.connect(self._tell)
 
@@ -114,27 +112,23 @@ class ChoiceField(QWidget):
         self, theme: Theme, choices: Sequence[tuple[str, str]], parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._group = QButtonGroup(self)
         self._buttons: dict[str, QPushButton] = {}
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
+        row = QHBoxLayout(self)
+        theme.space(row, 4, margins=0)
         for value, text in choices:
-            button = QPushButton(text, self)
+            button = push_button(
+                text,
+                self,
+                f"choice_{value}",
+                kind="choice",
+                act=lambda _=False, value=value: self._tell(value),
+            )
             button.setCheckable(True)
-            button.setObjectName(f"choice_{value}")
-            button.clicked.connect(lambda _=False, value=value: self._tell(value))
             self._group.addButton(button)
             self._buttons[value] = button
-            self._row.addWidget(button, 1)
+            row.addWidget(button, 1)
         self.setFocusProxy(next(iter(self._buttons.values())))
-        theme.changed.connect(self._fit)
-        self._fit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._row.setSpacing(px(4))
-        self.setStyleSheet(f"QPushButton {{ padding: {px(6)}px {px(4)}px; }}")
 
     def _tell(self, value: str) -> None:
         self.changed_by_user.emit(self._told(value))
@@ -263,10 +257,7 @@ class TextField(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._shown = ""
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(APPLY_AFTER_MS)
-        self._timer.timeout.connect(self._tell)
+        self._timer = rest_timer(self, self._tell, APPLY_AFTER_MS)
         self.textChanged.connect(self._on_text_changed)
 
     def show_value(self, value: object) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
@@ -41,7 +40,9 @@ from ui.shell.window_toasts import WindowToasts
 from ui.widgets.combo import Combo
 from ui.widgets.flow import FlowLayout
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -52,23 +53,19 @@ LEVEL_WORDS = {"app": "App", "weights": "Weights", "chat": "Chat", "message": "R
 NO_PRESET = "No preset"
 
 
-class LevelsWindow(QWidget):
+class LevelsWindow(WindowBeside):
     """Closing hides it. `show_chat` and `show_reply` bring it back."""
 
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(theme, "levels_window", "", parent)
         self._desk = desk
-        self._theme = theme
         self._level = "chat"
         self._reply: Message | None = None
         self._changes: dict[str, Any] = {}
         self._rows: dict[str, SettingRow] = {}
         self._resets: dict[str, IconButton] = {}
-        self.setObjectName("levels_window")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._build_top()
         self.page = self._build_page()
         self._build_bottom()
@@ -78,16 +75,14 @@ class LevelsWindow(QWidget):
         self._column.addWidget(self._bottom)
         self.toasts = WindowToasts(desk, bridge, theme, self)
         self.toasts.focus_released.connect(self._focus_first)
-        for key in ("Esc", "Ctrl+W"):
-            QShortcut(QKeySequence(key), self, self.close)
         bridge.on(
             (SettingsChanged, LevelsChanged, ConversationOpened, EngineStateChanged, PresetsListed),
             self._follow,
         )
         stops = [stop for row in self._rows.values() for stop in row.stops()]
         put_in_order(stops, stops[0])
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 12, margins=(16, 12, 16, 16))
+        theme.size(self.preset_picker, 200)
         ZoomedSize(self, theme, SIZE_PX)
 
     # --- opening ------------------------------------------------------------------------
@@ -115,9 +110,7 @@ class LevelsWindow(QWidget):
         for name in LOADING:
             self._rows[name].setVisible(is_chat)
         self._show_values()
-        self.show()
-        self.raise_()
-        self.activateWindow()
+        self.come_forward()
         self._focus_first()
 
     def _focus_first(self) -> None:
@@ -130,26 +123,26 @@ class LevelsWindow(QWidget):
     def _build_top(self) -> None:
         self._top = QWidget(self)
         column = QVBoxLayout(self._top)
-        column.setContentsMargins(0, 0, 0, 0)
-        self.words = QLabel(self)
-        self.words.setObjectName("levels_words")
-        self.words.setProperty("kind", "small")
-        self.words.setWordWrap(True)
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
+        self._theme.space(column, 8, margins=0)
+        self.words = plain_label("", self, "small", name="levels_words", wraps=True)
         column.addWidget(self.words)
         self._chat_top = QWidget(self)
         policy = self._chat_top.sizePolicy()
         policy.setHeightForWidth(True)
         self._chat_top.setSizePolicy(policy)
         row = FlowLayout(self._chat_top)
+        self._theme.space(row, 8)
         self.preset_picker = Combo(self._theme, self)
         self.preset_picker.setObjectName("preset_picker")
         self.preset_picker.setAccessibleName("Preset of this chat")
         self.preset_picker.activated.connect(self._on_preset_chosen)
-        self.save_button = QPushButton("Save as preset…", self)
-        self.save_button.setObjectName("save_preset_button")
-        self.save_button.setAccessibleName("Save what counts here as a preset")
-        self.save_button.clicked.connect(self._on_save)
+        self.save_button = push_button(
+            "Save as preset…",
+            self,
+            "save_preset_button",
+            spoken="Save what counts here as a preset",
+            act=self._on_save,
+        )
         levels = [(level, LEVEL_WORDS[level]) for level in LEVELS[:3]]
         box = QWidget(self)
         pair = QHBoxLayout(box)
@@ -169,11 +162,14 @@ class LevelsWindow(QWidget):
     def _build_bottom(self) -> None:
         self._bottom = QWidget(self)
         row = QHBoxLayout(self._bottom)
-        row.setContentsMargins(0, 0, 0, 0)
-        self.again_button = QPushButton("Run again, exactly", self)
-        self.again_button.setObjectName("run_again_button")
-        self.again_button.setAccessibleName("Run this reply again with the same settings and seed")
-        self.again_button.clicked.connect(self._on_run_again)
+        self._theme.space(row, 8, margins=0)
+        self.again_button = push_button(
+            "Run again, exactly",
+            self,
+            "run_again_button",
+            spoken="Run this reply again with the same settings and seed",
+            act=self._on_run_again,
+        )
         self.answer_button = QPushButton("Answer again with the changes", self)
         self.answer_button.setObjectName("answer_again_button")
         self.answer_button.setAccessibleName(self.answer_button.text())
@@ -335,18 +331,6 @@ class LevelsWindow(QWidget):
         }
         self._desk.ask_several(self._reply.id, [values])
         self.close()
-
-    # --- size ---------------------------------------------------------------------------
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(12), px(16), px(16))
-        self._column.setSpacing(px(12))
-        self.preset_picker.setFixedWidth(px(200))
-        for box in (self._top, self._chat_top, self._bottom):
-            layout = box.layout()
-            assert layout is not None
-            layout.setSpacing(px(8))
 
 
 def _reply_words(reply: Message) -> str:

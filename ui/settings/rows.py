@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from ui.look.theme import Theme
 from ui.settings.fields import ChoiceField, Field, TextField
 from ui.shell.tab_order import stops_in
+from ui.widgets.kit import plain_label
 from ui.widgets.steady_area import SteadyArea
 
 CONTROL_PX = 220
@@ -46,10 +47,9 @@ class SettingRow(QWidget):
         self._beside: list[QWidget] = []
         self._label = QLabel(label, self)
         self._label.setBuddy(field)
-        self._hint = _small(hint, self)
-        self.refusal = _small("", self)
-        self.refusal.setObjectName(f"refusal_{name}")
-        self.refusal.setProperty("kind", "error")
+        self._hint = plain_label(hint, self, "small", wraps=True)
+        self._hint.setVisible(bool(hint))
+        self.refusal = plain_label("", self, "refusal", name=f"refusal_{name}", wraps=True)
         self.refusal.hide()
         field.setObjectName(f"setting_{name}")
         field.setAccessibleName(label)
@@ -58,8 +58,10 @@ class SettingRow(QWidget):
             field.name_choices(label)
         field.changed_by_user.connect(self._on_changed)
         self._build()
-        theme.changed.connect(self._fit)
-        self._fit()
+        if isinstance(field, TextField):
+            theme.size(field, height=96)
+        theme.changed.connect(self._arrange)
+        self._arrange()
 
     def _build(self) -> None:
         words = QVBoxLayout()
@@ -76,22 +78,14 @@ class SettingRow(QWidget):
         column.addLayout(self._pair)
         column.addWidget(self.refusal)
 
-    def _fit(self) -> None:
-        px = self._theme.px
-        size = self._theme.font_small().pixelSize()
-        self.refusal.setStyleSheet(f"font-size: {size}px;")
-        if isinstance(self.field, TextField):
-            self.field.setFixedHeight(px(96))
-        self._arrange(self.width())
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(event.size().width())
+        self._arrange()
 
-    def _arrange(self, width: int) -> None:
+    def _arrange(self) -> None:
         """Side by side where there is room, else the control under its words."""
         px = self._theme.px
-        is_stacked = self._is_wide_field or width < px(STACK_BELOW_PX)
+        is_stacked = self._is_wide_field or self.width() < px(STACK_BELOW_PX)
         direction = QBoxLayout.Direction
         self._pair.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
         self._pair.setSpacing(px(8 if is_stacked else 16))
@@ -159,9 +153,7 @@ class Page(SteadyArea):
         # Qt has just switched this on; the window's own plane shall show.
         self._body.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
-        self._cards: list[QVBoxLayout] = []
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 8)
 
     def add_card(self, *widgets: QWidget) -> None:
         card = QFrame(self._body)
@@ -170,22 +162,5 @@ class Page(SteadyArea):
         column = QVBoxLayout(card)
         for widget in widgets:
             column.addWidget(widget)
-        self._cards.append(column)
+        self._theme.space(column, 18, margins=(16, 14))
         self._column.insertWidget(self._column.count() - 1, card)
-        self._fit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(8))
-        for column in self._cards:
-            column.setContentsMargins(px(16), px(14), px(16), px(14))
-            column.setSpacing(px(18))
-
-
-def _small(text: str, parent: QWidget) -> QLabel:
-    label = QLabel(text, parent)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setVisible(bool(text))
-    return label

@@ -34,8 +34,10 @@ from ui.settings.rows import Page, SettingRow
 from ui.shell.dialogs import show_folder
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.figures import known_device_text, loaded_details
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.log_view import LogView
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -56,7 +58,7 @@ SAMPLING_SETTINGS = (
 )
 
 
-class SettingsWindow(QWidget):
+class SettingsWindow(WindowBeside):
     """Closing hides it; `show_page` brings it back where it was asked for."""
 
     levels_requested = Signal()
@@ -65,17 +67,12 @@ class SettingsWindow(QWidget):
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(theme, "settings_window", "Settings", parent)
         self._desk = desk
-        self._theme = theme
         self._rows: dict[str, SettingRow] = {}
-        self.setObjectName("settings_window")
-        self.setAccessibleName("Settings")
-        self.setWindowTitle("Settings")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("settings_tabs")
+        self.tabs.setProperty("kind", "pages")
         self.tabs.setAccessibleName("Settings pages")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
@@ -90,18 +87,15 @@ class SettingsWindow(QWidget):
         self.toasts = WindowToasts(desk, bridge, theme, self)
         self.toasts.focus_released.connect(self.tabs.setFocus)
         self.tabs.currentChanged.connect(self._pages.setCurrentIndex)
-        for key in ("Esc", "Ctrl+W"):
-            QShortcut(QKeySequence(key), self, self.close)
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
         QShortcut(QKeySequence("Ctrl+Shift+Tab"), self, lambda: self._turn(-1))
         bridge.on(SettingsChanged, self._on_settings_changed)
         bridge.on(LogLineArrived, self._on_log_line)
         bridge.on(EngineStateChanged, self._show_loaded)
-        theme.changed.connect(self._fit)
         self.log_view.set_lines(desk.log_lines())
         self._show_values(frozenset(self._rows))
         self._show_loaded()
-        self._fit()
+        theme.space(self._column, 12, margins=(16, 12, 16, 16))
         ZoomedSize(self, theme, SIZE_PX)
 
     # --- pages --------------------------------------------------------------------------
@@ -283,16 +277,27 @@ class SettingsWindow(QWidget):
                 SwitchField(self._theme, self),
             ),
         )
-        self.levels_button = self._button("Settings of this chat", "open_levels_button")
-        self.levels_button.clicked.connect(self.levels_requested)
-        self.presets_button = self._button("Presets", "open_presets_button")
-        self.presets_button.clicked.connect(self.presets_requested)
+        self.levels_button = push_button(
+            "Settings of this chat",
+            self,
+            "open_levels_button",
+            spoken="Settings of this chat",
+            act=self.levels_requested,
+        )
+        self.presets_button = push_button(
+            "Presets", self, "open_presets_button", spoken="Presets", act=self.presets_requested
+        )
         page.add_card(
             _beside("A chat or weights may say otherwise.", self.levels_button, self),
             _beside("Keep such settings under a name.", self.presets_button, self),
         )
-        self.defaults_button = self._button("Restore defaults", "sampling_defaults_button")
-        self.defaults_button.clicked.connect(self._on_defaults)
+        self.defaults_button = push_button(
+            "Restore defaults",
+            self,
+            "sampling_defaults_button",
+            spoken="Restore defaults",
+            act=self._on_defaults,
+        )
         page.add_card(
             _beside("All of the above as they were at the start.", self.defaults_button, self)
         )
@@ -321,24 +326,20 @@ class SettingsWindow(QWidget):
                 NumberField(automatic=-1, **automatic),
             ),
         )
-        self.loaded_label = QLabel(self)
-        self.loaded_label.setObjectName("loaded_details")
-        self.loaded_label.setProperty("kind", "small")
-        self.loaded_label.setWordWrap(True)
-        self.loaded_label.setTextFormat(Qt.TextFormat.PlainText)
+        self.loaded_label = plain_label("", self, "small", name="loaded_details", wraps=True)
         flags = Qt.TextInteractionFlag
         self.loaded_label.setTextInteractionFlags(
             flags.TextSelectableByMouse | flags.TextSelectableByKeyboard
         )
         self.loaded_label.setAccessibleName("The loaded weights")
-        self.reload_button = self._button("Load again now", "reload_button")
-        self.reload_button.clicked.connect(self._on_reload)
+        self.reload_button = push_button(
+            "Load again now", self, "reload_button", spoken="Load again now", act=self._on_reload
+        )
         self.reload_words = (
             "A number of threads counts at once, the rest when weights are loaded again."
         )
         page.add_card(_beside(self.reload_words, self.reload_button, self))
-        self.devices_label = _small("", self)
-        self.devices_label.setObjectName("devices")
+        self.devices_label = plain_label("", self, "small", name="devices", wraps=True)
         self.devices_label.setAccessibleName("Devices of this machine")
         page.add_card(QLabel("Devices of this machine", self), self.devices_label)
         page.add_card(QLabel("Loaded now", self), self.loaded_label)
@@ -350,16 +351,23 @@ class SettingsWindow(QWidget):
         self.folder_field.setObjectName("data_folder")
         self.folder_field.setAccessibleName("Data folder")
         self.folder_field.setReadOnly(True)
-        open_button = self._button("Open folder", "open_folder_button")
-        open_button.clicked.connect(self._on_open_folder)
+        open_button = push_button(
+            "Open folder",
+            self,
+            "open_folder_button",
+            spoken="Open folder",
+            act=self._on_open_folder,
+        )
         page.add_card(
             QLabel("Data folder", self),
             self.folder_field,
             _beside("Chats and settings lie here and nowhere else.", open_button, self),
-            _small(
+            plain_label(
                 "To move it: quit, move the folder, and start with --data-dir or with the "
                 "environment variable CUTAWAY_DATA_DIR.",
                 self,
+                "small",
+                wraps=True,
             ),
         )
         self.offline_field = SwitchField(self._theme, self)
@@ -383,21 +391,12 @@ class SettingsWindow(QWidget):
             self.offline_field.setEnabled(False)
         return page
 
-    def _button(self, text: str, name: str) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setObjectName(name)
-        button.setAccessibleName(text)
-        return button
-
     # --- acts ---------------------------------------------------------------------------
 
     def show_page(self, name: str = "") -> None:
         if name in self._page_names:
             self.tabs.setCurrentIndex(self._page_names.index(name))
-        self.show()
-        self.raise_()
-        self.activateWindow()
-        self.tabs.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+        self.come_forward(self.tabs)
 
     def _turn(self, step: int) -> None:
         self.tabs.setCurrentIndex((self.tabs.currentIndex() + step) % self.tabs.count())
@@ -448,15 +447,6 @@ class SettingsWindow(QWidget):
             is_forced = name == "offline" and self._desk.offline
             self._rows[name].show_value(True if is_forced else value)
 
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(12), px(16), px(16))
-        self._column.setSpacing(px(12))
-        self.tabs.setStyleSheet(
-            f"QTabBar::scroller {{ width: {px(48)}px; }}"
-            f"QTabBar QToolButton {{ padding: 0; background: {self._theme.colors.side}; }}"
-        )
-
     def closeEvent(self, event: QCloseEvent) -> None:
         """What was typed last is applied, even without Return."""
         focus = self.focusWidget()
@@ -470,13 +460,6 @@ def _beside(words: str, button: QPushButton, parent: QWidget) -> QWidget:
     widget = QWidget(parent)
     row = QHBoxLayout(widget)
     row.setContentsMargins(0, 0, 0, 0)
-    row.addWidget(_small(words, widget), 1)
+    row.addWidget(plain_label(words, widget, "small", wraps=True), 1)
     row.addWidget(button)
     return widget
-
-
-def _small(words: str, parent: QWidget) -> QLabel:
-    label = QLabel(words, parent)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    return label

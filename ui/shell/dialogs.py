@@ -9,6 +9,8 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialogButtonBox, QFileDialog, QMessageBox, QWidget
 
+from ui.look.theme import Theme
+
 SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 
 
@@ -24,11 +26,11 @@ def choose_gguf(parent: QWidget, folder: Path, chosen: Callable[[str], None]) ->
     return dialog
 
 
-def space_buttons(buttons: QDialogButtonBox, spacing: int) -> None:
+def space_buttons(theme: Theme, buttons: QDialogButtonBox) -> None:
     """Qt's own spacing does not follow the zoom."""
     row = buttons.layout()
     assert row is not None
-    row.setSpacing(spacing)
+    theme.space(row, 8)
 
 
 def may_open(address: str) -> bool:

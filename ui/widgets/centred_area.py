@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
+from ui.widgets.kit import plain_label
 from ui.widgets.steady_area import SteadyArea
 
 
@@ -16,11 +17,8 @@ class CentredArea(SteadyArea):
         self._column = QVBoxLayout()
 
     def _label(self, name: str) -> QLabel:
-        label = QLabel(self)
-        label.setObjectName(name)
-        label.setTextFormat(Qt.TextFormat.PlainText)
+        label = plain_label("", self, name=name, wraps=True)
         label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        label.setWordWrap(True)
         label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         return label
 

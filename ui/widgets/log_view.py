@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from ui.look.theme import Theme
+from ui.widgets.kit import plain_label, push_button
 
 LINE_LIMIT = 5_000
 MARKS = {"warning": "warning: ", "error": "error: "}
@@ -34,13 +35,12 @@ class LogView(QWidget):
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.copy_button = QPushButton("Copy all", self)
-        self.copy_button.setObjectName("copy_log_button")
-        self.copy_button.setAccessibleName("Copy the whole log")
-        self.copy_button.clicked.connect(self._on_copy)
-        self._hint = QLabel("What llama.cpp says while it loads and runs.", self)
-        self._hint.setProperty("kind", "small")
-        self._hint.setWordWrap(True)
+        self.copy_button = push_button(
+            "Copy all", self, "copy_log_button", spoken="Copy the whole log", act=self._on_copy
+        )
+        self._hint = plain_label(
+            "What llama.cpp says while it loads and runs.", self, "small", wraps=True
+        )
         row = QHBoxLayout()
         row.addWidget(self._hint, 1)
         row.addWidget(self.copy_button)
@@ -49,6 +49,8 @@ class LogView(QWidget):
         self._column.addLayout(row)
         self._column.addWidget(self.text, 1)
         theme.changed.connect(self._fit)
+        theme.space(self._column, 8)
+        theme.font(self.text, Theme.font_mono, 12)
         self._fit()
 
     def set_lines(self, lines: Iterable[tuple[str, str]]) -> None:
@@ -86,8 +88,6 @@ class LogView(QWidget):
         bar.setValue(bar.maximum())
 
     def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(8))
-        self.text.setFont(self._theme.font_mono(12))
         self.set_lines(self._lines)
 
     def _on_copy(self) -> None:

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QLabel,
-    QPushButton,
     QRadioButton,
     QVBoxLayout,
     QWidget,
@@ -21,6 +20,7 @@ from models.records import Conversation
 from ui.look.theme import Theme
 from ui.look.theme_sheet import CHOICE_PX, RING_INSET
 from ui.shell.dialogs import space_buttons
+from ui.widgets.kit import plain_label, push_button
 
 JSON, MARKDOWN = "json", "markdown"
 _FORMS = (
@@ -55,9 +55,8 @@ class ExportDialog(QDialog):
         super().__init__(parent)
         self._theme = theme
         self._chosen = chosen
-        self._ids: list[Sequence[str] | None] = []
-        self._groups: list[QVBoxLayout] = []
         self._hints: list[QLabel] = []
+        self._ids: list[Sequence[str] | None] = []
         self.setObjectName("export_dialog")
         self.setWindowTitle("Export chats")
         self.setAccessibleName("Export chats")
@@ -65,6 +64,7 @@ class ExportDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._column = QVBoxLayout(self)
+        theme.space(self._column, 20, margins=20)
         self._whats = QButtonGroup(self)
         self._forms = QButtonGroup(self)
         self._heading("Which chats")
@@ -81,17 +81,18 @@ class ExportDialog(QDialog):
         self._heading("Format")
         for name, words, hint in _FORMS:
             self._form(name, words, hint)
-        self._column.addWidget(self._small("What is in the trash is left out."))
+        self._column.addWidget(
+            plain_label("What is in the trash is left out.", self, "small", wraps=True)
+        )
         self._column.addStretch()
-        self._buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.export_button = QPushButton("Export…", self)
-        self.export_button.setObjectName("export_button")
-        self.export_button.setProperty("kind", "primary")
-        self._buttons.addButton(self.export_button, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
+        self.export_button = push_button("Export…", self, "export_button", kind="primary")
+        buttons.addButton(self.export_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self.export_button.setDefault(True)
-        self._buttons.accepted.connect(self.accept)
-        self._buttons.rejected.connect(self.reject)
-        self._column.addWidget(self._buttons)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self._column.addWidget(buttons)
+        space_buttons(theme, buttons)
         theme.changed.connect(self._fit)
         checked = self._whats.checkedButton() or self._whats.buttons()[0]
         checked.setChecked(True)
@@ -113,16 +114,9 @@ class ExportDialog(QDialog):
     def _heading(self, words: str) -> None:
         """What follows belongs to it."""
         self._group = QVBoxLayout()
-        self._groups.append(self._group)
+        self._theme.space(self._group, 6)
         self._column.addLayout(self._group)
-        self._group.addWidget(self._small(words))
-
-    def _small(self, words: str) -> QLabel:
-        label = QLabel(words, self)
-        label.setProperty("kind", "small")
-        label.setWordWrap(True)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        return label
+        self._group.addWidget(plain_label(words, self, "small", wraps=True))
 
     def _what(self, name: str, words: str, ids: Sequence[str] | None) -> None:
         button = QRadioButton(words.replace("&", "&&"), self)
@@ -136,7 +130,7 @@ class ExportDialog(QDialog):
         button.setObjectName(f"export_{name}")
         button.setAccessibleDescription(hint)
         self._forms.addButton(button, len(self._forms.buttons()))
-        self._hints.append(self._small(hint))
+        self._hints.append(plain_label(hint, self, "small", wraps=True))
         pair = QVBoxLayout()
         pair.setSpacing(0)
         pair.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
@@ -145,14 +139,9 @@ class ExportDialog(QDialog):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._column.setContentsMargins(px(20), px(20), px(20), px(20))
-        self._column.setSpacing(px(20))
-        for group in self._groups:
-            group.setSpacing(px(6))
         for label in self._hints:
             # Under the words of its button, not under the ring.
             label.setContentsMargins(px(CHOICE_PX) + px(8) + RING_INSET, 0, 0, 0)
-        space_buttons(self._buttons, px(8))
         wide = px(440)
         self.setMinimumSize(wide, self._column.totalHeightForWidth(wide))
         self.adjustSize()

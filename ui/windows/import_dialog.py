@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QLabel,
-    QPushButton,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -22,6 +21,7 @@ from app.chat.events import ChatLooked, ImportPreviewed
 from models.records import Whereabouts
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 MOST_ROWS = 1000
@@ -45,7 +45,6 @@ class ImportDialog(QDialog):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._theme = theme
         self.setObjectName("import_dialog")
         self.setWindowTitle("Import chats")
         self.setAccessibleName("Import chats")
@@ -68,10 +67,8 @@ class ImportDialog(QDialog):
             self._label(sentence, "error")
         if len(preview.refusals) > 5:
             self._label(f"… and {len(preview.refusals) - 5:,} more files bring nothing.", "error")
-        self._buttons = buttons = QDialogButtonBox(self)
-        self.import_button = QPushButton(_verb(n_added), self)
-        self.import_button.setObjectName("import_button")
-        self.import_button.setProperty("kind", "primary")
+        buttons = QDialogButtonBox(self)
+        self.import_button = push_button(_verb(n_added), self, "import_button", kind="primary")
         buttons.addButton(self.import_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self.import_button.setVisible(n_added > 0)
         close = QDialogButtonBox.StandardButton
@@ -82,17 +79,15 @@ class ImportDialog(QDialog):
         self._column.addWidget(buttons)
         self.accepted.connect(accepted)
         self.rejected.connect(rejected)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 12, margins=20)
+        theme.at_least(self, 380)
+        space_buttons(theme, buttons)
         if preview.chats:
             ZoomedSize(self, theme, SIZE_PX)
         (self.import_button if n_added else last).setFocus()
 
     def _label(self, words: str, kind: str) -> QLabel:
-        label = QLabel(words, self)
-        label.setProperty("kind", kind)
-        label.setWordWrap(True)
-        label.setTextFormat(Qt.TextFormat.PlainText)
+        label = plain_label(words, self, kind, wraps=True)
         self._column.addWidget(label)
         return label
 
@@ -120,13 +115,6 @@ class ImportDialog(QDialog):
         for column in (1, 2):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         return table
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(20), px(20), px(20), px(20))
-        self._column.setSpacing(px(12))
-        space_buttons(self._buttons, px(8))
-        self.setMinimumWidth(px(380))
 
 
 def _summary(counts: Counter[Whereabouts]) -> str:

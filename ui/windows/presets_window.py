@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFileDialog,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
@@ -33,8 +32,10 @@ from ui.settings.chain_field import lines_of
 from ui.shell.notices import Notice
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import plain_label
 from ui.widgets.steady_area import SteadyArea
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -73,20 +74,14 @@ class PresetList(QListWidget):
             super().keyPressEvent(event)
 
 
-class PresetsWindow(QWidget):
+class PresetsWindow(WindowBeside):
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(theme, "presets_window", "Presets", parent)
         self._desk = desk
-        self._theme = theme
         self._presets: tuple[Preset, ...] = ()
         self._wanted_id = ""
-        self.setObjectName("presets_window")
-        self.setAccessibleName("Presets")
-        self.setWindowTitle("Presets")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.list = PresetList(self)
         self.list.setObjectName("preset_list")
         self.list.setAccessibleName("Presets")
@@ -99,11 +94,9 @@ class PresetsWindow(QWidget):
         self.name_field.setObjectName("preset_name")
         self.name_field.setAccessibleName("Name of the preset")
         self.name_field.editingFinished.connect(self._on_named)
-        self.content = QLabel(self)
-        self.content.setObjectName("preset_content")
-        self.content.setAccessibleName("What the preset holds")
-        self.content.setWordWrap(True)
-        self.content.setTextFormat(Qt.TextFormat.PlainText)
+        self.content = plain_label(
+            "", self, name="preset_content", spoken="What the preset holds", wraps=True
+        )
         self.content.setAlignment(Qt.AlignmentFlag.AlignTop)
         flags = Qt.TextInteractionFlag
         self.content.setTextInteractionFlags(
@@ -112,11 +105,13 @@ class PresetsWindow(QWidget):
         self._build()
         self.toasts = WindowToasts(desk, bridge, theme, self)
         self.toasts.focus_released.connect(self.list.setFocus)
-        for key in ("Esc", "Ctrl+W"):
-            QShortcut(QKeySequence(key), self, self.close)
         bridge.on(PresetsListed, self._on_listed)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._arrange)
+        theme.space(self._columns, 12, margins=16)
+        theme.space(self._right, 12, margins=(16, 14))
+        theme.space(self._inner, 12)
+        theme.space(self._flow, 8)
+        self._arrange()
         ZoomedSize(self, theme, SIZE_PX)
         self._show_chosen()
 
@@ -190,10 +185,7 @@ class PresetsWindow(QWidget):
 
     def open(self) -> None:
         self._desk.list_presets()
-        self.show()
-        self.raise_()
-        self.activateWindow()
-        self.list.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+        self.come_forward(self.list)
 
     def _on_listed(self, event: PresetsListed) -> None:
         chosen = self._wanted_id or getattr(self._chosen(), "id", "")
@@ -309,16 +301,6 @@ class PresetsWindow(QWidget):
         self.toasts.show_notice(Notice(sentence, "error", sentence))
 
     # --- size ---------------------------------------------------------------------------
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._columns.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._columns.setSpacing(px(12))
-        self._right.setContentsMargins(px(16), px(14), px(16), px(14))
-        self._right.setSpacing(px(12))
-        self._inner.setSpacing(px(12))
-        self._flow.setSpacing(px(8))
-        self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

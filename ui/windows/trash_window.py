@@ -11,16 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
+from PySide6.QtGui import QColor, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QMessageBox,
-    QPushButton,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -34,7 +32,9 @@ from ui.chat.plain_words import plain_words
 from ui.look.theme import Theme
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.any_index import AnyIndex
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -79,46 +79,44 @@ class _LineDelegate(QStyledItemDelegate):
         painter.restore()
 
 
-class TrashWindow(QWidget):
+class TrashWindow(WindowBeside):
     """The list answers `TrashListed` and `TrashedBranchesListed`; Return brings back what is
     chosen, Delete asks whether it shall go for good."""
 
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(theme, "trash_window", "Trash", parent)
         self._desk = desk
-        self._theme = theme
         self._chats: tuple[Conversation, ...] = ()
         self._branches: tuple[TrashedBranch, ...] = ()
-        self.setObjectName("trash_window")
-        self.setAccessibleName("Trash")
-        self.setWindowTitle("Trash")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._words = QLabel(self)
-        self._words.setProperty("kind", "small")
-        self._words.setWordWrap(True)
+        self._words = plain_label("", self, "small", wraps=True)
         self.list = QListWidget(self)
         self.list.setObjectName("trash_list")
         self.list.setAccessibleName("Deleted chats and messages")
         self.list.setItemDelegate(_LineDelegate(theme, self.list))
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.restore_button = QPushButton("Restore", self)
-        self.restore_button.setObjectName("restore_button")
-        self.restore_button.setAccessibleName("Restore what is chosen")
-        self.restore_button.setProperty("kind", "primary")
-        self.delete_button = QPushButton("Delete for good…", self)
-        self.delete_button.setObjectName("delete_for_good_button")
-        self.delete_button.setAccessibleName("Delete the chosen chats for good")
-        self.empty_button = QPushButton("Empty the trash…", self)
-        self.empty_button.setObjectName("empty_trash_button")
-        self.empty_button.setAccessibleName("Delete all chats in the trash for good")
+        self.restore_button = push_button(
+            "Restore", self, "restore_button", kind="primary", spoken="Restore what is chosen"
+        )
+        self.delete_button = push_button(
+            "Delete for good…",
+            self,
+            "delete_for_good_button",
+            spoken="Delete the chosen chats for good",
+        )
+        self.empty_button = push_button(
+            "Empty the trash…",
+            self,
+            "empty_trash_button",
+            spoken="Delete all chats in the trash for good",
+        )
         self._build()
         self._connect(bridge)
         self.toasts = WindowToasts(desk, bridge, theme, self)
         self.toasts.focus_released.connect(self.list.setFocus)
-        self._fit()
+        theme.space(self._column, 12, margins=16)
+        theme.space(self._row, 8)
         self._show()
         ZoomedSize(self, theme, SIZE_PX)
 
@@ -140,26 +138,14 @@ class TrashWindow(QWidget):
         self.restore_button.clicked.connect(self._on_restore)
         self.delete_button.clicked.connect(self._on_delete)
         self.empty_button.clicked.connect(self._on_empty)
-        for key in ("Esc", "Ctrl+W"):
-            QShortcut(QKeySequence(key), self, self.close)
         bridge.on(TrashListed, self._on_trash_listed)
         bridge.on(TrashedBranchesListed, self._on_branches_listed)
         bridge.on(SettingsChanged, self._on_settings_changed)
-        self._theme.changed.connect(self._fit)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(12))
-        self._row.setSpacing(px(8))
 
     def open(self) -> None:
         self._desk.list_trash()
         self._desk.list_trashed_messages()
-        self.show()
-        self.raise_()
-        self.activateWindow()
-        self.list.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+        self.come_forward(self.list)
 
     # --- what is shown ------------------------------------------------------------------
 

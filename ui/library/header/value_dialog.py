@@ -113,7 +113,7 @@ class ValueDialog(QDialog):
         self._column.setSpacing(px(12))
         self._form.setSpacing(px(8))
         self.value_field.setFont(self._theme.font_mono(12))
-        space_buttons(self.buttons, px(8))
+        space_buttons(self._theme, self.buttons)
 
     def value(self) -> NewValue:
         """What was typed, or ValueRefused."""

@@ -1,7 +1,7 @@
 """A store that lives in memory alone: for chats that are never written.
 
-It has the doors of `models.store.store.Store` and the same tables, so that a temporary chat has its
-tree, versions and attachments like any other. What must hold: nothing of it ever reaches a file.
+It is a `models.store.store.Store` with the same tables, so that a temporary chat has its tree,
+versions and attachments like any other. What must hold: nothing of it ever reaches a file.
 SQLite's temporary files are kept in memory too, and there are no backups.
 """
 

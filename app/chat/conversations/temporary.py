@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Stores:
-    """The database's doors; those of the memory for what is temporary."""
+    """The database, and the memory for what is temporary, as one store."""
 
     def __init__(self, disk: Store) -> None:
         self._disk = disk
@@ -29,7 +29,7 @@ class Stores:
         self._ids: set[str] = set()
 
     def as_store(self) -> Store:
-        """For those who know one store. Every door of it is answered by `__getattr__`."""
+        """For those who know one store. Every method of it is answered by `__getattr__`."""
         return cast("Store", self)
 
     def begin_temporary(self, conversation_id: str) -> None:
@@ -55,13 +55,13 @@ class Stores:
         return self._disk.close(timeout)
 
     def __getattr__(self, name: str) -> Any:
-        door = getattr(self._disk, name)
-        if not self._ids or not callable(door):
-            return door
+        method = getattr(self._disk, name)
+        if not self._ids or not callable(method):
+            return method
 
-        def open_door(*args: Any, **options: Any) -> Any:
+        def ask(*args: Any, **options: Any) -> Any:
             if not self._is_about_temporary((*args, *options.values())):
-                return door(*args, **options)
+                return method(*args, **options)
             memory = self._memory
             if memory is None:  # asked for by somebody who does not know yet that it has ended
                 return _never()
@@ -70,7 +70,7 @@ class Stores:
                 answer.add_done_callback(self._learn)
             return answer
 
-        return open_door
+        return ask
 
     def _is_about_temporary(self, values: Iterable[Any]) -> bool:
         found = [self._is_temporary(value) for value in values]  # all of them: ids are learnt

@@ -46,9 +46,6 @@ class Stores:
         if memory is not None:
             memory.close()
 
-    def is_temporary(self, conversation_id: str) -> bool:
-        return conversation_id in self._ids
-
     def close(self, timeout: float) -> int:
         """Of the database; the memory has nothing to lose."""
         self.end_temporary()

@@ -18,7 +18,7 @@ from app.chat.settings.settings import SettingRefused, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.local_weights import OWN_FOLDER
 from app.paths import typed_path
-from models.records import Download, DownloadState
+from models.records import Download
 
 if TYPE_CHECKING:
     from app.hub.downloads.progress import DownloadProgress
@@ -244,8 +244,3 @@ class _Book:
         store = self._around.store
         if store is not None and self._around.can_write:
             self._around.saved(store.delete_download(download_id))
-
-
-def is_active(progress: DownloadProgress) -> bool:
-    """Whether it goes on by itself."""
-    return progress.state in (DownloadState.QUEUED, DownloadState.RUNNING, DownloadState.WAITING)

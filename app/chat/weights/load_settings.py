@@ -27,12 +27,6 @@ ROPE: Final = "rope."
 _USUAL: Final = LoadOptions()
 
 
-def names() -> tuple[str, ...]:
-    """Every name that `changed_load` takes."""
-    parts = tuple(f"{ROPE}{name}" for name in RopeScaling.__struct_fields__)
-    return (*(name for name in BEYOND if name != "rope"), *parts)
-
-
 def load_value(stored: object, name: str) -> Any:
     """What counts for a name: what is stored, as far as it can be taken, else the usual."""
     options = load_options(Settings(), stored)

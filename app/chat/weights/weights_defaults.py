@@ -82,10 +82,6 @@ class WeightsDefaults:
             return load_value(stored.get(LOAD), name.removeprefix(IN_LOAD))
         return _text(stored.get(name))
 
-    def options(self, path: str) -> LoadOptions:
-        """What the next load of these weights is asked for."""
-        return self._loader.options_of(path)
-
     def awaiting_load(self, path: str) -> tuple[str, ...]:
         """The load options that are other ones by now than these weights are loaded with; nothing
         where they are not loaded."""

@@ -297,9 +297,12 @@ class Theme(QObject):
         self._tell_platform()
 
         def dress() -> None:
-            app.setFont(self.font_text())
-            app.setPalette(self.palette())
-            app.setStyleSheet(stylesheet(self))
+            font, palette, sheet = self.font_text(), self.palette(), stylesheet(self)
+            if (app.font(), app.palette(), app.styleSheet()) == (font, palette, sheet):
+                return  # Qt would ask every widget again
+            app.setFont(font)
+            app.setPalette(palette)
+            app.setStyleSheet(sheet)
 
         self.changed.connect(dress)
         dress()

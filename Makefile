@@ -35,7 +35,7 @@ help:
 	@echo 'make test                run the tests (PYTEST_ARGS="…" goes to pytest)'
 	@echo 'make check               format, lint, types, import rule'
 	@echo 'make bench               measure this machine: bare native loop against the app'
-	@echo 'make soak                the long tests'
+	@echo 'make soak                the long tests, and all made-up examples of the others'
 	@echo 'make lock                resolve requirements/*.in again (LOCK_FLAGS=--upgrade for newer releases)'
 	@echo 'make engine              build llama-cpp-python anew, with CMAKE_ARGS="…"'
 	@echo 'make clean               remove the virtual environment and all caches of the tools'
@@ -70,7 +70,7 @@ bench: $(APP_STAMP)
 	@$(PY) main.py bench $(ARGS)
 
 soak: $(DEV_STAMP)
-	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+	CUTAWAY_ALL_EXAMPLES=1 $(PY) -m pytest -m 'soak or hypothesis' -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 # The environment. An interrupted installation leaves no stamp and is taken up again.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from examples import examples
 from fake_hub.hub import FakeHub
 from forked import Forking, Source
 from gemma_file import gemma_path
@@ -39,7 +40,10 @@ if os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 4 * 2**
 
 # A busy machine is slow, not wrong.
 hypothesis.settings.register_profile(
-    "cutaway", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "cutaway",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("cutaway")
 

@@ -9,12 +9,13 @@ read with replacement characters instead of failing the whole query; what is del
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
 from models.search.index import cut
@@ -84,7 +85,6 @@ def raw_of(connection: Connection) -> sqlite3.Connection:
 def close(connection: Connection) -> None:
     """Close for good; SQLite merges its write-ahead log when it was the last one."""
     connection.close()
-    connection.engine.dispose()
 
 
 def _prepared(raw: sqlite3.Connection) -> sqlite3.Connection:
@@ -94,12 +94,31 @@ def _prepared(raw: sqlite3.Connection) -> sqlite3.Connection:
     return raw
 
 
+class _Making(threading.local):
+    """How the connection is made that this thread asks an engine for."""
+
+    made: Callable[[], sqlite3.Connection]
+
+
+_making: Final = _Making()
+
+
 def _connection(made: Callable[[], sqlite3.Connection], begin: str) -> Connection:
+    _making.made = made
+    return _engine(begin).connect()
+
+
+@cache
+def _engine(begin: str) -> Engine:
+    """One for all connections whose transactions begin in this way: what it has compiled of a
+    statement, the next connection need not compile. It keeps no connection."""
     # What people wrote is in the parameters: no error may carry it into a log.
-    engine = create_engine("sqlite://", creator=made, poolclass=NullPool, hide_parameters=True)
+    engine = create_engine(
+        "sqlite://", creator=lambda: _making.made(), poolclass=NullPool, hide_parameters=True
+    )
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
-    return engine.connect()
+    return engine

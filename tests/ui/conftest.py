@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from own_look import kept_look
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk
@@ -20,14 +21,8 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def own_look(qapp: QApplication) -> Iterator[None]:
     """What a test makes of the application's look ends with it: sheet, font and colours."""
-    sheet, font, palette = qapp.styleSheet(), qapp.font(), qapp.palette()
-    yield
-    if qapp.styleSheet() != sheet:
-        qapp.setStyleSheet(sheet)
-    if qapp.font() != font:
-        qapp.setFont(font)
-    if qapp.palette() != palette:
-        qapp.setPalette(palette)
+    with kept_look(qapp):
+        yield
 
 
 @pytest.fixture

@@ -177,10 +177,15 @@ class Theme(QObject):
         self._dress()
 
     def _dress(self) -> None:
-        if self._application is not None:
-            self._application.setFont(self.font_text())
-            self._application.setPalette(self.palette())
-            self._application.setStyleSheet(stylesheet(self))
+        app = self._application
+        if app is None:
+            return
+        font, palette, sheet = self.font_text(), self.palette(), stylesheet(self)
+        if (app.font(), app.palette(), app.styleSheet()) == (font, palette, sheet):
+            return  # Qt would ask every widget again
+        app.setFont(font)
+        app.setPalette(palette)
+        app.setStyleSheet(sheet)
 
     # --- what it keeps right ------------------------------------------------------------
 

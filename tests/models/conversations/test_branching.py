@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from store_records import a_conversation, a_message, next_time
 
@@ -78,7 +79,7 @@ class PlainTree:
         self.active = self.leaf_below(top)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_whatever_is_done_the_tree_is_what_a_plain_one_would_be(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

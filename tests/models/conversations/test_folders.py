@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection
 from store_records import START, a_conversation
@@ -75,7 +76,7 @@ def connection() -> Iterator[Connection]:
     close(made)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(acts=st.lists(ACTS, max_size=14))
 def test_folders_do_what_two_dictionaries_do(
     connection: Connection, acts: list[tuple[str, str, str | None]]

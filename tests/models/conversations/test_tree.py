@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection, event
 from store_records import a_conversation, a_message
@@ -55,7 +56,7 @@ def check(store: Store, conversation: Conversation, tree: ReferenceTree) -> None
         assert versions[message.sibling_index] == message.id
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_the_tree_is_what_a_plain_tree_would_be(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

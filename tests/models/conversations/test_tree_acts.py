@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from examples import examples
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from store_records import a_conversation, a_message
@@ -126,7 +127,7 @@ class Acts(RuleBasedStateMachine):
 
 
 TestActs = Acts.TestCase
-TestActs.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestActs.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_a_database_with_a_message_below_a_deleted_one_is_mended_at_the_start(

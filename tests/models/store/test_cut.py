@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from store_records import a_conversation, a_message
 
@@ -297,7 +298,7 @@ def test_a_journal_of_another_database_is_not_the_end(
 # --- any bytes ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seed=st.integers(min_value=0), n_changes=st.integers(min_value=0, max_value=200))
 def test_any_bytes_are_read_to_their_end(
     whole: tuple[bytes, dict[str, str]],

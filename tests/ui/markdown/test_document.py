@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from ui.markdown.blocks import Block, CodeBlock, TableBlock, TextBlock, plain_text
@@ -122,7 +123,7 @@ def test_streaming_ends_as_at_once(size: int) -> None:
     st.lists(PIECES | st.sampled_from(ODD), max_size=40),
     st.lists(st.integers(1, 9), min_size=1, max_size=5),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_text_in_any_pieces(pieces: list[str], sizes: list[int]) -> None:
     source = "".join(pieces)
     document = grown(source, sizes)
@@ -135,7 +136,7 @@ def test_any_text_in_any_pieces(pieces: list[str], sizes: list[int]) -> None:
         st.sampled_from(["a\n", "12\n", "a | b\n", "- a\n", "\n", "b" * 700 + "\n"]), max_size=9
     )
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_many_short_lines_are_cut_alike_however_they_come(lines: list[str]) -> None:
     """Lines of a paragraph are taken many at a time where many are there."""
     source = "".join(line * 80 for line in lines)

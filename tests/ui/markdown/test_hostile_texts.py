@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
@@ -97,7 +98,7 @@ PIECES = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(st.sampled_from(PIECES), max_size=40), st.booleans())
 def test_every_link_of_commonmark_is_one(pieces: list[str], has_references: bool) -> None:
     """Among so many brackets that they are matched beforehand."""

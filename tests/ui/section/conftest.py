@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from own_look import kept_look
 from PySide6.QtWidgets import QApplication
 from recording_desk import FakeBridge, FakeDesk, message
 
@@ -23,8 +24,16 @@ def plots() -> None:
     import_plots()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def dressed(qapp: QApplication) -> Iterator[None]:
+    """Once for all tests of a file: it takes longer than most of them."""
+    with kept_look(qapp):
+        Theme("light").apply_to(qapp)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def in_the_app(own_look: None, qapp: QApplication, theme: Theme) -> None:
+def in_the_app(dressed: None, own_look: None, qapp: QApplication, theme: Theme) -> None:
     """What fits is asked in the fonts and with the sheet of the app."""
     theme.apply_to(qapp)
 

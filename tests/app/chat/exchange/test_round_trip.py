@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import Connection
 from whole_chats import add_to, whole_chats
@@ -51,7 +52,7 @@ def import_into(connection: Connection, raw: bytes) -> None:
     add_to(connection, *chats, folders=folders_of(head), presets=presets_of(head))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     chats=st.lists(whole_chats(), min_size=1, max_size=3),
     places=st.lists(st.sampled_from([None, "outer", "inner"]), min_size=3, max_size=3),

@@ -190,7 +190,7 @@ class Asking:
 
     def __init__(self, gguf: Path) -> None:
         self._child = Conversation()
-        self._child.load(gguf, LoadOptions(n_ctx=1024, n_threads=1))
+        self._child.load(gguf, LoadOptions(n_ctx=512, n_threads=1))
         self._ids = iter(range(2, 10_000))
 
     def read(self, prompt: Prompt, policy: Any = "stop") -> PromptShown | Failed:
@@ -332,7 +332,7 @@ def test_which_replies_came_back_as_their_own_ids(asking: Asking) -> None:
 @pytest.mark.weights
 def test_what_is_left_out_is_told_as_with_a_reply(asking: Asking) -> None:
     messages = [ChatMessage("system", "Be brief.", message_id="s")]
-    for number in range(40):
+    for number in range(20):
         messages.append(ChatMessage("user", "How long is it? " * 5, message_id=f"u{number}"))
         messages.append(ChatMessage("assistant", "Very long. " * 5, message_id=f"r{number}"))
     messages.append(ChatMessage("user", "And now?", message_id="last"))

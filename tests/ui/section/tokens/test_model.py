@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from made_traces import trace_of
 from PySide6.QtCore import Qt
@@ -122,7 +123,7 @@ def places(model: TokenModel) -> list[int]:
     is_table=st.booleans(),
     cut=st.integers(0, 20),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_order_and_filter_are_those_of_sorting_by_hand_and_growing_changes_nothing(
     found: list[TokenTrace],
     column: int,

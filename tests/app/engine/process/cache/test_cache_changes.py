@@ -328,7 +328,7 @@ def test_without_room_for_another_context_it_is_said(
 
 
 def test_a_stop_ends_a_measurement_in_the_middle_of_a_pass(session: NativeSession) -> None:
-    ids = numbers(1, 900)
+    ids = numbers(1, 300)
     turn(session, ids, length=1)
     stopped = threading.Event()
     first: list[float] = []
@@ -343,7 +343,7 @@ def test_a_stop_ends_a_measurement_in_the_middle_of_a_pass(session: NativeSessio
     ending = session.scheduler.cache.answer(MeasureStep(8, "a"), is_stopped=stopped.is_set)
     assert ending == Stopped(8, Done())
     assert not session.weights.abort.is_set
-    assert turn(session, ids).reused == 899
+    assert turn(session, ids).reused == 299
 
 
 # --- through the process ------------------------------------------------------------------------
@@ -376,7 +376,7 @@ def test_a_map_comes_between_two_tokens_of_a_reply(talk: Conversation) -> None:
 
 
 def test_a_message_comes_before_a_measurement(talk: Conversation) -> None:
-    ids = numbers(1, 900)
+    ids = numbers(1, 300)
     assert isinstance(talk.ask(ask(2, ids)), Finished)
     talk.say(MeasureStep(3, "a"))
     talk.hear(Progress, 3)
@@ -388,7 +388,7 @@ def test_a_message_comes_before_a_measurement(talk: Conversation) -> None:
 
 @pytest.mark.alone
 def test_a_stopped_measurement_ends_as_stopped(talk: Conversation) -> None:
-    assert isinstance(talk.ask(ask(2, numbers(1, 900))), Finished)
+    assert isinstance(talk.ask(ask(2, numbers(1, 300))), Finished)
     talk.say(MeasureStep(3, "a"))
     talk.hear(Progress, 3)
     began = time.perf_counter()

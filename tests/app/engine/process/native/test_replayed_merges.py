@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from awkward_texts import AWKWARD
+from examples import examples
 from gguf_writer import (
     _BYTE_TO_UNICODE,
     Shape,
@@ -94,7 +95,7 @@ def test_the_replay_ends_in_the_same_ids(
 
 
 @given(text=MIXTURES | ANY_TEXT, special=st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_text_ends_in_the_same_ids(
     text: str,
     special: bool,
@@ -188,7 +189,7 @@ def test_words_are_cut_as_llama_cpp_cuts_them(
     with tiny(tmp_path / "rule.gguf", vocabulary, native_log) as (native, file):
 
         @given(text=st.text(alphabet=letters, max_size=24))
-        @settings(max_examples=200, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(200), suppress_health_check=list(HealthCheck))
         def ends_by_the_rule(text: str) -> None:
             assert check(text, native, file, special=False) == "rule"
             assert "".join(split_words(text, pre) or ()) == text
@@ -255,7 +256,7 @@ def test_unigram_ends_there_too(
             ).map("".join),
             special=st.booleans(),
         )
-        @settings(max_examples=300, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
         def ends_by_the_best_sum(text: str, special: bool) -> None:
             ids = native.tokenize(text, special=special)
             found = replay(text, ids, file, special=special, controls=controls_of(native))

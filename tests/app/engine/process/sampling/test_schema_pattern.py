@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from native_session import NativeSession
 
@@ -93,7 +94,7 @@ anchored = st.tuples(st.sampled_from(["", "^"]), patterns, st.sampled_from(["", 
 whole = st.lists(anchored, min_size=1, max_size=2).map("|".join)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pattern=whole, texts=st.lists(st.text(LETTERS, max_size=6), min_size=8, max_size=8))
 def test_what_fits_is_what_python_says(pattern: str, texts: list[str]) -> None:
     rules = rules_of(pattern, "pattern")
@@ -101,7 +102,7 @@ def test_what_fits_is_what_python_says(pattern: str, texts: list[str]) -> None:
         assert fits(rules, json_of(text)) == expected(pattern, text), (pattern, text)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), pattern=whole)
 def test_what_python_makes_up_fits(data: st.DataObject, pattern: str) -> None:
     letters = st.characters(codec="utf-8", exclude_characters="\r\u2028\u2029\x1c\x1d\x1e\x1f\x85")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
 from ui.shell.keys import shown_key
 from ui.widgets.centred_area import CentredArea
+from ui.widgets.kit import push_button
 
 WIDTH_PX = 440
 WITHOUT_WEIGHTS = (
@@ -25,24 +26,30 @@ class EmptyState(CentredArea):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self.setObjectName("empty_state")
-        self._title = self._label("empty_title")
-        self._words = self._label("empty_words")
-        self.open_button = QPushButton("Open a GGUF file…", self)
-        self.open_button.setObjectName("open_gguf_button")
-        self.open_button.setAccessibleName("Open a GGUF file")
-        self.open_button.setToolTip(shown_key("Ctrl+O"))
-        self.open_button.clicked.connect(self.open_file_requested)
-        self.library_button = QPushButton("Find weights…", self)
-        self.library_button.setObjectName("find_weights_button")
-        self.library_button.setAccessibleName("Find weights in the library")
-        self.library_button.setToolTip(shown_key("Ctrl+Shift+W"))
-        self.library_button.setProperty("kind", "primary")
-        self.library_button.clicked.connect(lambda: self.library_requested.emit(""))
+        self._title = self._label("empty_title", "headline")
+        self._words = self._label("empty_words", "dim")
+        self.open_button = push_button(
+            "Open a GGUF file…",
+            self,
+            "open_gguf_button",
+            spoken="Open a GGUF file",
+            hint=shown_key("Ctrl+O"),
+            act=self.open_file_requested,
+        )
+        self.library_button = push_button(
+            "Find weights…",
+            self,
+            "find_weights_button",
+            kind="primary",
+            spoken="Find weights in the library",
+            hint=shown_key("Ctrl+Shift+W"),
+            act=lambda: self.library_requested.emit(""),
+        )
         self._fill(self._title, self._words, 8, self.library_button, self.open_button)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 8)
+        for label in (self._title, self._words):
+            theme.at_most(label, WIDTH_PX)
 
     def show_no_weights(self, sentence: str) -> None:
         self._title.setText("No weights yet")
@@ -65,12 +72,3 @@ class EmptyState(CentredArea):
     def _offer(self, is_offered: bool) -> None:
         self.library_button.setVisible(is_offered)
         self.open_button.setVisible(is_offered)
-
-    def _fit(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        self._column.setSpacing(px(8))
-        self._words.setMaximumWidth(px(WIDTH_PX))
-        self._title.setMaximumWidth(px(WIDTH_PX))
-        size = self._theme.font_text().pixelSize()
-        self._title.setStyleSheet(f"font-size: {round(size * 1.25)}px; font-weight: 600;")
-        self._words.setStyleSheet(f"color: {colors.dim};")

@@ -19,7 +19,6 @@ from PySide6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QProgressBar,
-    QPushButton,
     QStackedWidget,
     QTabBar,
     QVBoxLayout,
@@ -47,7 +46,9 @@ from ui.shell.notices import announce
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.figures import loaded_details, loaded_text, plain_name
+from ui.widgets.kit import push_button
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -60,7 +61,7 @@ SIZE_PX = (900, 640)
 FOOT_FROM_PX = 320
 
 
-class LibraryView(QWidget):
+class LibraryView(WindowBeside):
     """`show_page` brings it to the front. `chat_requested`: the user is done here."""
 
     chat_requested = Signal()
@@ -68,19 +69,16 @@ class LibraryView(QWidget):
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(
+            theme, "library_view", "Library", parent, spoken="Library of weights", keys=("Ctrl+W",)
+        )
         self._desk = desk
         self._bridge = bridge
-        self._theme = theme
         self._fraction = 0.0
         self._was_loading = False
-        self.setObjectName("library_view")
-        self.setAccessibleName("Library of weights")
-        self.setWindowTitle("Library")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("library_tabs")
+        self.tabs.setProperty("kind", "pages")
         self.tabs.setAccessibleName("Pages of the library")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
@@ -104,7 +102,9 @@ class LibraryView(QWidget):
         self._column.addWidget(self._body, 1)
         self._column.addWidget(self._foot)
         self._connect(bridge)
-        self._fit()
+        theme.space(self._foot_row, 8)
+        theme.size(self.progress, 120, 4)
+        self._arrange()
         self._show_engine()
         ZoomedSize(self, theme, SIZE_PX)
 
@@ -117,14 +117,16 @@ class LibraryView(QWidget):
         self.progress.setAccessibleName("Loading weights")
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setTextVisible(False)
-        self.cancel_button = QPushButton("Cancel", self._foot)
-        self.cancel_button.setObjectName("library_cancel_load_button")
-        self.cancel_button.setAccessibleName("Cancel loading")
-        self.memory_button = QPushButton("Memory", self._foot)
-        self.memory_button.setObjectName("library_memory_button")
-        self.memory_button.setAccessibleName("Memory that the loaded weights take")
-        self.chat_button = QPushButton("Chat", self._foot)
-        self.chat_button.setObjectName("library_chat_button")
+        self.cancel_button = push_button(
+            "Cancel", self._foot, "library_cancel_load_button", spoken="Cancel loading"
+        )
+        self.memory_button = push_button(
+            "Memory",
+            self._foot,
+            "library_memory_button",
+            spoken="Memory that the loaded weights take",
+        )
+        self.chat_button = push_button("Chat", self._foot, "library_chat_button")
         self._foot_row = QHBoxLayout(self._foot)
         self._foot_row.setContentsMargins(0, 0, 0, 0)
         self._foot_row.addWidget(self.loaded_label, 1)
@@ -160,7 +162,6 @@ class LibraryView(QWidget):
         self.memory_button.clicked.connect(lambda: self.show_fit())
         self.cancel_button.clicked.connect(self._desk.cancel_load)
         QShortcut(QKeySequence("Esc"), self, self._on_escape)
-        QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         # The keys by which the chat's window opens it work here, too.
         for key, name in ((LIBRARY_KEY, "local"), (HUB_KEY, "hub"), (DOWNLOADS_KEY, "downloads")):
             QShortcut(QKeySequence(key), self, partial(self.show_page, name))
@@ -174,7 +175,7 @@ class LibraryView(QWidget):
                 page.follow(bridge)
         self.toasts.focus_released.connect(self._focus_page)
         self.destroyed.connect(self._desk.follow_downloads(self._on_downloads))
-        self._theme.changed.connect(self._fit)
+        self._theme.changed.connect(self._arrange)
 
     # --- opening ------------------------------------------------------------------------
 
@@ -235,9 +236,7 @@ class LibraryView(QWidget):
         return True
 
     def _come_forward(self) -> None:
-        self.show()
-        self.raise_()
-        self.activateWindow()
+        self.come_forward()
         self._focus_page()
 
     def _focus_page(self) -> None:
@@ -327,16 +326,6 @@ class LibraryView(QWidget):
         self._column.setSpacing(gap)
         self._shelf_column.setSpacing(gap)
         self._foot.setVisible(not is_short or self._desk.engine_state.state in LOADING)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._arrange()
-        self._foot_row.setSpacing(px(8))
-        self.progress.setFixedSize(px(120), px(4))
-        self.tabs.setStyleSheet(
-            f"QTabBar::scroller {{ width: {px(48)}px; }}"
-            f"QTabBar QToolButton {{ padding: 0; background: {self._theme.colors.side}; }}"
-        )
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """What was typed last is applied, even without Return."""

@@ -102,6 +102,11 @@ class Theme(QObject):
         return self._chosen.small_px
 
     @property
+    def text_px(self) -> int:
+        """The size of the interface at 100 %."""
+        return self._chosen.text_px
+
+    @property
     def reading_px(self) -> int:
         """The size of what people read at 100 %."""
         return self._chosen.reading_px

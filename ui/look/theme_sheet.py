@@ -1,8 +1,8 @@
 """The style sheet of Qt's stock widgets, written from a theme's colours and zoom.
 
-Widgets choose a look by dynamic properties: `plane` (chat, side, card) for a background,
-`kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title, strong,
-dim, small, error, refusal, warning, caution), fields (tight, tightest) and tabs (pages).
+Widgets choose a look by dynamic properties: `plane` (chat, side, card, none) for a background,
+`kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title, headline,
+lead, strong, dim, small, error, refusal, caution), fields (tight, tightest) and tabs (pages).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Themed(Protocol):
     def scale(self) -> float: ...
     @property
     def small_px(self) -> int: ...
+    @property
+    def text_px(self) -> int: ...
     @property
     def reading_px(self) -> int: ...
     def px(self, length: float) -> int: ...
@@ -63,7 +65,7 @@ def _planes(theme: Themed) -> str:
 
 def _labels(theme: Themed) -> str:
     c = theme.colors
-    small = _size(theme, theme.small_px)
+    small, text = _size(theme, theme.small_px), theme.px(theme.text_px)
     return f"""
     QLabel {{ color: {c.ink}; background: transparent; }}
     QLabel[kind="title"] {{ font-size: {_size(theme, theme.reading_px)}; font-weight: 600; }}
@@ -71,9 +73,10 @@ def _labels(theme: Themed) -> str:
     QLabel[kind="small"] {{ color: {c.dim}; font-size: {small}; }}
     QLabel[kind="error"] {{ color: {c.error}; }}
     QLabel[kind="refusal"] {{ color: {c.error}; font-size: {small}; }}
-    QLabel[kind="warning"] {{ color: {c.warning}; }}
     QLabel[kind="caution"] {{ color: {c.warning}; font-size: {small}; }}
     QLabel[kind="strong"] {{ font-weight: 600; }}
+    QLabel[kind="lead"] {{ font-size: {round(text * 1.15)}px; font-weight: 600; }}
+    QLabel[kind="headline"] {{ font-size: {round(text * 1.25)}px; font-weight: 600; }}
     QLabel:disabled {{ color: {c.dim}; }}"""
 
 

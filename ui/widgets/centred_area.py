@@ -16,8 +16,8 @@ class CentredArea(SteadyArea):
         super().__init__(parent)
         self._column = QVBoxLayout()
 
-    def _label(self, name: str) -> QLabel:
-        label = plain_label("", self, name=name, wraps=True)
+    def _label(self, name: str, kind: str) -> QLabel:
+        label = plain_label("", self, kind, name=name, wraps=True)
         label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         return label

@@ -50,8 +50,8 @@ class DraftList(QWidget):
         self._column.addWidget(self.words)
         self._column.addWidget(self.list, 1)
         self._column.addWidget(self.others)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 8)
+        theme.at_least(self.list, height=96)
 
     def show_path(self, path: str) -> None:
         if path != self._path:
@@ -108,7 +108,3 @@ class DraftList(QWidget):
             return
         refusal = self._apply(DRAFT, item.data(_PATH))
         self.words.setText(refusal or NOT_USED_YET)
-
-    def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(8))
-        self.list.setMinimumHeight(self._theme.px(96))

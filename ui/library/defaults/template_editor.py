@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPlainTextEdit,
-    QPushButton,
     QSplitter,
     QTextEdit,
     QVBoxLayout,
@@ -28,6 +27,7 @@ from app.chat.settings.template_preview import NO_TEMPLATE, Preview
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.settings.fields import ListField, TextField
+from ui.widgets.kit import push_button, rest_timer
 from ui.widgets.utf16 import utf16_length
 
 if TYPE_CHECKING:
@@ -90,9 +90,12 @@ class TemplateEditor(QWidget):
         self.format_field.setObjectName("template_format")
         self.format_field.setAccessibleName("Chat format of these weights")
         self.format_label.setBuddy(self.format_field)
-        self.edit_button = QPushButton("Edit a copy", self)
-        self.edit_button.setObjectName("edit_template_button")
-        self.edit_button.setAccessibleName("Write a template of my own, beginning with this one")
+        self.edit_button = push_button(
+            "Edit a copy",
+            self,
+            "edit_template_button",
+            spoken="Write a template of my own, beginning with this one",
+        )
         self.words = small_label("", self)
         self.words.setObjectName("template_words")
         self.words.setTextFormat(Qt.TextFormat.PlainText)
@@ -104,15 +107,19 @@ class TemplateEditor(QWidget):
         self.preview.setReadOnly(True)
         self.preview.setTabChangesFocus(True)
         self.panes = QSplitter(self)
+        self.panes.setProperty("plane", "none")
         self.panes.setChildrenCollapsible(False)
         self.panes.addWidget(self.source)
         self.panes.addWidget(self.preview)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(RENDER_AFTER_MS)
-        self._later.timeout.connect(self._render)
+        self._later = rest_timer(self, self._render, RENDER_AFTER_MS)
         self._build()
         theme.changed.connect(self._fit)
+        theme.space(self._head, 8)
+        theme.space(self._column, 8)
+        theme.size(self.format_field, 180)
+        for pane in (self.source, self.preview):
+            theme.font(pane, Theme.font_mono)
+            theme.at_least(pane, 120, 72)
         self._fit()
 
     def _build(self) -> None:
@@ -275,14 +282,5 @@ class TemplateEditor(QWidget):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._head.setSpacing(px(8))
-        self._column.setSpacing(px(8))
         self.panes.setHandleWidth(px(8))
-        self.panes.setStyleSheet("QSplitter::handle { background: transparent; }")
-        self.format_field.setFixedWidth(px(180))
-        mono = self._theme.font_mono()
-        for pane in (self.source, self.preview):
-            pane.setFont(mono)
-            pane.setMinimumHeight(px(72))
-            pane.setMinimumWidth(px(120))
         self._arrange()

@@ -102,8 +102,10 @@ class TemplatePage(QWidget):
         self.names.currentTextChanged.connect(self._show)
         self.lay_out.toggled.connect(self._show)
         self.copy_button.clicked.connect(self._copy)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._tags.rehighlight)
+        theme.space(self._column, 8)
+        theme.space(self._row, 8)
+        theme.font(self.text, Theme.font_mono, 12)
 
     def show_templates(self, templates: dict[str, str]) -> None:
         """Name → template, the main one first."""
@@ -134,10 +136,3 @@ class TemplatePage(QWidget):
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.template())
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(8))
-        self._row.setSpacing(px(8))
-        self.text.setFont(self._theme.font_mono(12))
-        self._tags.rehighlight()

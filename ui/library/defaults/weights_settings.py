@@ -12,8 +12,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
-    QPushButton,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -42,6 +40,7 @@ from ui.shell.tab_order import put_in_order
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.figures import plain_name
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -107,8 +106,10 @@ class WeightsSettings(QWidget):
         self._order_stops()
         self.segments.currentChanged.connect(self._on_page_turned)
         bridge.on((LevelsChanged, SettingsChanged, EngineStateChanged), self._follow)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._arrange)
+        theme.space(self._column, 8)
+        theme.space(self._head, 8)
+        self._arrange()
 
     def _build_head(self) -> None:
         self.back_button = IconButton(self._theme, "caret-left", "Back to the library", parent=self)
@@ -116,8 +117,7 @@ class WeightsSettings(QWidget):
         self.title = ElidedLabel("", self)
         self.title.setObjectName("defaults_title")
         self.title.setProperty("kind", "title")
-        self.load_button = QPushButton("Load", self)
-        self.load_button.setObjectName("load_these_button")
+        self.load_button = push_button("Load", self, "load_these_button")
         self.reset_button = IconButton(
             self._theme,
             "arrow-counter-clockwise",
@@ -159,9 +159,7 @@ class WeightsSettings(QWidget):
         noted = QWidget(self)
         column = QVBoxLayout(noted)
         column.setContentsMargins(0, 0, 0, 0)
-        self.notes_refusal = QLabel("", noted)
-        self.notes_refusal.setProperty("kind", "error")
-        self.notes_refusal.setWordWrap(True)
+        self.notes_refusal = plain_label("", noted, "error", wraps=True)
         self.notes_refusal.hide()
         column.addWidget(self.notes, 1)
         column.addWidget(self.notes_refusal)
@@ -316,9 +314,3 @@ class WeightsSettings(QWidget):
     def _arrange(self) -> None:
         """Where height is short, the settings need it more; the button's tooltip says the words."""
         self.load_words.setVisible(self.height() >= self._theme.px(WORDS_FROM_PX))
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(8))
-        self._head.setSpacing(px(8))
-        self._arrange()

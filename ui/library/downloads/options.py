@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 from ui.library.local.words import one_line, place_text
 from ui.look.theme import Theme
 from ui.settings.fields import NumberField
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -40,21 +40,16 @@ class DownloadOptions(QDialog):
         self._theme = theme
         self.setObjectName("download_options")
         self.setWindowTitle("Downloads")
-        self._words = QLabel(WORDS, self)
-        self._words.setProperty("kind", "dim")
-        self._words.setWordWrap(True)
-        self.folder = QLabel(self)
-        self.folder.setObjectName("download_folder")
-        self.folder.setWordWrap(True)
-        self.change_button = QPushButton("Change…", self)
-        self.change_button.setObjectName("change_download_folder_button")
-        self.change_button.setAccessibleName("Change the folder of downloads")
-        self.usual_button = QPushButton("Use the data folder", self)
-        self.usual_button.setObjectName("usual_download_folder_button")
-        self.sentence = QLabel(self)
-        self.sentence.setObjectName("download_folder_sentence")
-        self.sentence.setProperty("kind", "error")
-        self.sentence.setWordWrap(True)
+        self._words = plain_label(WORDS, self, "dim", wraps=True)
+        self.folder = plain_label("", self, name="download_folder", wraps=True)
+        self.change_button = push_button(
+            "Change…",
+            self,
+            "change_download_folder_button",
+            spoken="Change the folder of downloads",
+        )
+        self.usual_button = push_button("Use the data folder", self, "usual_download_folder_button")
+        self.sentence = plain_label("", self, "error", name="download_folder_sentence", wraps=True)
         self.sentence.hide()
         self._fields: dict[str, NumberField] = {}
         self._grid = QGridLayout()
@@ -63,15 +58,17 @@ class DownloadOptions(QDialog):
             "download_limit_kbs", "Speed limit in kB/s, for all", "Speed limit in kB/s", automatic=0
         )
         self.limit.setPlaceholderText("No limit")
-        self.close_button = QPushButton("Done", self)
-        self.close_button.setObjectName("download_options_done_button")
+        self.close_button = push_button("Done", self, "download_options_done_button")
         self.close_button.setDefault(True)
         self._build()
         self.change_button.clicked.connect(self._choose)
         self.usual_button.clicked.connect(lambda: self.use(""))
         self.close_button.clicked.connect(self.accept)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 12, margins=16)
+        theme.space(self._folder_row, 8)
+        theme.space(self._grid, (None, 8))
+        for field in self._fields.values():
+            theme.size(field, 110)
         self._show()
         ZoomedSize(self, theme, SIZE_PX)
 
@@ -106,15 +103,6 @@ class DownloadOptions(QDialog):
         self._column.addLayout(self._grid)
         self._column.addStretch(1)
         self._column.addLayout(self._foot)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(12))
-        self._folder_row.setSpacing(px(8))
-        self._grid.setVerticalSpacing(px(8))
-        for field in self._fields.values():
-            field.setFixedWidth(px(110))
 
     def _show(self) -> None:
         settings = self._desk.settings

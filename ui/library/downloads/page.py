@@ -16,7 +16,6 @@ from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
-    QLabel,
     QListView,
     QPushButton,
     QStackedWidget,
@@ -35,6 +34,7 @@ from ui.library.local.words import one_line, place_text
 from ui.look.theme import Theme
 from ui.shell.dialogs import show_folder
 from ui.widgets.elided import ElidedLabel
+from ui.widgets.kit import plain_label, push_button
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -75,6 +75,10 @@ class DownloadPage(QWidget):
         self._make_foot()
         self._build()
         self._connect()
+        theme.space(self._column, 12)
+        theme.space(self._top, 8)
+        theme.space(self._foot, 8)
+        theme.space(self._nothing_column, 8)
         self._fit_sizes()
         self.setFocusProxy(self.list)
         unfollow = desk.follow_downloads(self._on_changed)
@@ -84,16 +88,15 @@ class DownloadPage(QWidget):
     # --- building -------------------------------------------------------------------------------
 
     def _make_top(self) -> None:
-        self.trouble = QLabel(self)
-        self.trouble.setObjectName("downloads_trouble")
-        self.trouble.setProperty("kind", "error")
-        self.trouble.setTextFormat(Qt.TextFormat.PlainText)
-        self.trouble.setWordWrap(True)
+        self.trouble = plain_label("", self, "error", name="downloads_trouble", wraps=True)
         self.folder = ElidedLabel("", self)
         self.folder.setObjectName("downloads_folder")
-        self.options_button = QPushButton("Folder and limits…", self)
-        self.options_button.setObjectName("download_options_button")
-        self.options_button.setAccessibleName("Folder and limits of downloads")
+        self.options_button = push_button(
+            "Folder and limits…",
+            self,
+            "download_options_button",
+            spoken="Folder and limits of downloads",
+        )
 
     def _make_list(self) -> None:
         self.list = QListView(self)
@@ -108,14 +111,11 @@ class DownloadPage(QWidget):
 
     def _make_empty(self) -> None:
         self._nothing = QWidget(self)
-        self.nothing_title = QLabel(NOTHING, self._nothing)
-        self.nothing_title.setProperty("kind", "title")
-        self.nothing_words = QLabel(NOTHING_WORDS, self._nothing)
-        self.nothing_words.setProperty("kind", "dim")
-        self.nothing_words.setWordWrap(True)
-        self.hub_button = QPushButton("Find weights on the hub", self._nothing)
-        self.hub_button.setObjectName("downloads_hub_button")
-        self.hub_button.setProperty("kind", "primary")
+        self.nothing_title = plain_label(NOTHING, self._nothing, "title")
+        self.nothing_words = plain_label(NOTHING_WORDS, self._nothing, "dim", wraps=True)
+        self.hub_button = push_button(
+            "Find weights on the hub", self._nothing, "downloads_hub_button", kind="primary"
+        )
         column = QVBoxLayout(self._nothing)
         column.addStretch(2)
         for label in (self.nothing_title, self.nothing_words):
@@ -129,11 +129,7 @@ class DownloadPage(QWidget):
         self.body.addWidget(self._nothing)
 
     def _make_foot(self) -> None:
-        self.words = QLabel(self)
-        self.words.setObjectName("download_words")
-        self.words.setProperty("kind", "small")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.words.setWordWrap(True)
+        self.words = plain_label("", self, "small", name="download_words", wraps=True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.load_button = self._button("Load", "load", "primary")
         self.pause_button = self._button("Pause", "pause")
@@ -144,11 +140,7 @@ class DownloadPage(QWidget):
         self.remove_button = self._button("Remove from list", "remove")
 
     def _button(self, text: str, name: str, kind: str = "") -> QPushButton:
-        button = QPushButton(text, self)
-        button.setObjectName(f"download_{name}_button")
-        if kind:
-            button.setProperty("kind", kind)
-        return button
+        return push_button(text, self, f"download_{name}_button", kind=kind)
 
     @property
     def _buttons(self) -> tuple[QPushButton, ...]:
@@ -202,11 +194,6 @@ class DownloadPage(QWidget):
         self._settle()
 
     def _fit_sizes(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(12))
-        self._top.setSpacing(px(8))
-        self._foot.setSpacing(px(8))
-        self._nothing_column.setSpacing(px(8))
         self.list.setMinimumHeight(2 * self._delegate.row_height())
         self.list.doItemsLayout()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.amounts import bytes_words
 from app.engine.planning.fit import HOST_LABEL, DeviceNeed
@@ -17,6 +17,7 @@ from ui.look.theme import Theme
 from ui.section.prompt.shares import Swatch
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import plain_label
 
 BAR_PX: Final = 16
 NAMES: Final = {
@@ -139,8 +140,7 @@ class DeviceRow(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._need: DeviceNeed | None = None
-        self.title = QLabel(self)
-        self.title.setTextFormat(Qt.TextFormat.PlainText)
+        self.title = plain_label("", self)
         self.title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.figure = ElidedLabel("", self)
         self.figure.setProperty("kind", "small")
@@ -163,8 +163,11 @@ class DeviceRow(QWidget):
         self._column.addLayout(self._head)
         for widget in (self.bar, self._legend, self.trouble):
             self._column.addWidget(widget)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.font(self.title, Theme.font_small, QFont.Weight.DemiBold)
+        theme.font(self.figure, Theme.font_small)
+        theme.space(self._head, 12)
+        theme.space(self._column, 6)
+        theme.space(self._flow, 12)
 
     def _brush_of(self, what: str) -> Callable[[], QBrush]:
         return lambda: part_brush(what, self._theme)
@@ -186,14 +189,6 @@ class DeviceRow(QWidget):
         self.trouble.show_words(_trouble(need))
         self._legend.updateGeometry()
 
-    def _fit(self) -> None:
-        px = self._theme.px
-        self.title.setFont(self._theme.font_small(QFont.Weight.DemiBold))
-        self.figure.setFont(self._theme.font_small())
-        self._head.setSpacing(px(12))
-        self._column.setSpacing(px(6))
-        self._flow.setSpacing(px(12))
-
 
 def _trouble(need: DeviceNeed) -> str:
     if need.fits:
@@ -209,12 +204,11 @@ class Trouble(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self.label = QLabel(self)
-        self.label.setProperty("kind", "error")
+        self.label = plain_label("", self, "error")
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.label)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.font(self.label, Theme.font_small)
+        theme.space(self._row, margins=(18, 0, 0, 0))
         self.hide()
 
     def show_words(self, words: str) -> None:
@@ -225,7 +219,3 @@ class Trouble(QWidget):
         side = self._theme.px(14)
         place = QRectF(0, (self.height() - side) / 2, side, side)
         paint_icon(QPainter(self), place, "x-circle", QColor(self._theme.colors.error))
-
-    def _fit(self) -> None:
-        self.label.setFont(self._theme.font_small())
-        self._row.setContentsMargins(self._theme.px(18), 0, 0, 0)

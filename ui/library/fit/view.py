@@ -14,17 +14,13 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import (
     QCloseEvent,
     QHideEvent,
-    QKeySequence,
     QResizeEvent,
-    QShortcut,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -42,8 +38,10 @@ from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.shell.tab_order import put_in_order, stops_in
 from ui.widgets.elided import ElidedLabel
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.steady_area import SteadyArea
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -63,31 +61,33 @@ _KEPT_NAMES: Final = ("flash_attention", "type_k", "type_v", "n_ctx", "n_gpu_lay
 _BEYOND: Final = ("devices", "tensor_split", "split_mode", "main_device", "cpu_moe_layers")
 
 
-class FitView(QWidget):
+class FitView(WindowBeside):
     """`show_file`, `show_headers` and `show_loaded` bring it to the front; closing hides it."""
 
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(theme, "fit_view", "Memory", parent, spoken="Memory that weights need")
         self._desk = desk
-        self._theme = theme
         self._path = ""
         self._headers: Sequence[Header] = ()
         self._fit_shown: Fit | None = None
         self._rows: list[DeviceRow] = []
-        self.setObjectName("fit_view")
-        self.setAccessibleName("Memory that weights need")
-        self.setWindowTitle("Memory")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._timer = QTimer(self)
         self._timer.setInterval(LOOK_EVERY_MS)
         self._timer.timeout.connect(desk.look_at_memory)
         self._make()
         self._build()
         self._connect(bridge)
-        self._fit_sizes()
+        theme.space(self._column, 10, margins=16)
+        theme.space(self._cards, 8)
+        theme.space(self._device_column, 16)
+        theme.space(self._head, 12)
+        theme.space(self._buttons, 8)
+        theme.space(self._foot, 8)
+        for label in (self.why, self.status):
+            theme.font(label, Theme.font_small)
+        self._arrange()
         ZoomedSize(self, theme, SIZE_PX)
 
     def _make(self) -> None:
@@ -103,11 +103,8 @@ class FitView(QWidget):
         self.suggestions = Suggestions(self._theme, self)
         self.status = small_label("", self)
         self.status.setObjectName("fit_status")
-        self.use_button = QPushButton("Keep these settings", self)
-        self.use_button.setObjectName("fit_use_button")
-        self.load_button = QPushButton("Load", self)
-        self.load_button.setObjectName("fit_load_button")
-        self.load_button.setProperty("kind", "primary")
+        self.use_button = push_button("Keep these settings", self, "fit_use_button")
+        self.load_button = push_button("Load", self, "fit_load_button", kind="primary")
 
     def _build(self) -> None:
         self._area = SteadyArea(self)
@@ -120,7 +117,6 @@ class FitView(QWidget):
         self._devices = QWidget(body)
         self._device_column = QVBoxLayout(self._devices)
         self._device_column.setContentsMargins(0, 0, 0, 0)
-        self._card_columns: list[QVBoxLayout] = []
         self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._head.addWidget(self.title, 1)
         self._head.addWidget(self.badge)
@@ -149,7 +145,7 @@ class FitView(QWidget):
         card.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         column = QVBoxLayout(card)
         column.addWidget(widget)
-        self._card_columns.append(column)
+        self._theme.space(column, margins=(14, 12))
         return card
 
     def _connect(self, bridge: Bridge) -> None:
@@ -157,12 +153,10 @@ class FitView(QWidget):
         self.suggestions.used = self._use
         self.use_button.clicked.connect(lambda: self._use(self.wish.options))
         self.load_button.clicked.connect(self._on_load)
-        for key in ("Esc", "Ctrl+W"):
-            QShortcut(QKeySequence(key), self, self.close)
         bridge.on(MemoryChanged, self._on_changed)
         bridge.on(EngineStateChanged, self._on_changed)
         bridge.on(LevelsChanged, self._on_changed)
-        self._theme.changed.connect(self._fit_sizes)
+        self._theme.changed.connect(self._arrange)
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -203,10 +197,7 @@ class FitView(QWidget):
         self._show_acts()
 
     def _open(self) -> None:
-        self.show()
-        self.raise_()
-        self.activateWindow()
-        self.wish.context_slider.setFocus(Qt.FocusReason.ActiveWindowFocusReason)
+        self.come_forward(self.wish.context_slider)
         self._desk.look_at_memory()
 
     def _judge(self) -> None:
@@ -302,11 +293,11 @@ class FitView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(event.size().width())
+        self._arrange()
 
-    def _arrange(self, width: int) -> None:
+    def _arrange(self) -> None:
         """What is said stands beside the buttons where there is room, else above them."""
-        is_stacked = width < self._theme.px(STACK_BELOW_PX)
+        is_stacked = self.width() < self._theme.px(STACK_BELOW_PX)
         direction = QBoxLayout.Direction
         for layout in (self._head, self._foot):
             layout.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
@@ -327,21 +318,6 @@ class FitView(QWidget):
         self._desk.stop_judging(self._take)
         super().closeEvent(event)
 
-    def _fit_sizes(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(10))
-        self._cards.setSpacing(px(8))
-        self._device_column.setSpacing(px(16))
-        self._head.setSpacing(px(12))
-        self._buttons.setSpacing(px(8))
-        self._foot.setSpacing(px(8))
-        self._arrange(self.width())
-        for column in self._card_columns:
-            column.setContentsMargins(px(14), px(12), px(14), px(12))
-        for label in (self.why, self.status):
-            label.setFont(self._theme.font_small())
-
 
 class Suggestions(QWidget):
     """Settings that fit, each with its reason and a button. `used` is called with the options."""
@@ -355,8 +331,7 @@ class Suggestions(QWidget):
         self.setObjectName("fit_suggestions")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 10)
 
     def show_all(self, suggestions: Sequence[Suggestion], *, can_keep: bool) -> None:
         if tuple(suggestions) == self._shown:
@@ -369,18 +344,19 @@ class Suggestions(QWidget):
         self._rows = [self._row(each, at, can_keep) for at, each in enumerate(self._shown)]
         for row in self._rows:
             self._column.addWidget(row)
-        self._fit()
 
     def _row(self, suggestion: Suggestion, at: int, can_keep: bool) -> QWidget:
         row = QWidget(self)
-        words = QLabel(f"Fits with {suggestion.words}", row)
-        words.setWordWrap(True)
+        words = plain_label(f"Fits with {suggestion.words}", row, wraps=True)
         why = small_label(suggestion.why, row)
-        button = QPushButton("Use these settings", row)
-        button.setObjectName(f"fit_suggestion_{at}")
-        button.setAccessibleName(f"Use these settings: {suggestion.words}")
+        button = push_button(
+            "Use these settings",
+            row,
+            f"fit_suggestion_{at}",
+            spoken=f"Use these settings: {suggestion.words}",
+            act=lambda: self.used(suggestion.options),
+        )
         button.setVisible(can_keep)
-        button.clicked.connect(lambda: self.used(suggestion.options))
         texts = QVBoxLayout()
         texts.addWidget(words)
         texts.addWidget(why)
@@ -389,9 +365,6 @@ class Suggestions(QWidget):
         line.addLayout(texts, 1)
         line.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
         return row
-
-    def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(10))
 
 
 def _card_of(widget: QWidget) -> QWidget:

@@ -58,13 +58,19 @@ class FitWish(QWidget):
         self.layers_slider = Slider(self)
         self.layers = _number(-1, 1, self)
         self._build()
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._arrange)
+        theme.font(self._title, Theme.font_small, QFont.Weight.DemiBold)
+        theme.space(self._column, 8, margins=0)
+        for slider in (self.context_slider, self.layers_slider):
+            theme.at_least(slider, height=22)
+        for field in (self.context, self.cache, self.layers):
+            theme.size(field, FIELD_PX)
+        self._arrange()
 
     def _build(self) -> None:
         self._column = QVBoxLayout(self)
         self._column.addWidget(self._title)
-        self._rows: list[tuple[QLabel, QBoxLayout, QHBoxLayout]] = []
+        self._rows: list[tuple[QLabel, QBoxLayout]] = []
         self._add_row("Context window", "fit_context", self.context_slider, self.context)
         self._add_row("KV cache type", "fit_cache", None, self.cache)
         self._layer_label = self._add_row(
@@ -82,6 +88,8 @@ class FitWish(QWidget):
         field.setObjectName(name)
         field.setAccessibleName(text)
         control = QHBoxLayout()
+        self._theme.space(control, 12)
+        self._theme.font(label, Theme.font_small)
         if slider is not None:
             slider.setOrientation(Qt.Orientation.Horizontal)
             slider.setObjectName(f"{name}_slider")
@@ -94,7 +102,7 @@ class FitWish(QWidget):
         row.addWidget(label)
         row.addLayout(control, 1)
         self._column.addLayout(row)
-        self._rows.append((label, row, control))
+        self._rows.append((label, row))
         return label
 
     # --- showing --------------------------------------------------------------------------------
@@ -173,30 +181,16 @@ class FitWish(QWidget):
 
     # --- size -----------------------------------------------------------------------------------
 
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._title.setFont(self._theme.font_small(QFont.Weight.DemiBold))
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(px(8))
-        for label, _, control in self._rows:
-            control.setSpacing(px(12))
-            label.setFont(self._theme.font_small())
-        for slider in (self.context_slider, self.layers_slider):
-            slider.setMinimumHeight(px(22))
-        for field in (self.context, self.cache, self.layers):
-            field.setFixedWidth(px(FIELD_PX))
-        self._arrange(self.width())
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(event.size().width())
+        self._arrange()
 
-    def _arrange(self, width: int) -> None:
+    def _arrange(self) -> None:
         """A label beside its control where there is room, else above it."""
         px = self._theme.px
-        is_stacked = width < px(STACK_BELOW_PX)
+        is_stacked = self.width() < px(STACK_BELOW_PX)
         direction = QBoxLayout.Direction
-        for label, row, _ in self._rows:
+        for label, row in self._rows:
             row.setDirection(direction.TopToBottom if is_stacked else direction.LeftToRight)
             row.setSpacing(px(4 if is_stacked else 12))
             label.setMinimumWidth(0 if is_stacked else px(LABEL_PX))

@@ -12,15 +12,14 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QFileDialog,
     QHBoxLayout,
-    QLabel,
     QProgressBar,
-    QPushButton,
     QWidget,
 )
 
 from app.amounts import bytes_words
 from app.library.header_shown import one_line
 from ui.look.theme import Theme
+from ui.widgets.kit import plain_label, push_button
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -51,27 +50,22 @@ class CopyBar(QWidget):
         self._n_changes = 0
         self._copy = Path()
         self.setObjectName("copy_bar")
-        self.words = QLabel(self)
-        self.words.setObjectName("copy_words")
-        self.words.setProperty("kind", "small")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.words.setWordWrap(True)
+        self.words = plain_label("", self, "small", name="copy_words", wraps=True)
         self.progress = QProgressBar(self)
         self.progress.setObjectName("copy_progress")
         self.progress.setAccessibleName("Writing the copy")
         self.progress.setRange(0, STEPS)
         self.progress.setTextVisible(False)
-        self.show_button = QPushButton("Show the copy", self)
-        self.show_button.setObjectName("show_copy_button")
-        self.undo_button = QPushButton("Take all back", self)
-        self.undo_button.setObjectName("undo_changes_button")
-        self.undo_button.setAccessibleName("Take all changes back")
-        self.cancel_button = QPushButton("Cancel", self)
-        self.cancel_button.setObjectName("cancel_copy_button")
-        self.cancel_button.setAccessibleName("Cancel the copy")
-        self.copy_button = QPushButton("Write a corrected copy…", self)
-        self.copy_button.setObjectName("write_copy_button")
-        self.copy_button.setProperty("kind", "primary")
+        self.show_button = push_button("Show the copy", self, "show_copy_button")
+        self.undo_button = push_button(
+            "Take all back", self, "undo_changes_button", spoken="Take all changes back"
+        )
+        self.cancel_button = push_button(
+            "Cancel", self, "cancel_copy_button", spoken="Cancel the copy"
+        )
+        self.copy_button = push_button(
+            "Write a corrected copy…", self, "write_copy_button", kind="primary"
+        )
         self._buttons = QHBoxLayout()
         self._buttons.addStretch(1)
         for widget in (self.progress, self.show_button, self.undo_button, self.cancel_button):
@@ -84,8 +78,11 @@ class CopyBar(QWidget):
         self.copy_button.clicked.connect(self.copy_asked)
         self.cancel_button.clicked.connect(self._cancel)
         self.show_button.clicked.connect(lambda: self.show_asked.emit(self._copy))
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._lay)
+        theme.space(self._row, 8)
+        theme.space(self._buttons, 8)
+        theme.size(self.progress, 120, 4)
+        self._lay()
         self.say("")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -183,10 +180,3 @@ class CopyBar(QWidget):
         self._job = None
         self.say(sentence)
         self.ended.emit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._row.setSpacing(px(8))
-        self._buttons.setSpacing(px(8))
-        self._lay()
-        self.progress.setFixedSize(px(120), px(4))

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -23,6 +22,7 @@ from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
 from ui.widgets.combo import Combo
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 SIZE_PX = (560, 400)
@@ -67,14 +67,9 @@ class ValueDialog(QDialog):
         # To wrap a line of some 100,000 characters takes Qt seconds.
         self.value_field.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.value_field.setPlainText(text)
-        self.sentence = QLabel(self)
-        self.sentence.setObjectName("value_sentence")
-        self.sentence.setProperty("kind", "error")
-        self.sentence.setWordWrap(True)
+        self.sentence = plain_label("", self, "error", name="value_sentence", wraps=True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.ok_button = QPushButton("Keep for the copy")
-        self.ok_button.setProperty("kind", "primary")
-        self.ok_button.setObjectName("keep_value_button")
+        self.ok_button = push_button("Keep for the copy", name="keep_value_button", kind="primary")
         self.buttons.addButton(self.ok_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self._build()
         self.key_field.textChanged.connect(self._check)
@@ -82,8 +77,10 @@ class ValueDialog(QDialog):
         self.value_field.textChanged.connect(self._check)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 12, margins=16)
+        theme.space(self._form, 8)
+        theme.font(self.value_field, Theme.font_mono, 12)
+        space_buttons(theme, self.buttons)
         self._check()
         self.sentence.setVisible(bool(key))  # an empty field is no mistake yet
         (self.value_field if key else self.key_field).setFocus()
@@ -106,14 +103,6 @@ class ValueDialog(QDialog):
         self._column.addLayout(self._form, 1)
         self._column.addWidget(self.sentence)
         self._column.addWidget(self.buttons)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(12))
-        self._form.setSpacing(px(8))
-        self.value_field.setFont(self._theme.font_mono(12))
-        space_buttons(self._theme, self.buttons)
 
     def value(self) -> NewValue:
         """What was typed, or ValueRefused."""

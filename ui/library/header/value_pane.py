@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -20,6 +19,7 @@ from ui.library.header.long_text import fit_for_field
 from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import push_button
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -63,18 +63,21 @@ class ValuePane(QWidget):
         self._make_pages()
         self._build()
         self.copy_button.clicked.connect(self._copy)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 4)
+        theme.space(self._head, 8)
+        theme.space(self._pages_row, 4)
+        theme.size(self.go_field, 88)
+        theme.font(self.text, Theme.font_mono, 12)
         self.show_value(None, None)
 
     def _make_pages(self) -> None:
         self.pages = QWidget(self)
-        self.earlier_button = QPushButton("Earlier", self.pages)
-        self.earlier_button.setObjectName("earlier_items_button")
-        self.earlier_button.setAccessibleName("Earlier items")
-        self.later_button = QPushButton("Later", self.pages)
-        self.later_button.setObjectName("later_items_button")
-        self.later_button.setAccessibleName("Later items")
+        self.earlier_button = push_button(
+            "Earlier", self.pages, "earlier_items_button", spoken="Earlier items"
+        )
+        self.later_button = push_button(
+            "Later", self.pages, "later_items_button", spoken="Later items"
+        )
         self.go_field = QLineEdit(self.pages)
         self.go_field.setObjectName("go_to_item")
         self.go_field.setAccessibleName("Go to the item with this number")
@@ -96,14 +99,6 @@ class ValuePane(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(self._head)
         self._column.addWidget(self.text, 1)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(4))
-        self._head.setSpacing(px(8))
-        self._pages_row.setSpacing(px(4))
-        self.go_field.setFixedWidth(px(88))
-        self.text.setFont(self._theme.font_mono(12))
 
     # --- what is shown --------------------------------------------------------------------------
 

@@ -16,9 +16,7 @@ from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QBoxLayout,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
-    QPushButton,
     QSplitter,
     QStackedWidget,
     QTabBar,
@@ -37,7 +35,9 @@ from ui.library.header.value_pane import ValuePane
 from ui.library.header.words import counted, is_part, summary
 from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.beside import WindowBeside
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -76,20 +76,16 @@ def show_file(parent: QWidget, desk: Desk, theme: Theme, path: Path) -> HeaderWi
     return window
 
 
-class HeaderWindow(QWidget):
+class HeaderWindow(WindowBeside):
     """`open` reads a file. `is_busy`: changes are kept here, or a copy is on its way."""
 
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
+        super().__init__(theme, "header_window", "", parent, keys=("Ctrl+W",))
         self._desk = desk
-        self._theme = theme
         self.path = Path()
         self._asked = 0
         self._shown: HeaderShown | None = None
         self._changes: dict[str, NewValue | None] = {}
-        self.setObjectName("header_window")
-        self.setProperty("plane", "side")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._make_top()
         self._make_values()
         self._make_tensors()
@@ -97,7 +93,12 @@ class HeaderWindow(QWidget):
         self.copy_bar = CopyBar(desk, theme, self)
         self._build()
         self._connect()
-        self._fit()
+        theme.space(self._column, 8, margins=(16, 16, 16, 12))
+        theme.space(self._bar, 12)
+        theme.space(self._values_row, 8)
+        theme.space(self._values_column, 8)
+        theme.space(self._tensors_column, 8)
+        self._lay_bar()
         self._show_page(VALUES)
         ZoomedSize(self, theme, SIZE_PX)
 
@@ -107,16 +108,8 @@ class HeaderWindow(QWidget):
         self.name = ElidedLabel("", self)
         self.name.setObjectName("header_name")
         self.name.setProperty("kind", "title")
-        self.summary = QLabel(self)
-        self.summary.setObjectName("header_summary")
-        self.summary.setProperty("kind", "small")
-        self.summary.setTextFormat(Qt.TextFormat.PlainText)
-        self.summary.setWordWrap(True)
-        self.trouble = QLabel(self)
-        self.trouble.setObjectName("header_trouble")
-        self.trouble.setProperty("kind", "error")
-        self.trouble.setTextFormat(Qt.TextFormat.PlainText)
-        self.trouble.setWordWrap(True)
+        self.summary = plain_label("", self, "small", name="header_summary", wraps=True)
+        self.trouble = plain_label("", self, "error", name="header_trouble", wraps=True)
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("header_tabs")
         self.tabs.setAccessibleName("Parts of the header")
@@ -127,10 +120,7 @@ class HeaderWindow(QWidget):
         self.search = QLineEdit(self)
         self.search.setObjectName("header_search")
         self.search.setClearButtonEnabled(True)
-        self.state = QLabel(self)
-        self.state.setObjectName("header_state")
-        self.state.setTextFormat(Qt.TextFormat.PlainText)
-        self.state.setWordWrap(True)
+        self.state = plain_label("", self, name="header_state", wraps=True)
         self.state.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.state.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
 
@@ -141,16 +131,12 @@ class HeaderWindow(QWidget):
         self.values_table.setObjectName("values_table")
         self.values_table.setAccessibleName("Keys and values of the file")
         self.pane = ValuePane(self._desk, self._theme, self)
-        self.change_button = QPushButton("Change…", self.values_page)
-        self.change_button.setObjectName("change_value_button")
-        self.remove_button = QPushButton("Leave out", self.values_page)
-        self.remove_button.setObjectName("remove_key_button")
-        self.add_button = QPushButton("Add a key…", self.values_page)
-        self.add_button.setObjectName("add_key_button")
-        self.add_button.setAccessibleName("Add a key to the copy")
-        self.values_figure = QLabel(self.values_page)
-        self.values_figure.setObjectName("values_figure")
-        self.values_figure.setProperty("kind", "small")
+        self.change_button = push_button("Change…", self.values_page, "change_value_button")
+        self.remove_button = push_button("Leave out", self.values_page, "remove_key_button")
+        self.add_button = push_button(
+            "Add a key…", self.values_page, "add_key_button", spoken="Add a key to the copy"
+        )
+        self.values_figure = plain_label("", self.values_page, "small", name="values_figure")
         self._values_row = QHBoxLayout()
         for button in (self.change_button, self.remove_button, self.add_button):
             self._values_row.addWidget(button)
@@ -181,9 +167,7 @@ class HeaderWindow(QWidget):
         )
         self.tensors_table.setObjectName("tensors_table")
         self.tensors_table.setAccessibleName("All tensors")
-        self.tensors_figure = QLabel(self.tensors_page)
-        self.tensors_figure.setObjectName("tensors_figure")
-        self.tensors_figure.setProperty("kind", "small")
+        self.tensors_figure = plain_label("", self.tensors_page, "small", name="tensors_figure")
         self._tensors_column = QVBoxLayout(self.tensors_page)
         self._tensors_column.setContentsMargins(0, 0, 0, 0)
         self._tensors_column.addWidget(self.types_table)
@@ -223,7 +207,6 @@ class HeaderWindow(QWidget):
         for watched in (self.values_table, self.types_table, self.search):
             watched.installEventFilter(self)
         QShortcut(QKeySequence.StandardKey.Find, self, self._to_search)
-        QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         QShortcut(QKeySequence("Esc"), self, self._on_escape)
         QShortcut(QKeySequence("F5"), self, lambda: self.open(self.path))
         QShortcut(QKeySequence("Ctrl+Tab"), self, lambda: self._turn(1))
@@ -231,17 +214,7 @@ class HeaderWindow(QWidget):
         parent = self.parentWidget()
         if parent is not None:
             parent.window().installEventFilter(self)
-        self._theme.changed.connect(self._fit)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(12))
-        self._column.setSpacing(px(8))
-        self._bar.setSpacing(px(12))
-        self._values_row.setSpacing(px(8))
-        self._values_column.setSpacing(px(8))
-        self._tensors_column.setSpacing(px(8))
-        self._lay_bar()
+        self._theme.changed.connect(self._lay_bar)
 
     def _lay_bar(self) -> None:
         """Tabs and search in one row, or in two where the window is narrow."""

@@ -12,7 +12,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QStackedWidget,
     QTabBar,
@@ -39,6 +38,7 @@ from ui.look.theme import Theme
 from ui.shell.dialogs import confirm_link
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -109,8 +109,12 @@ class HubDetail(QStackedWidget):
         self.back_button.clicked.connect(self.back_requested)
         self._unfollow = desk.follow_downloads(self._on_downloads)
         self.destroyed.connect(self._unfollow)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._size_table)
+        theme.space(self._column, 6, margins=(8, 0, 0, 0))
+        theme.space(self._files_column, 8, margins=0)
+        for row in (self._head_row, self._gate_row, self._act_row, self._words_row):
+            theme.space(row, 8)
+        self._size_table()
         self._show_act()
 
     # --- building -------------------------------------------------------------------------------
@@ -122,14 +126,12 @@ class HubDetail(QStackedWidget):
         self.back_button = IconButton(self._theme, "caret-left", "Back to the results", parent=self)
         self.back_button.setObjectName("hub_back_button")
         self.back_button.hide()
-        self.open_button = QPushButton("Open page…", self)
-        self.open_button.setObjectName("open_page_button")
-        self.open_button.setAccessibleName("Open its page in the browser")
+        self.open_button = push_button(
+            "Open page…", self, "open_page_button", spoken="Open its page in the browser"
+        )
         self.facts = self._label("hub_repo_facts", "small")
-        self.gate_note = self._label("hub_gate_note", "small")
-        self.token_button = QPushButton("Token…", self)
-        self.token_button.setObjectName("gate_token_button")
-        self.token_button.setAccessibleName("Enter a token")
+        self.gate_note = self._label("hub_gate_note", "caution")
+        self.token_button = push_button("Token…", self, "gate_token_button", spoken="Enter a token")
 
     def _make_files(self) -> None:
         self.table = FilesTable(self._theme, self)
@@ -138,19 +140,13 @@ class HubDetail(QStackedWidget):
         self.file_line = ElidedLabel("", self)
         self.file_line.setObjectName("hub_file_line")
         self.file_words = self._label("hub_file_words", "small")
-        self.act_button = QPushButton("Download", self)
-        self.act_button.setObjectName("download_button")
-        self.act_button.setProperty("kind", "primary")
-        self.memory_button = QPushButton("Memory…", self)
-        self.memory_button.setObjectName("hub_memory_button")
-        self.memory_button.setAccessibleName("Memory that this file needs")
+        self.act_button = push_button("Download", self, "download_button", kind="primary")
+        self.memory_button = push_button(
+            "Memory…", self, "hub_memory_button", spoken="Memory that this file needs"
+        )
 
     def _label(self, name: str, kind: str) -> QLabel:
-        label = QLabel(self)
-        label.setObjectName(name)
-        label.setProperty("kind", kind)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
+        label = plain_label("", self, kind, name=name, wraps=True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         return label
@@ -192,17 +188,6 @@ class HubDetail(QStackedWidget):
         self._column.addWidget(self.tabs)
         self._column.addWidget(self.pages, 1)
         self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(8), 0, 0, 0)
-        self._files_column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(px(6))
-        self._files_column.setSpacing(px(8))
-        for row in (self._head_row, self._gate_row, self._act_row, self._words_row):
-            row.setSpacing(px(8))
-        self.gate_note.setStyleSheet(f"color: {self._theme.colors.warning};")
-        self._size_table()
 
     def _size_table(self) -> None:
         n_rows = len(self.table.weights.files)

@@ -19,6 +19,7 @@ from app.chat.events import HubState, HubTrouble
 from app.hub.token import STILL_THERE, THIS_RUN_ONLY
 from ui.library.local.words import one_line
 from ui.look.theme import Theme
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ class HubDialog(QDialog):
         self._build()
         self._unfollow = desk.follow_hub(self._on_state)
         self.destroyed.connect(self._unfollow)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 8, margins=16)
+        for row in (self._token_row, self._address_row, self._foot):
+            theme.space(row, 8)
         self._show_state(desk.hub_state)
         self.address.setText(desk.settings.hub_endpoint)
         ZoomedSize(self, theme, SIZE_PX)
@@ -75,11 +77,9 @@ class HubDialog(QDialog):
         self.token.setInputMethodHints(
             Qt.InputMethodHint.ImhHiddenText | Qt.InputMethodHint.ImhSensitiveData
         )
-        self.use_button = QPushButton("Use token", self)
-        self.use_button.setObjectName("use_token_button")
+        self.use_button = push_button("Use token", self, "use_token_button")
         self.use_button.setAutoDefault(False)
-        self.forget_button = QPushButton("Forget token", self)
-        self.forget_button.setObjectName("forget_token_button")
+        self.forget_button = push_button("Forget token", self, "forget_token_button")
         self.forget_button.setAutoDefault(False)
         self.token_sentence = self._label("", "dim")
         self.token_sentence.setObjectName("token_sentence")
@@ -93,8 +93,7 @@ class HubDialog(QDialog):
         self.address = QLineEdit(self)
         self.address.setObjectName("hub_endpoint")
         self.address.setAccessibleName("The hub's address")
-        self.set_button = QPushButton("Use address", self)
-        self.set_button.setObjectName("use_address_button")
+        self.set_button = push_button("Use address", self, "use_address_button")
         self.set_button.setAutoDefault(False)
         self.address_sentence = self._label("", "dim")
         self.address_sentence.setObjectName("address_sentence")
@@ -102,11 +101,7 @@ class HubDialog(QDialog):
         self.set_button.clicked.connect(self._use_address)
 
     def _label(self, text: str, kind: str) -> QLabel:
-        label = QLabel(text, self)
-        label.setProperty("kind", kind)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
-        return label
+        return plain_label(text, self, kind, wraps=True)
 
     def _build(self) -> None:
         self._token_row, self._address_row, self._foot = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
@@ -129,13 +124,6 @@ class HubDialog(QDialog):
         self._column.addWidget(self.address_sentence)
         self._column.addStretch(1)
         self._column.addLayout(self._foot)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(8))
-        for row in (self._token_row, self._address_row, self._foot):
-            row.setSpacing(px(8))
 
     # --- acts -----------------------------------------------------------------------------------
 

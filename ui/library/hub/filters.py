@@ -67,6 +67,8 @@ class HubFilters(QWidget):
         self.fitting.toggled.connect(self.changed)
         self._author = ""
         theme.changed.connect(self._fit)
+        theme.space(self._flow, 8)
+        theme.size(self.author, 130)
         self._fit()
 
     def _combo(self, name: str, spoken: str, choices: Mapping[Any, str]) -> Combo:
@@ -118,9 +120,6 @@ class HubFilters(QWidget):
         )
 
     def _fit(self) -> None:
-        px = self._theme.px
-        self._flow.setSpacing(px(8))
-        self.author.setFixedWidth(px(130))
         for box in (self.gguf_only, self.fitting):
             box.setFixedHeight(self.sort.sizeHint().height())
         self.updateGeometry()

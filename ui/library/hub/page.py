@@ -10,12 +10,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
+from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
-    QPushButton,
     QSplitter,
     QStackedWidget,
     QVBoxLayout,
@@ -37,6 +35,7 @@ from ui.shell.notices import announce
 from ui.sidebar.search_field import SearchField
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button, rest_timer
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -85,19 +84,10 @@ class HubPage(QWidget):
         self._n_pages = 0
         self.setObjectName("hub_page")
         self.setAccessibleName("Weights on the hub")
-        self._typing = QTimer(self)
-        self._typing.setSingleShot(True)
-        self._typing.setInterval(SEARCH_AFTER_MS)
-        self._typing.timeout.connect(self.search_now)
+        self._typing = rest_timer(self, self.search_now, SEARCH_AFTER_MS)
         # What was found before stays in view until it is clear that this takes a while.
-        self._waiting = QTimer(self)
-        self._waiting.setSingleShot(True)
-        self._waiting.setInterval(SEARCHING_AFTER_MS)
-        self._waiting.timeout.connect(self._show_searching)
-        self._choosing = QTimer(self)
-        self._choosing.setSingleShot(True)
-        self._choosing.setInterval(CHOOSE_AFTER_MS)
-        self._choosing.timeout.connect(self._look_at_chosen)
+        self._waiting = rest_timer(self, self._show_searching, SEARCHING_AFTER_MS)
+        self._choosing = rest_timer(self, self._look_at_chosen, CHOOSE_AFTER_MS)
         self._chosen = ""
         self._make_top()
         self._make_middle()
@@ -105,7 +95,14 @@ class HubPage(QWidget):
         self._build()
         self._connect()
         self._order_tabs()
-        self._fit()
+        theme.space(self._column, 8)
+        theme.space(self._top_row, 8)
+        theme.space(self._foot_row, 8)
+        theme.at_least(self._left, 160)
+        theme.at_least(self.detail, 240)
+        # What is in there scrolls by itself; only below this the page scrolls for it.
+        theme.at_least(self.body, height=LEAST_PX)
+        self._arrange()
         self.setFocusProxy(self.search)
         self._show_begin()
         self._show_hub(self._state)
@@ -130,14 +127,9 @@ class HubPage(QWidget):
     def _make_middle(self) -> None:
         self.results = ResultsView(self._theme, self)
         self.panel = StatePanel(self._theme, "hub_state", self)
-        self.more = QLabel(self)
-        self.more.setObjectName("hub_more")
-        self.more.setProperty("kind", "small")
-        self.more.setTextFormat(Qt.TextFormat.PlainText)
-        self.more.setWordWrap(True)
+        self.more = plain_label("", self, "small", name="hub_more", wraps=True)
         self.more.hide()
-        self.more_button = QPushButton("List more", self)
-        self.more_button.setObjectName("hub_more_button")
+        self.more_button = push_button("List more", self, "hub_more_button")
         self.more_button.hide()
         self.detail = HubDetail(self._desk, self._theme, self)
 
@@ -145,9 +137,9 @@ class HubPage(QWidget):
         self.hub_label = ElidedLabel("", self)
         self.hub_label.setObjectName("hub_label")
         self.hub_label.setProperty("kind", "small")
-        self.hub_button = QPushButton("Token and address…", self)
-        self.hub_button.setObjectName("hub_settings_button")
-        self.hub_button.setAccessibleName("The hub's token and address")
+        self.hub_button = push_button(
+            "Token and address…", self, "hub_settings_button", spoken="The hub's token and address"
+        )
         self.again_button = IconButton(
             self._theme, "arrow-clockwise", "Search again", hint="Search again (F5)", parent=self
         )
@@ -206,7 +198,7 @@ class HubPage(QWidget):
         QShortcut(QKeySequence("F5"), self, self.search_now)
         self._unfollow = self._desk.follow_hub(self._show_hub)
         self.destroyed.connect(self._unfollow)
-        self._theme.changed.connect(self._fit)
+        self._theme.changed.connect(self._arrange)
 
     def follow(self, bridge: Bridge) -> None:
         """Memory that is free now is told by the desk."""
@@ -226,17 +218,6 @@ class HubPage(QWidget):
         )  # fmt: skip
         for first, second in pairwise(order):
             QWidget.setTabOrder(first, second)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(8))
-        self._top_row.setSpacing(px(8))
-        self._foot_row.setSpacing(px(8))
-        self._left.setMinimumWidth(px(160))
-        self.detail.setMinimumWidth(px(240))
-        # What is in there scrolls by itself; only below this the page scrolls for it.
-        self.body.setMinimumHeight(px(LEAST_PX))
-        self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from ui.library.hub.words import wait_text
 from ui.look.theme import Theme
 from ui.shell.notices import announce
 from ui.widgets.centred_area import CentredArea
+from ui.widgets.kit import push_button
 
 WIDTH_PX: Final = 440
 TICK_MS: Final = 250
@@ -23,16 +24,13 @@ class StatePanel(CentredArea):
 
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._act: Callable[[], None] | None = None
         self._left_s = 0.0
         self.setObjectName(name)
-        self.title = self._label(f"{name}_title")
-        self.words = self._label(f"{name}_words")
-        self.button = QPushButton(self)
-        self.button.setObjectName(f"{name}_button")
-        self.second = QPushButton(self)
-        self.second.setObjectName(f"{name}_second")
+        self.title = self._label(f"{name}_title", "lead")
+        self.words = self._label(f"{name}_words", "dim")
+        self.button = push_button("", self, f"{name}_button")
+        self.second = push_button("", self, f"{name}_second")
         self._second_act: Callable[[], None] | None = None
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
@@ -40,8 +38,9 @@ class StatePanel(CentredArea):
         self.button.clicked.connect(self._run)
         self.second.clicked.connect(self._run_second)
         self._fill(self.title, self.words, self.button, self.second)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 8, margins=16)
+        for label in (self.title, self.words):
+            theme.at_most(label, WIDTH_PX)
 
     def show_state(
         self,
@@ -93,13 +92,3 @@ class StatePanel(CentredArea):
     def _run_second(self) -> None:
         if self._second_act is not None:
             self._second_act()
-
-    def _fit(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(8))
-        for label in (self.title, self.words):
-            label.setMaximumWidth(px(WIDTH_PX))
-        size = self._theme.font_text().pixelSize()
-        self.title.setStyleSheet(f"font-size: {round(size * 1.15)}px; font-weight: 600;")
-        self.words.setStyleSheet(f"color: {colors.dim};")

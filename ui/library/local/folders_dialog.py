@@ -11,9 +11,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QLabel,
     QListWidget,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -22,6 +20,7 @@ from ui.library.local.words import one_line
 from ui.look.theme import Theme
 from ui.widgets.check_box import CheckBox
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -47,39 +46,32 @@ class FoldersDialog(QDialog):
         self._theme = theme
         self.setObjectName("folders_dialog")
         self.setWindowTitle("Folders with weights")
-        self._words = QLabel(WORDS, self)
-        self._words.setProperty("kind", "dim")
-        self._words.setWordWrap(True)
+        self._words = plain_label(WORDS, self, "dim", wraps=True)
         self.list = QListWidget(self)
         self.list.setObjectName("weights_folders")
         self.list.setAccessibleName("Folders that are looked into")
         self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        self.none = QLabel("No folder has been added yet.", self)
-        self.none.setObjectName("no_folders")
+        self.none = plain_label("No folder has been added yet.", self, name="no_folders")
         self.none.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.sentence = QLabel(self)
-        self.sentence.setObjectName("folders_sentence")
-        self.sentence.setProperty("kind", "error")
-        self.sentence.setTextFormat(Qt.TextFormat.PlainText)
-        self.sentence.setWordWrap(True)
+        self.sentence = plain_label("", self, "error", name="folders_sentence", wraps=True)
         self.sentence.setMinimumWidth(1)
         self.sentence.hide()
         self.others = CheckBox(theme, OTHERS, self)
         self.others.setObjectName("find_other_apps")
         self.others.setChecked(desk.settings.find_other_apps)
         self.others.setAccessibleDescription(OTHERS_WORDS)
-        self._others_words = QLabel(OTHERS_WORDS, self)
-        self._others_words.setProperty("kind", "small")
-        self._others_words.setWordWrap(True)
-        self.add_button = QPushButton("Add a folder…", self)
-        self.add_button.setObjectName("add_folder_button")
-        self.add_button.setAccessibleName("Add a folder")
-        self.remove_button = QPushButton("Remove", self)
-        self.remove_button.setObjectName("remove_folder_button")
-        self.remove_button.setAccessibleName("Do not look into the chosen folder any more")
-        self.remove_button.setToolTip("The folder and what is in it stay as they are")
-        self.close_button = QPushButton("Done", self)
-        self.close_button.setObjectName("folders_done_button")
+        self._others_words = plain_label(OTHERS_WORDS, self, "small", wraps=True)
+        self.add_button = push_button(
+            "Add a folder…", self, "add_folder_button", spoken="Add a folder"
+        )
+        self.remove_button = push_button(
+            "Remove",
+            self,
+            "remove_folder_button",
+            spoken="Do not look into the chosen folder any more",
+            hint="The folder and what is in it stay as they are",
+        )
+        self.close_button = push_button("Done", self, "folders_done_button")
         self.close_button.setDefault(True)
         self._build()
         self.add_button.clicked.connect(self._choose)
@@ -90,8 +82,8 @@ class FoldersDialog(QDialog):
         self.others.toggled.connect(lambda is_on: desk.set_setting("find_other_apps", is_on))
         delete = QShortcut(QKeySequence.StandardKey.Delete, self.list, self._remove)
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 12, margins=16)
+        theme.space(self._row, 8)
         self._show()
         ZoomedSize(self, theme, SIZE_PX)
 
@@ -110,12 +102,6 @@ class FoldersDialog(QDialog):
         order = (self.list, self.add_button, self.remove_button, self.others, self.close_button)
         for before, after in itertools.pairwise(order):
             QWidget.setTabOrder(before, after)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(12))
-        self._row.setSpacing(px(8))
 
     def _show(self, chosen: str = "") -> None:
         folders = self._desk.settings.weights_folders

@@ -15,6 +15,7 @@ from app.engine.planning.fit import device_of
 from app.engine.planning.placement import DeviceMemory
 from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from ui.look.theme import Theme
+from ui.widgets.kit import plain_label
 
 KINDS: Final = {"weights": "Weights", "kv": "KV cache", "compute": "Compute buffers"}
 HEADS: Final = ("Measured at load", "Estimated", "Measured", "Deviation")
@@ -82,7 +83,8 @@ class MeasuredTable(QWidget):
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setColumnStretch(0, 1)
-        theme.changed.connect(self._fit)
+        theme.changed.connect(self._arrange)
+        theme.space(self._grid, (16, 4))
 
     @property
     def rows(self) -> list[Compared]:
@@ -112,23 +114,22 @@ class MeasuredTable(QWidget):
                 self._add(figure)
             if row.what == "compute":
                 self._labels[-1].setToolTip(RESERVE)
-        self._fit()
+        self._arrange()
 
     def _add(self, text: str, *, is_dim: bool = False) -> QLabel:
-        label = QLabel(text, self)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        if is_dim:
-            label.setProperty("kind", "small")
+        label = plain_label(text, self, "small" if is_dim else "")
+        weight = QFont.Weight.Normal if self._labels else QFont.Weight.DemiBold
+        self._theme.font(label, Theme.font_small, weight)
         self._labels.append(label)
         return label
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(event.size().width())
+        self._arrange()
 
-    def _arrange(self, width: int) -> None:
+    def _arrange(self) -> None:
         """Figures stand beside the name of their part where there is room, else below it."""
-        is_stacked = width < self._theme.px(STACK_BELOW_PX)
+        is_stacked = self.width() < self._theme.px(STACK_BELOW_PX)
         left, right = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
         for at, label in enumerate(self._labels):
             row, column = divmod(at, len(HEADS))
@@ -138,11 +139,3 @@ class MeasuredTable(QWidget):
                 self._grid.addWidget(label, 2 * row, 0, 1, len(HEADS) - 1, left)
             else:
                 self._grid.addWidget(label, 2 * row + 1, column - 1, left if column == 1 else right)
-
-    def _fit(self) -> None:
-        self._arrange(self.width())
-        self._grid.setHorizontalSpacing(self._theme.px(16))
-        self._grid.setVerticalSpacing(self._theme.px(4))
-        for at, label in enumerate(self._labels):
-            weight = QFont.Weight.DemiBold if at == 0 else QFont.Weight.Normal
-            label.setFont(self._theme.font_small(weight))

@@ -12,7 +12,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import (
     QFontMetrics,
     QKeyEvent,
@@ -58,6 +58,7 @@ from ui.shell.dialogs import show_folder
 from ui.widgets.any_index import AnyIndex
 from ui.widgets.flow import FlowLayout
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button, rest_timer
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -112,16 +113,19 @@ class LocalPage(QWidget):
         self.setAccessibleName("Weights on this machine")
         self.model = LocalModel(self._home, self.fit_of)
         self._delegate = LocalDelegate(theme, self._home, self)
-        self._judging = QTimer(self)
-        self._judging.setSingleShot(True)
-        self._judging.setInterval(JUDGE_AFTER_MS)
-        self._judging.timeout.connect(self._judge)
+        self._judging = rest_timer(self, self._judge, JUDGE_AFTER_MS)
         self._make_top()
         self._make_table()
         self._make_empty()
         self._make_foot()
         self._build()
         self._connect()
+        theme.space(self._column, 12)
+        theme.space(self._top, 8)
+        theme.space(self._foot, 8)
+        theme.space(self._nothing_column, 8)
+        theme.at_most(self.nothing_title, 460)
+        theme.at_most(self.nothing_words, 460)
         self._fit_sizes()
         self.setFocusProxy(self.search)
         self._unfollow = desk.follow_local_weights(self.show_snapshot)
@@ -136,9 +140,9 @@ class LocalPage(QWidget):
         self.search.setAccessibleName("Filter the weights on this machine")
         self.search.setPlaceholderText("Filter by name, type or program")
         self.search.setClearButtonEnabled(True)
-        self.folders_button = QPushButton("Folders…", self)
-        self.folders_button.setObjectName("folders_button")
-        self.folders_button.setAccessibleName("Folders that are looked into")
+        self.folders_button = push_button(
+            "Folders…", self, "folders_button", spoken="Folders that are looked into"
+        )
         self.again_button = IconButton(
             self._theme, "arrow-clockwise", "Look again", hint="Look again (F5)", parent=self
         )
@@ -179,14 +183,16 @@ class LocalPage(QWidget):
         self.nothing_words = _centred(self._nothing)
         self.nothing_words.setObjectName("local_nothing_words")
         self.nothing_words.setProperty("kind", "dim")
-        self.hub_button = QPushButton("Find weights on the hub", self._nothing)
-        self.hub_button.setObjectName("local_hub_button")
-        self.hub_button.setProperty("kind", "primary")
-        self.add_button = QPushButton("Add a folder…", self._nothing)
-        self.add_button.setObjectName("local_add_folder_button")
-        self.clear_button = QPushButton("Show all", self._nothing)
-        self.clear_button.setObjectName("local_clear_button")
-        self.clear_button.setAccessibleName("Clear the filter and show all weights")
+        self.hub_button = push_button(
+            "Find weights on the hub", self._nothing, "local_hub_button", kind="primary"
+        )
+        self.add_button = push_button("Add a folder…", self._nothing, "local_add_folder_button")
+        self.clear_button = push_button(
+            "Show all",
+            self._nothing,
+            "local_clear_button",
+            spoken="Clear the filter and show all weights",
+        )
         column = QVBoxLayout()
         row = QHBoxLayout(self._nothing)
         row.addStretch(1)
@@ -209,22 +215,24 @@ class LocalPage(QWidget):
         self.words.setProperty("kind", "small")
         self.words.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.load_button = QPushButton("Load", self)
-        self.load_button.setObjectName("local_load_button")
-        self.load_button.setProperty("kind", "primary")
-        self.details_button = QPushButton("Details…", self)
-        self.details_button.setObjectName("local_details_button")
-        self.details_button.setToolTip("All that the file says of itself")
-        self.defaults_button = QPushButton("Defaults…", self)
-        self.defaults_button.setObjectName("local_defaults_button")
-        self.defaults_button.setToolTip("How these weights are loaded and what they write with")
-        self.memory_button = QPushButton("Memory…", self)
-        self.memory_button.setObjectName("local_memory_button")
-        self.memory_button.setToolTip("What they need, part by part, and which settings fit")
-        self.show_button = QPushButton("Show in folder", self)
-        self.show_button.setObjectName("local_show_button")
-        self.trash_button = QPushButton("Move to trash", self)
-        self.trash_button.setObjectName("local_trash_button")
+        self.load_button = push_button("Load", self, "local_load_button", kind="primary")
+        self.details_button = push_button(
+            "Details…", self, "local_details_button", hint="All that the file says of itself"
+        )
+        self.defaults_button = push_button(
+            "Defaults…",
+            self,
+            "local_defaults_button",
+            hint="How these weights are loaded and what they write with",
+        )
+        self.memory_button = push_button(
+            "Memory…",
+            self,
+            "local_memory_button",
+            hint="What they need, part by part, and which settings fit",
+        )
+        self.show_button = push_button("Show in folder", self, "local_show_button")
+        self.trash_button = push_button("Move to trash", self, "local_trash_button")
         self.trash_button.hide()
         self.status = _Lines(self)
         self.status.setObjectName("local_status")
@@ -293,12 +301,6 @@ class LocalPage(QWidget):
 
     def _fit_sizes(self) -> None:
         px, metrics = self._theme.px, QFontMetrics(self._theme.font_text())
-        self._column.setSpacing(px(12))
-        self._top.setSpacing(px(8))
-        self._foot.setSpacing(px(8))
-        self._nothing_column.setSpacing(px(8))
-        self.nothing_title.setMaximumWidth(px(460))
-        self.nothing_words.setMaximumWidth(px(460))
         rows, columns = self.table.verticalHeader(), self.table.horizontalHeader()
         height = self._delegate.row_height()
         rows.setMinimumSectionSize(1)
@@ -579,9 +581,7 @@ def _details() -> Any:
 
 
 def _centred(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
+    label = plain_label("", parent, wraps=True)
     label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-    label.setWordWrap(True)
     label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
     return label

@@ -137,7 +137,7 @@ def test_a_chat_that_is_too_long_has_a_line_where_it_is_cut(open_window: Open) -
     transcript = person.window.chat.transcript
     cut = transcript.rows.index_of(line._message_id)
     n_cut = cut + 1
-    person.wait(lambda: f"Now {n_cut} older messages" in text(person, "cache_policy_caption"))
+    person.wait(lambda: f"drops {n_cut} older messages" in text(person, "cache_policy_caption"))
     transcript.verticalScrollBar().setValue(0)
     transcript.scroll_to(transcript.rows.top(cut))
     person.wait(line.isVisible)
@@ -180,5 +180,5 @@ def test_with_the_included_weights_it_tells_a_true_story(open_window: Open) -> N
     person.click("measure_button")
     person.qtbot.waitUntil(lambda: not panel.step_card.is_measuring, timeout=90_000)
     assert text(person, "cache_step_with").endswith(" ms")
-    assert text(person, "cache_step_caption").startswith("Measured now for the token after 16")
+    assert text(person, "cache_step_caption").startswith("For the token after 16")
     person.wait(lambda: n_cells(panel) == used)

@@ -110,10 +110,10 @@ def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happ
 ) -> None:
     person = too_long(open_window)
     desk = person.app.desk
-    assert "the line in the chat is where" in policy_words(person)
+    assert "above the line in the chat" in policy_words(person)
     desk.set_setting("context_policy", "stop")
     person.wait(lambda: not cut_of(person))
-    person.wait(lambda: "the window holds 256: it would not be answered." in policy_words(person))
+    person.wait(lambda: "window holds 256. It won't be answered." in policy_words(person))
     desk.set_setting("context_policy", "drop_oldest")
     person.wait(lambda: cut_of(person))
     # At the chat's level too, and back.
@@ -127,7 +127,7 @@ def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happ
 def test_what_fits_in_no_way_is_not_said_to_fit(open_window: Open) -> None:
     person = too_long(open_window)
     person.app.desk.save_draft("one more word " * 300)
-    person.wait(lambda: "even without all that can be left out" in policy_words(person))
+    person.wait(lambda: "even after dropping older messages" in policy_words(person))
     assert not cut_of(person)
 
 
@@ -159,7 +159,7 @@ def test_of_a_text_its_beginning_is_left_out_and_no_message(open_window: Open) -
     desk.new_text()
     text = "a word " * 300
     desk.save_text(text, len(text))
-    person.wait(lambda: "the beginning of the text would be left out" in policy_words(person))
+    person.wait(lambda: "drops the beginning of the text" in policy_words(person))
     assert not cut_of(person)
     tip = person.window.chat.status.meter.toolTip()
-    assert tip.endswith("; its beginning is left out")
+    assert tip.endswith("; beginning dropped")

@@ -77,7 +77,7 @@ def test_a_chat_is_exported_deleted_and_imported_again_by_keyboard(
     name_file(person, "import_file_dialog", target)
     preview = dialog(person, "import_dialog")
     assert preview.list.topLevelItem(0).text(0) == title
-    assert preview.list.topLevelItem(0).text(2) == "Added beside yours"
+    assert preview.list.topLevelItem(0).text(2) == "Added next to yours"
     press_return(person, preview)
     toast(person, "imported")
     person.wait(lambda: [c.title for c in desk.conversations] == [title])

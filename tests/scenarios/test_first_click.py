@@ -243,7 +243,7 @@ def the_token(reader: Reader, truth: Truth) -> None:
     choose_first(reader)
     share = f"{100 * softmax(truth.logits)[truth.paris]:.1f}"
     assert reader.label("section_token") == (
-        f"·Paris · token 1 of the reply · ID {truth.paris} · {share} %"
+        f"·Paris · token 1 of the reply · ID {truth.paris} · {share}%"
     )
     table = reader.person.find(QTableView, "token_table")
     heads = reader.heads(table)
@@ -298,7 +298,7 @@ def the_logits(reader: Reader, truth: Truth) -> None:
     card = reader.person.find(LiveCard, "live_card")
     reader.person.wait(lambda: len(card.bars.rows) > 2)
     assert reader.label_of(card.title) == "Live: logits, softmax, cuts"
-    assert "softmax does not notice a constant" in reader.label("live_caption")
+    assert "Logits are relative to the best one" in reader.label("live_caption")
     probabilities, after = softmax(truth.logits), truth.after(k=40, top_p=0.95, min_p=0.05, t=0.8)
     for row, token_id in list(zip(card.bars.rows, truth.order, strict=False))[:4]:
         logit = truth.logits[token_id] - truth.logits.max()
@@ -321,8 +321,8 @@ def the_cache(reader: Reader, truth: Truth) -> None:
     )
     for row, words, number in (
         (panel.reused, "reused", 0),
-        (panel.evaluated, "evaluated (prefill)", len(truth.prompt)),
-        (panel.written, "written (decode)", N_TOKENS),
+        (panel.evaluated, "processed (prefill)", len(truth.prompt)),
+        (panel.written, "generated (decode)", N_TOKENS),
     ):
         assert reader.label_of(row.label) == words
         assert reader.label_of(row.value) == str(number)
@@ -333,7 +333,7 @@ def the_prompt(reader: Reader, truth: Truth) -> None:
     n = len(truth.prompt)
     reader.person.wait(lambda: reader.label("prompt_size") == f"{n} tokens · {len(TEXT)} bytes")
     words = reader.words(panel)
-    assert f"Reused from the KV cache: 0 tokens. Evaluated (prefill): {n}." in words
+    assert f"0 tokens from the KV cache, {n} processed (prefill)." in words
     assert panel.text.isVisible()
 
 
@@ -347,7 +347,7 @@ def the_time(reader: Reader, truth: Truth) -> None:
         ("Prefill", len(truth.prompt)),
         ("First token", 1),
         ("Decode", N_TOKENS - 1),
-        ("Together", N_TOKENS),
+        ("Total", N_TOKENS),
     ):
         cells = rows[name]
         for cell in cells:

@@ -220,7 +220,7 @@ def test_search_choose_look_go_online_again_and_meet_a_login_page(open_window, h
     # E12: a captive portal answers everything with a page; the chat goes on.
     hub.script(captive_portal(), for_ever=True)
     visitor.type("tiny")
-    visitor.wait(lambda: visitor.title() == "No hub there")
+    visitor.wait(lambda: visitor.title() == "Not a hub")
     assert "log in there with a browser" in visitor.page.panel.words.text()
     person.send("Hi")
     assert person.wait_ended().content == "Hello"

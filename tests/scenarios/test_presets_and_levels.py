@@ -73,7 +73,7 @@ def test_view_says_whence_each_value_comes_and_changes_it_there(person: Any) -> 
     window = levels_of(person)
     assert hint(window, "temperature") == "App: 0.3"
     type_number(window, "temperature", "0.8")
-    assert hint(window, "temperature") == "Chat: 0.8  ·  over App: 0.3"
+    assert hint(window, "temperature") == "Chat: 0.8  ·  overrides App: 0.3"
     choose_level(window, "app")
     type_number(window, "top_k", "11")
     assert person.app.desk.settings.top_k == 11
@@ -147,7 +147,7 @@ def test_reply_shows_its_settings_and_is_asked_for_again_with_others(person: Any
     assert hint(window, "temperature") == "App: 0.3"
     assert not window.answer_button.isEnabled()
     type_number(window, "temperature", "0.9")
-    assert hint(window, "temperature") == "Changed, over 0.3"
+    assert hint(window, "temperature") == "Changed from 0.3"
     QTest.mouseClick(window.answer_button, Qt.MouseButton.LeftButton)
     second = person.wait(lambda: (r := person.wait_ended()) and r.id != first.id and r)
     filters = second.settings["sampling"]["filters"]
@@ -232,7 +232,7 @@ def test_weights_keep_their_own_settings(open_window: Any, starter_gguf: Path) -
     choose_level(window, "weights")
     type_number(window, "n_ctx", "512")
     type_number(window, "temperature", "0.45")
-    assert hint(window, "temperature") == "Weights: 0.45  ·  over App: 0.3"
+    assert hint(window, "temperature") == "Model: 0.45  ·  overrides App: 0.3"
     window.close()
     person.app.close()
     again = open_window(None, "--gguf", str(starter_gguf))
@@ -259,7 +259,7 @@ def test_message_under_the_keyboard_shows_its_settings_and_runs_again(person: An
     QTest.keyClick(transcript, Key.Key_End)
     QTest.keyClick(transcript, Key.Key_G)
     window = person.find(LevelsWindow, "levels_window")
-    assert window.windowTitle() == "What this reply was made with"
+    assert window.windowTitle() == "Generation settings"
     window.close()
     transcript.setFocus()
     QTest.keyClick(transcript, Key.Key_End)

@@ -49,14 +49,14 @@ def test_the_prompt_of_a_reply_its_surprise_and_its_difference(open_window: Any)
     note = person.find(QLabel, "prompt_note")
 
     person.click("prompt_surprise")
-    person.wait(lambda: "Replayed now" in note.text())
+    person.wait(lambda: "Computed now" in note.text())
     assert note.text().startswith("Mean ")
 
     person.click("prompt_difference")
     person.wait(lambda: note.text().startswith("Same beginning"))
     n_same = len(first.rendered_prompt + first.content)
     assert panel._of.text[:n_same] == first.rendered_prompt + first.content
-    assert f"Recorded as reused: {second.counts.reused}" in note.text()
+    assert f"Recorded as cached: {second.counts.reused}" in note.text()
     assert f"Same beginning: {second.counts.reused} tokens" in note.text()
     assert len(person.app.desk.messages) == 4
 
@@ -109,7 +109,7 @@ def test_surprise_is_had_between_two_turns_and_costs_the_chat_nothing(
     assert len(panel._of.tokens) == first.counts.prompt_tokens
     note = person.find(QLabel, "prompt_note")
     person.click("prompt_surprise")
-    person.wait(lambda: "Replayed now" in note.text())
+    person.wait(lambda: "Computed now" in note.text())
     surprise = panel._surprise
     assert surprise is not None
     assert surprise.n_known == len(panel._of.tokens) - 1
@@ -131,4 +131,4 @@ def test_surprise_is_had_between_two_turns_and_costs_the_chat_nothing(
     person.wait(lambda: panel._of.is_given and panel._of.text == second.rendered_prompt)
     person.click("prompt_difference")
     person.wait(lambda: note.text().startswith("Same beginning"))
-    assert f"Recorded as reused: {second.counts.reused}" in note.text()
+    assert f"Recorded as cached: {second.counts.reused}" in note.text()

@@ -176,12 +176,12 @@ def test_a_stage_that_is_added_gets_the_keyboard_and_taken_out_gives_it_on(perso
     type_into(first.fields["p"], "0.5")
     type_into(second.fields["p"], "7")
     assert second.refusal.isVisible()
-    {a.text(): a for a in first.menu().actions()}["Take out"].trigger()
+    {a.text(): a for a in first.menu().actions()}["Remove"].trigger()
     left = [c for c in panel.chain.cards if isinstance(c.link.stage, TopP)]
     assert left == [second], "not the other card of its kind"
     assert second.fields["p"].text() == "7"
     assert second.handle.hasFocus()
-    {a.text(): a for a in panel.chain.cards[-2].menu().actions()}["Take out"].trigger()
+    {a.text(): a for a in panel.chain.cards[-2].menu().actions()}["Remove"].trigger()
     assert panel.chain.cards[-1].stops()[0].hasFocus()
 
 

@@ -42,7 +42,7 @@ def test_it_follows_a_reply_to_its_end_and_is_there_another_day(open_window: Ope
     person = open_window(SCRIPT)
     person.wait_ready()
     panel = open_time(person)
-    assert "Write a message" in panel.caption.text()
+    assert "Send a message" in panel.caption.text()
     person.send("Which colour?")
     person.wait(lambda: panel.caption.text() == GROWING)
     person.wait(lambda: panel.prefill.isVisible() and "300 tokens" in panel.prefill.text())
@@ -54,7 +54,7 @@ def test_it_follows_a_reply_to_its_end_and_is_there_another_day(open_window: Ope
     assert shown == pytest.approx(1000 * reply.counts.total_s, abs=0.1)
     chunks = [one.tokens for one in panel.line.stretches if one.kind == "prefill"]
     assert chunks == [100, 100, 100]
-    assert panel.ending.text() == "Why it ended: ended by itself."
+    assert panel.ending.text() == "Ended: finished."
 
     QTest.mouseClick(
         panel.line, Qt.MouseButton.LeftButton, pos=panel.line.rect_of_token(20).center().toPoint()
@@ -85,7 +85,7 @@ def test_a_stopped_reply_and_one_without_a_record(open_window: Open) -> None:
     person.wait(lambda: person.app.desk.engine_state.state == "busy")
     person.app.desk.stop()
     person.wait_ended()
-    person.wait(lambda: panel.ending.text() == "Why it ended: stopped by you.")
+    person.wait(lambda: panel.ending.text() == "Ended: stopped by you.")
     assert [one.kind for one in panel.line.stretches] == ["ending"]
     assert len(panel.line.bars) == 0
 

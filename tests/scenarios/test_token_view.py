@@ -117,7 +117,7 @@ def test_arrows_and_enter_choose_for_the_panels(open_window):
     person.wait(lambda: looking.index == 4)
     assert looking.token.piece == b" **Paris**"
     assert person.find(QLabel, "token_card_figures").text().startswith("ID ")
-    assert "25.0 % · rank 2" in person.find(QLabel, "token_card_figures").text()
+    assert "25.0% · rank 2" in person.find(QLabel, "token_card_figures").text()
     person.qtbot.keyClick(view, Qt.Key.Key_I, CONTROL)  # the panels follow
     person.wait(lambda: "token 5" in person.find(QLabel, "section_token").text())
 

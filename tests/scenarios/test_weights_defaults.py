@@ -61,7 +61,7 @@ def test_what_is_typed_is_kept_and_loading_again_is_offered(person: Any) -> None
     person.qtbot.keyClick(field, Key.Key_Return)
     assert desk.weights_values(path) == {"n_ctx": 2048}
     assert "context window" in defaults.load_words.text()
-    assert defaults.load_button.text() == "Load again"
+    assert defaults.load_button.text() == "Reload"
     batch = defaults._rows["load.n_ubatch"].field
     batch.setFocus()
     person.qtbot.keyClicks(batch, "0")
@@ -184,7 +184,7 @@ def test_draft_partners_are_found_and_chosen(person: Any, file: Path) -> None:
     desk.set_for_weights(str(file.with_name("other.gguf")), "notes", "changed")
     shown_for(person, file.with_name("other.gguf"))
     shown_for(person, file)
-    person.wait(lambda: "does not fit any more" in partners.currentItem().text())
+    person.wait(lambda: "no longer fits" in partners.currentItem().text())
     person.qtbot.keyClick(partners, Key.Key_Home)
     assert desk.weights_values(path) == {}
 

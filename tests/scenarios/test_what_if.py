@@ -57,9 +57,9 @@ def person(open_window: Any) -> Any:
 def test_values_that_are_moved_change_the_token_s_shares_and_then_the_chat(person: Any) -> None:
     card: LiveCard = person.find(LiveCard, "live_card")
     person.wait(lambda: [row.name for row in card.bars.rows[:3]] == ["Paris", "Lyon", "Nice"])
-    assert [row.after for row in card.bars.rows[:3]] == ["85.0 %", "15.0 %", "cut: min-p"]
+    assert [row.after for row in card.bars.rows[:3]] == ["85.0%", "15.0%", "cut: min-p"]
     card.values.sliders["temperature"].setValue(40)
-    assert [row.after for row in card.bars.rows[:3]] == ["66.7 %", "33.3 %", "cut: min-p"]
+    assert [row.after for row in card.bars.rows[:3]] == ["66.7%", "33.3%", "cut: min-p"]
     assert [row.is_hit for row in card.bars.rows[:2]] == [False, True]
     assert person.app.desk.resolved_settings().settings.temperature == 0.8
     QTest.mouseClick(card.use_button, LEFT)

@@ -90,6 +90,6 @@ def test_a_file_that_is_no_preset_is_refused_over_the_presets(
     content = window.content.text()
     window.take_file(str(path))
     (card,) = person.wait(lambda: cards(window))
-    unread = "The file cannot be read: No such file or directory. Choose another."
+    unread = "The file can't be read: No such file or directory. Choose another file."
     assert card.sentence.text() == (unread if text is None else NOT_A_PRESET)
     assert window.content.text() == content

@@ -136,7 +136,7 @@ def test_a_pasted_picture_is_said_not_to_be_taken(open_window):
     edit.insertFromMimeData(data)
     person.wait(
         lambda: any(
-            "Pictures can't be attached" in card.notice.sentence
+            "Images can't be attached" in card.notice.sentence
             for card in person.window.chat.toasts.cards()
         )
     )
@@ -173,7 +173,7 @@ def test_the_temporary_chat_is_marked_and_warned_of(open_window):
     person.click("temporary_chat_button")
     assert person.app.desk.is_temporary
     card = person.wait(lambda: person.window.chat.banners.card("temporary"))
-    assert "nothing of it is written" in card.notice.sentence
+    assert "it is never saved" in card.notice.sentence
     person.send("a secret")
     person.wait_ended()
     assert person.app.desk.conversations == ()
@@ -283,7 +283,7 @@ def test_a_continuation_that_fails_says_why_below_the_document(open_window):
     person.qtbot.keyClicks(edit, "Yes ")
     person.wait(lambda: not trouble.isVisible())
     person.qtbot.keyClick(edit, Qt.Key.Key_Return, CONTROL)
-    person.wait(lambda: trouble.text() == "The continuation added nothing: it ended by itself.")
+    person.wait(lambda: trouble.text() == "Nothing was added (finished).")
     person.qtbot.keyClick(edit, Qt.Key.Key_Return, CONTROL)
     person.wait(lambda: edit.text() == "Once there was Yes a fox.")
     assert not trouble.isVisible()

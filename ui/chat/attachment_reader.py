@@ -87,7 +87,7 @@ class AttachmentReader(QWidget):
             row.addWidget(self._encodings(theme, encoding, read_as))
         acts.addStretch(1)
         for name, title, act in (
-            ("attachment_into_text_button", "Put into the text instead", put_into_text),
+            ("attachment_into_text_button", "Paste into the message instead", put_into_text),
             ("attachment_remove_button", "Remove", remove),
         ):
             if act is not None:
@@ -108,7 +108,7 @@ class AttachmentReader(QWidget):
     def show_attachment(self, attachment: Attachment) -> None:
         """The same one; its text may have been read as another encoding, its cost be known."""
         is_part = len(attachment.text) > MAX_SHOWN
-        part = f" · the first {MAX_SHOWN:,} characters are shown" if is_part else ""
+        part = f" · showing the first {MAX_SHOWN:,} characters" if is_part else ""
         self._words.setText(f"{cost_text(attachment)}{part}")
         text = shown_part(attachment.text)
         if text != self.view.toPlainText():
@@ -118,7 +118,7 @@ class AttachmentReader(QWidget):
         combo = Combo(theme, self)
         combo.setObjectName("attachment_encoding")
         combo.setAccessibleName("Encoding")
-        combo.setToolTip("The encoding that the file was read in")
+        combo.setToolTip("Encoding used to read the file")
         for name in (*ENCODINGS, *({encoding} - set(ENCODINGS))):
             combo.addItem(encoding_label(name), name)
         combo.setSizeAdjustPolicy(Combo.SizeAdjustPolicy.AdjustToContents)

@@ -112,11 +112,11 @@ class BranchMap(QDialog):
         self.summary = QLabel(self)
         self.summary.setProperty("kind", "small")
         self.summary.setWordWrap(True)
-        self.deleted = CheckBox(theme, "Show what was deleted", self)
+        self.deleted = CheckBox(theme, "Show deleted", self)
         self.deleted.setObjectName("branch_map_deleted")
         self.deleted.toggled.connect(lambda _: self._fill())
         self.prune_button = self._button("Delete branch", "prune_button", self.prune)
-        self.restore_button = self._button("Bring back", "restore_branch_button", self.restore)
+        self.restore_button = self._button("Restore", "restore_branch_button", self.restore)
         self._arrange()
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         bridge.on(TreeRead, self._on_tree_read)
@@ -274,9 +274,9 @@ class BranchMap(QDialog):
         messages = "1 message" if len(there) == 1 else f"{len(there):,} messages"
         branches = "1 branch" if ends == 1 else f"{ends:,} branches"
         self.summary.setText(
-            f"{messages}, {branches}. Enter goes there, Delete removes a branch."
+            f"{messages}, {branches} · Enter to open, Delete to remove a branch"
             if lines
-            else "Nothing has been said here yet."
+            else "No messages yet."
         )
 
     # --- acts -----------------------------------------------------------------------------------

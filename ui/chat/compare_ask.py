@@ -36,11 +36,11 @@ class AskSeveral(QDialog):
         self._theme = theme
         self._settings = settings
         self.setObjectName("several_answers_dialog")
-        self.setWindowTitle("Ask for several answers")
+        self.setWindowTitle("Generate several replies")
         self.count = Combo(theme, self)
         self.count.setMinimumContentsLength(2)
         self.count.setObjectName("answers_count")
-        self.count.setAccessibleName("How many answers")
+        self.count.setAccessibleName("Number of replies")
         for number in range(LEAST, MAX_ANSWERS + 1):
             self.count.addItem(str(number), number)
         self.count.currentIndexChanged.connect(lambda _: self._show_rows())
@@ -52,7 +52,7 @@ class AskSeveral(QDialog):
         for number in range(MAX_ANSWERS):
             self._add_row(number)
         buttons = QDialogButtonBox(self)
-        self.ask = QPushButton("Ask", self)
+        self.ask = QPushButton("Generate", self)
         self.ask.setObjectName("answers_ask")
         self.ask.setProperty("kind", "primary")
         self.ask.setDefault(True)
@@ -81,7 +81,7 @@ class AskSeveral(QDialog):
         return changes
 
     def _add_head(self) -> None:
-        for column, words in enumerate(("Answer", "Seed", "Temperature")):
+        for column, words in enumerate(("Reply", "Seed", "Temperature")):
             label = QLabel(words, self)
             label.setProperty("kind", "small")
             self._grid.addWidget(label, 0, column)
@@ -90,12 +90,12 @@ class AskSeveral(QDialog):
         label = QLabel(str(number + 1), self)
         seed = QLineEdit(self)
         seed.setObjectName(f"answer_seed_{number}")
-        seed.setAccessibleName(f"Seed of answer {number + 1}")
-        seed.setPlaceholderText("a new one")
+        seed.setAccessibleName(f"Seed for reply {number + 1}")
+        seed.setPlaceholderText("random")
         seed.setMaxLength(10)
         temperature = QLineEdit(self)
         temperature.setObjectName(f"answer_temperature_{number}")
-        temperature.setAccessibleName(f"Temperature of answer {number + 1}")
+        temperature.setAccessibleName(f"Temperature for reply {number + 1}")
         temperature.setPlaceholderText(f"{self._settings.temperature:g}")
         temperature.setMaxLength(6)
         temperature.setFixedWidth(self._theme.px(96))
@@ -108,7 +108,9 @@ class AskSeveral(QDialog):
     def _arrange(self, buttons: QDialogButtonBox) -> None:
         px = self._theme.px
         words = QLabel(
-            "All are written at once, side by side. Pick one; the others stay as versions.", self
+            "All replies are generated at once, side by side. Use one; the others stay as "
+            "versions.",
+            self,
         )
         words.setWordWrap(True)
         words.setProperty("kind", "dim")

@@ -220,9 +220,7 @@ class Composer(QWidget):
     def set_temporary(self, is_temporary: bool) -> None:
         """Whether the chat is one that is never written; the card says so."""
         self._is_temporary = is_temporary
-        self._edit.setPlaceholderText(
-            "Write a message that is not kept" if is_temporary else "Write a message"
-        )
+        self._edit.setPlaceholderText("Message (not saved)" if is_temporary else "Message")
         self._dress()
 
     def set_generating(self, is_generating: bool) -> None:
@@ -268,7 +266,7 @@ class Composer(QWidget):
         self._count = Hint("composer_count")
         self._send_button = _button("Send", "send_button", "primary")
         self._queue_button = _button("Queue", "queue_button", "plain")
-        self._queue_button.setToolTip("Send it when the reply has ended (Enter)")
+        self._queue_button.setToolTip("Send when this reply is finished (Enter)")
         self._stop_button = _button("Stop", "stop_button", "stop")
         self._stop_button.setToolTip("Stop the reply (Esc)")
         self._card = _Card(self._edit)
@@ -403,11 +401,15 @@ class Composer(QWidget):
     def _hint_text(self, can_send: bool) -> str:
         is_enter = self._edit.send_key == "enter"
         if self._is_generating:
-            queues = f"{'Enter' if is_enter else 'Ctrl Enter'} queues · " if can_send else ""
-            return f"{queues}Esc stops the reply"
+            queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""
+            return f"{queues}Esc to stop"
         if self._reason is not None:
             return self._reason
-        return "Enter sends · Shift Enter breaks" if is_enter else "Ctrl Enter sends · Enter breaks"
+        return (
+            ("Enter to send · Shift+Enter for a new line")
+            if is_enter
+            else "Ctrl+Enter to send · Enter for a new line"
+        )
 
     def _show_count(self) -> None:
         """What the next prompt costs, once there is something to send."""
@@ -417,13 +419,11 @@ class Composer(QWidget):
         if not is_shown:
             return
         left = size - used
-        words = f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens too many"
-        cut = (
-            f"; {n_cut:,} older message{'s are' if n_cut > 1 else ' is'} left out" if n_cut else ""
+        words = (
+            f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens over the limit"
         )
-        self._count.tip = (
-            f"The prompt will have {used:,} of the {size:,} tokens of the context window{cut}"
-        )
+        cut = f"; {n_cut:,} older message{'s' if n_cut > 1 else ''} dropped" if n_cut else ""
+        self._count.tip = f"The prompt uses {used:,} of {size:,} tokens of the context window{cut}"
         self._count.set_text(words)
         if self._count.property("over") != (left < 0):
             self._count.setProperty("over", left < 0)

@@ -73,8 +73,8 @@ class Chip(QFrame):
         self._cost.setText(cost_text(attachment))
         words = f"{attachment.name}, {cost_text(attachment)}"
         self.setAccessibleName(f"Attached: {words}")
-        self.setAccessibleDescription("Enter opens it, Delete removes it.")
-        self.setToolTip(f"{words}\nOpen to read · Delete removes")
+        self.setAccessibleDescription("Enter to open, Delete to remove.")
+        self.setToolTip(f"{words}\nEnter to open · Delete to remove")
         self._remove.setAccessibleName(f"Remove {attachment.name}")
         self._remove.setToolTip("Remove (Delete)")
         self.updateGeometry()
@@ -98,7 +98,7 @@ class Chip(QFrame):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         own = self.attachment.id
         menu.addAction("Open").triggered.connect(lambda: self.opened.emit(own))
-        menu.addAction("Put into the text instead").triggered.connect(
+        menu.addAction("Paste into the message instead").triggered.connect(
             lambda: self.wanted_as_text.emit(own)
         )
         menu.addAction("Remove").triggered.connect(lambda: self.removed.emit(own))
@@ -144,7 +144,7 @@ class ChipRow(ShortArea):
         self._theme = theme
         self._chips: dict[str, Chip] = {}
         self.setObjectName("attachment_chips")
-        self.setAccessibleName("Attachments of the next message")
+        self.setAccessibleName("Attachments to the next message")
         theme.changed.connect(self._dress)
         self._dress()
         self.hide()

@@ -32,7 +32,7 @@ from ui.widgets.icon_button import IconButton
 ROW_PX = 34
 EDIT_PX = 84
 MAX_HEIGHT_PX = 150
-HELD_WORDS = "Held: the reply before was stopped or failed"
+HELD_WORDS = "On hold: the previous reply was stopped or failed"
 
 _DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -85,7 +85,7 @@ class QueuedRow(QFrame):
         self._edit.setTabChangesFocus(True)
         self._edit.hide()
         self.edit_button = IconButton(
-            theme, "pencil-simple", "Change the queued message", parent=self
+            theme, "pencil-simple", "Edit the queued message", parent=self
         )
         self.edit_button.setObjectName("edit_queued_button")
         self.remove_button = IconButton(theme, "x", "Remove the queued message", parent=self)
@@ -116,7 +116,7 @@ class QueuedRow(QFrame):
         shown = " · ".join(part for part in (words, names) if part)
         self._text.set_text(shown)
         self.setAccessibleName(f"Queued: {shown}")
-        self.setAccessibleDescription("Enter changes it, Delete removes it.")
+        self.setAccessibleDescription("Enter to edit, Delete to remove.")
 
     def begin_edit(self) -> None:
         if self.is_edited:
@@ -201,7 +201,7 @@ class QueueList(QWidget):
         self._words = QLabel(self)
         self._words.setObjectName("queue_words")
         self._words.setProperty("kind", "small")
-        self.send_button = QPushButton("Send the next", self)
+        self.send_button = QPushButton("Send next", self)
         self.send_button.setObjectName("send_queued_button")
         self.send_button.setAccessibleName("Send the next queued message")
         self.send_button.setAutoDefault(False)
@@ -241,7 +241,7 @@ class QueueList(QWidget):
                 row.show_message(message)
             self._rows_layout.insertWidget(place, row)
         self._rows = {message.id: self._rows[message.id] for message in messages}
-        waits = HELD_WORDS if is_held else "Sent when the reply ends"
+        waits = HELD_WORDS if is_held else "Sent when the reply is finished"
         self._words.setText(f"{waits} · {len(messages):,} queued" if len(messages) > 1 else waits)
         self.send_button.setVisible(is_held)
         self.setVisible(bool(messages))

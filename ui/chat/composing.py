@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ui.look.theme import Theme
 
 HISTORY_LENGTH = 100
-PICTURE_SENTENCE = "Pictures can't be attached: only text files are supported."
+PICTURE_SENTENCE = "Images can't be attached: only text files are supported."
 
 
 class Composing(QObject):
@@ -70,7 +70,7 @@ class Composing(QObject):
 
     def refuse_picture(self) -> None:
         """One that is no file was pasted or dropped: a screenshot."""
-        self._chat.toasts.show_notice(Notice("pasted picture", "info", PICTURE_SENTENCE))
+        self._chat.toasts.show_notice(Notice("pasted image", "info", PICTURE_SENTENCE))
 
     def choose_files(self) -> None:
         dialog = QFileDialog(self._chat, "Attach text files", str(Path.home()))

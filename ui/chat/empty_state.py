@@ -12,8 +12,8 @@ from ui.widgets.kit import push_button
 
 WIDTH_PX = 440
 WITHOUT_WEIGHTS = (
-    "Cutaway needs a GGUF file: the weights of a language model. Find one that fits this machine, "
-    "or open one that you have."
+    "Cutaway needs a language model in GGUF format. Find one that fits your computer, or open "
+    "one you already have."
 )
 
 
@@ -38,11 +38,11 @@ class EmptyState(CentredArea):
             act=self.open_file_requested,
         )
         self.library_button = push_button(
-            "Find weights…",
+            "Find a model…",
             self,
             "find_weights_button",
             kind="primary",
-            spoken="Find weights in the library",
+            spoken="Find a model in the library",
             hint=shown_key("Ctrl+Shift+W"),
             act=lambda: self.library_requested.emit(""),
         )
@@ -52,21 +52,21 @@ class EmptyState(CentredArea):
             theme.at_most(label, WIDTH_PX)
 
     def show_no_weights(self, sentence: str) -> None:
-        self._title.setText("No weights yet")
+        self._title.setText("No model yet")
         self._words.setText(sentence or WITHOUT_WEIGHTS)
         self._offer(True)
 
     def show_new_chat(self, weights_name: str) -> None:
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
         if weights_name:
-            self._words.setText("Write a message below. It answers here, on this machine.")
+            self._words.setText("Write a message below. Everything runs on your computer.")
         else:
-            self._words.setText("Choose weights above; they will answer, here on this machine.")
+            self._words.setText("Choose a model above. It runs entirely on your computer.")
         self._offer(False)
 
     def show_loading(self, weights_name: str) -> None:
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
-        self._words.setText("The weights are being loaded. You can write meanwhile.")
+        self._words.setText("Loading the model. You can start writing.")
         self._offer(False)
 
     def _offer(self, is_offered: bool) -> None:

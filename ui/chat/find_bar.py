@@ -61,8 +61,10 @@ class FindBar(QWidget):
         self.label = QLabel()
         self.label.setObjectName("find_count")
         self.label.setProperty("kind", "small")
-        self._back = IconButton(theme, "caret-up", "Previous place", hint="Previous (Shift Enter)")
-        self._next = IconButton(theme, "caret-down", "Next place", hint="Next (Enter)")
+        self._back = IconButton(
+            theme, "caret-up", "Previous match", hint="Previous match (Shift+Enter)"
+        )
+        self._next = IconButton(theme, "caret-down", "Next match", hint="Next match (Enter)")
         self._close = IconButton(theme, "x", "Close", hint="Close (Esc)")
         self._row = QHBoxLayout(self)
         for widget in (self.field, self.label, self._back, self._next, self._close):
@@ -157,7 +159,7 @@ class FindBar(QWidget):
             return ""
         more = "…" if finder.is_busy else ""
         if not finder.count:
-            return f"Looking{more}" if more else "Not found"
+            return f"Searching{more}" if more else "No matches"
         if finder.position:
             return f"{finder.position:,} of {finder.count:,}{more}"
         return f"{finder.count:,}{more}"

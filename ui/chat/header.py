@@ -73,7 +73,7 @@ class ChatHeader(QWidget):
         self._is_tight = False
         self._state = EngineStateChanged("stopped")
         self._fraction = 0.0
-        self.setAccessibleName("Chat title and weights")
+        self.setAccessibleName("Chat title and model")
         self.sidebar_button = IconButton(
             theme,
             "list",
@@ -95,7 +95,7 @@ class ChatHeader(QWidget):
             theme,
             "ghost",
             "Temporary chat",
-            hint=with_key("Temporary chat: never written to disk", TEMPORARY_KEY),
+            hint=with_key("Temporary chat: never saved to disk", TEMPORARY_KEY),
             parent=self,
         )
         self.temporary_button.setObjectName("temporary_chat_button")
@@ -103,7 +103,7 @@ class ChatHeader(QWidget):
             theme,
             "eye",
             "Look inside",
-            hint=with_key("Look inside: what happened in a reply", SECTION_KEY),
+            hint=with_key("Look inside: see how a reply was made", SECTION_KEY),
             parent=self,
         )
         self.section_button.setObjectName("section_button")
@@ -111,7 +111,7 @@ class ChatHeader(QWidget):
             theme,
             "puzzle-piece",
             "Tokens",
-            with_key("Token view: every message as its tokens", TOKENS_KEY),
+            with_key("Token view: show messages as tokens", TOKENS_KEY),
             self,
         )
         self.tokens_button.setObjectName("token_view_toggle")
@@ -119,7 +119,7 @@ class ChatHeader(QWidget):
             theme,
             "skip-forward",
             "Step",
-            with_key("Step mode: replies wait at each token for your choice", STEP_KEY),
+            with_key("Step mode: choose each token yourself", STEP_KEY),
             self,
         )
         self.step_button.setObjectName("step_button")
@@ -127,7 +127,7 @@ class ChatHeader(QWidget):
             theme,
             "dots-three-bold",
             "Menu",
-            hint="Menu: find, settings of this chat, presets, all commands",
+            hint="Menu: find, chat settings, presets, all commands",
             parent=self,
         )
         self.menu_button.setObjectName("chat_menu_button")
@@ -146,7 +146,7 @@ class ChatHeader(QWidget):
         self.cancel_button.setObjectName("cancel_load_button")
         self.load_progress = QProgressBar(self)
         self.load_progress.setObjectName("load_progress")
-        self.load_progress.setAccessibleName("Loading weights")
+        self.load_progress.setAccessibleName("Loading the model")
         self.load_progress.setRange(0, PROGRESS_STEPS)
         self.load_progress.setTextVisible(False)
         self._build()
@@ -279,10 +279,10 @@ class ChatHeader(QWidget):
         text = self._weights_text()
         self.load_progress.setValue(round(self._fraction * PROGRESS_STEPS))
         self.weights_button.setText(text)
-        self.weights_button.setAccessibleName(f"Weights: {text}")
+        self.weights_button.setAccessibleName(f"Model: {text}")
         loaded = self._state.loaded
         self.weights_button.setToolTip(
-            f"{loaded.path}\n{loaded_details(loaded)}" if loaded else "The weights that answer"
+            f"{loaded.path}\n{loaded_details(loaded)}" if loaded else "The model that replies"
         )
         self.weights_button.setAccessibleDescription(loaded_details(loaded) if loaded else "")
 
@@ -291,10 +291,10 @@ class ChatHeader(QWidget):
         if state in LOADED and self._state.loaded is not None:
             return loaded_text(name, self._state.loaded)
         if state in LOADING:
-            return f"Loading {name or 'weights'} · {self._fraction:.0%}".replace("%", " %")
+            return f"Loading {name or 'the model'} · {self._fraction:.0%}"
         if state == "crashed":
-            return f"{name} · not running" if name else "Not running"
-        return f"{name} · not loaded" if name else "Choose weights…"
+            return f"{name} · engine not running" if name else "Engine not running"
+        return f"{name} · not loaded" if name else "Choose a model…"
 
     # --- menu ---------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class ChatHeader(QWidget):
         action = self.menu.addAction(f"Library…\t{LIBRARY_KEY}")
         action.triggered.connect(lambda: self.library_requested.emit(""))
         if self._state.weights_name:
-            action = self.menu.addAction(f"Defaults of these weights…\t{DEFAULTS_KEY}")
+            action = self.menu.addAction(f"Model defaults…\t{DEFAULTS_KEY}")
             action.triggered.connect(self.defaults_requested)
         if self._state.state in LOADING:
             self.menu.addAction("Cancel loading").triggered.connect(self.cancel_load_requested)

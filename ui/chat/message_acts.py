@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 Saved = Callable[[], None]
 GROUP = "Message"
 EDIT_QUESTION = (
-    Choice("send", "Send", "A new version, answered anew"),
-    Choice("save", "Save only", "A new version; nothing is asked"),
+    Choice("send", "Send", "A new version, with a new reply"),
+    Choice("save", "Save only", "Save without generating a reply"),
 )
 EDIT_REPLY = (
     Choice("save", "Save", "A new version"),
-    Choice("go_on", "Save and continue", "A new version that goes on from here"),
+    Choice("go_on", "Save and continue", "Save as a new version and continue from it"),
 )
 INSERT = (Choice("insert", "Insert"),)
-BEGIN = (Choice("begin", "Let it go on", "A new version that begins with this"),)
+BEGIN = (Choice("begin", "Continue from here", "A new version that starts with this"),)
 
 
 class MessageActs(QObject):
@@ -71,23 +71,23 @@ class MessageActs(QObject):
         """For the message that the keyboard is on, else the last one that it fits."""
         may, has = self._may_change, self._has_messages
         for name, title, key, act, is_enabled in (
-            ("retry_reply", "Try the reply again", "Ctrl+R", "retry", may),
+            ("retry_reply", "Regenerate the reply", "Ctrl+R", "retry", may),
             ("continue_reply", "Continue the reply", "Ctrl+G", "continue", may),
             ("edit_message", "Edit the message", "Ctrl+E", "edit", may),
-            ("several_answers", "Ask for several answers", "Ctrl+D", "answers", may),
-            ("compare_versions", "Compare the versions", "Ctrl+Alt+D", "compare", has),
+            ("several_answers", "Generate several replies", "Ctrl+D", "answers", may),
+            ("compare_versions", "Compare versions", "Ctrl+Alt+D", "compare", has),
             ("branch_off", "Branch to a new chat", "Ctrl+Shift+B", "branch_off", may),
             ("branch_map", "Branch map", "Ctrl+M", "map", has),
         ):
             run = partial(self.do_here, act)
             actions.add(Action(name, title, key, run, is_enabled, GROUP))
         for name, title, key, act in (
-            ("begin_reply", "Write the beginning of a reply", "W", "begin"),
+            ("begin_reply", "Start the reply yourself", "W", "begin"),
             ("insert_below", "Insert a message below", "I", "insert_below"),
             ("insert_above", "Insert a message above", "Shift+I", "insert_above"),
-            ("swap_role", "Swap who said it", "S", "swap_role"),
-            ("delete_message", "Delete the message and what follows", "Del", "trash"),
-            ("delete_message_alone", "Delete only the message", "Shift+Del", "trash_alone"),
+            ("swap_role", "Switch role", "S", "swap_role"),
+            ("delete_message", "Delete the message and everything after it", "Del", "trash"),
+            ("delete_message_alone", "Delete only this message", "Shift+Del", "trash_alone"),
         ):
             run, may_here = partial(self.do_on_current, act), self._may_change_current
             actions.add(
@@ -195,7 +195,7 @@ class MessageActs(QObject):
         """Write how a reply begins; the weights go on from there."""
         is_reply = message.role is Role.ASSISTANT
         text = message.content if is_reply else ""
-        task = Task("begin", "The reply begins with", BEGIN, text, is_below=not is_reply)
+        task = Task("begin", "The reply starts with", BEGIN, text, is_below=not is_reply)
 
         def begin(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
             return self._begin_reply(message.id, editor.text, None, saved)
@@ -215,7 +215,7 @@ class MessageActs(QObject):
         role = Role.ASSISTANT if after.role is Role.USER and after_id else Role.USER
         task = Task("insert", "A new message", INSERT, role=role, is_below=after_id is not None)
         if after_id is None:
-            task = Task("insert", "A new message, above the first", INSERT, role=role)
+            task = Task("insert", "A new first message", INSERT, role=role)
 
         def insert(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
             return self._desk.insert_message(after_id, editor.role, editor.text, saved=saved)

@@ -101,7 +101,7 @@ class MessageEdit(QPlainTextEdit):
         super().__init__(parent)
         self.setObjectName("composer")
         self.setAccessibleName("Message")
-        self.setPlaceholderText("Write a message")
+        self.setPlaceholderText("Message")
         self.setTabChangesFocus(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 KEY = "template"
 SENTENCE = (
-    "These weights have no chat template, so a plain format is used and replies may run on. "
-    "Choose the format that they were made with."
+    "This model has no chat template, so a plain format is used and replies may run on. Choose "
+    "the format it was trained with."
 )
 
 
@@ -55,7 +55,7 @@ class TemplateBanner(QObject):
         now = self._desk.resolved_settings().settings.chat_format
         loaded = self._desk.engine_state.loaded
         if now != FILE and loaded is not None and loaded.has_template:
-            self._add(menu, FILE, "The file's own", message_id)
+            self._add(menu, FILE, "From the file", message_id)
         for each in FORMATS:
             self._add(menu, each.name, f"{each.title}\t{each.words}", message_id)
         menu.popup(self._place(message_id))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ui.chat.chat_column import ChatColumn
 
 KEY = "temporary"
-SENTENCE = "This chat is temporary: nothing of it is written, and it is gone when Cutaway closes."
+SENTENCE = "This chat is temporary: it is never saved and disappears when Cutaway closes."
 
 
 class TemporaryChat(QObject):
@@ -34,12 +34,12 @@ class TemporaryChat(QObject):
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(
-            Action("temporary_chat", "Temporary chat (never written)", TEMPORARY_KEY, self.toggle)
+            Action("temporary_chat", "Temporary chat (never saved)", TEMPORARY_KEY, self.toggle)
         )
         actions.add(
             Action(
                 "end_temporary_chat",
-                "End the temporary chat",
+                "Discard the temporary chat",
                 "Ctrl+Shift+K",
                 self.end,
                 lambda: self._desk.is_temporary or self._desk.has_temporary,
@@ -61,7 +61,7 @@ class TemporaryChat(QObject):
         if not self._desk.has_temporary:
             self._desk.end_temporary()
             return
-        self._ask("End this temporary chat?", "End it", self._desk.end_temporary)
+        self._ask("Discard this temporary chat?", "Discard", self._desk.end_temporary)
 
     def warn_before_close(self) -> bool:
         """Whether the window has to wait: the user is asked, and closes it again if they want."""
@@ -72,7 +72,7 @@ class TemporaryChat(QObject):
             self._may_close = True
             self._chat.window().close()
 
-        self._ask("Close Cutaway and lose the temporary chat?", "Close", close)
+        self._ask("Close Cutaway and discard the temporary chat?", "Close", close)
         return True
 
     def _ask(self, question: str, word: str, act: Callable[[], object]) -> None:
@@ -84,10 +84,10 @@ class TemporaryChat(QObject):
         box.setWindowTitle("Temporary chat")
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setText(question)
-        box.setInformativeText("Nothing of it is on disk, so it cannot be brought back.")
+        box.setInformativeText("It was never saved, so it can't be recovered.")
         do = box.addButton(word, QMessageBox.ButtonRole.AcceptRole)
         do.setObjectName("temporary_accept_button")
-        keep = box.addButton("Keep it", QMessageBox.ButtonRole.RejectRole)
+        keep = box.addButton("Cancel", QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(keep)
         box.setEscapeButton(keep)
         do.clicked.connect(act)
@@ -107,7 +107,7 @@ class TemporaryChat(QObject):
         self._chat.composer.set_temporary(is_temporary)
         self._chat.header.set_temporary(is_temporary)
         if is_temporary:
-            acts = (Act("End it…", self.end),)
+            acts = (Act("Discard…", self.end),)
             self._chat.banners.show_notice(
                 Notice(KEY, "info", SENTENCE, acts=acts, can_close=False)
             )

@@ -83,7 +83,7 @@ class DocumentEdit(QPlainTextEdit):
         super().__init__(parent)
         self.setObjectName("text_document")
         self.setAccessibleName("Text")
-        self.setPlaceholderText("Write a beginning, then let it go on from the caret.")
+        self.setPlaceholderText("Write a beginning, then continue it from the cursor.")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.document().setDocumentMargin(0)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -256,7 +256,7 @@ class TextPage(QWidget):
         self.retry_button.setEnabled(not is_generating)
         self.set_versions(*self._place)
         self._hint.set_text(
-            "Esc stops" if is_generating else with_key("Continue at the caret", "Ctrl+Enter")
+            "Esc to stop" if is_generating else with_key("Continue from the cursor", "Ctrl+Enter")
         )
         self._write_on(focused)
 
@@ -278,8 +278,8 @@ class TextPage(QWidget):
 
     def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
         """How many tokens stand before the caret, of how many."""
-        words = f"{used:,} of {size:,} tokens before the caret" if size else ""
-        self._count.set_text(f"{words} · the beginning is left out" if n_cut else words)
+        words = f"{used:,} of {size:,} tokens before the cursor" if size else ""
+        self._count.set_text(f"{words} · the beginning is dropped" if n_cut else words)
 
     def set_trouble(self, sentence: str) -> None:
         """Why the last continuation is not what was asked for; nothing: it is."""
@@ -318,7 +318,7 @@ class TextPage(QWidget):
         self.continue_button = _button("Continue", "continue_button", "primary", self)
         self.stop_button = _button("Stop", "text_stop_button", "stop", self)
         self.retry_button: IconButton = IconButton(
-            theme, "arrow-clockwise", "Another version of the continuation", parent=self
+            theme, "arrow-clockwise", "Regenerate the continuation", parent=self
         )
         self.retry_button.setObjectName("text_retry_button")
         self.previous_button: IconButton = IconButton(

@@ -52,8 +52,8 @@ class TextFollowing(QObject):
     def add_actions(self, actions: Actions) -> None:
         actions.add(Action("new_text", "New text (no template)", NEW_TEXT_KEY, self._desk.new_text))
         for name, title, key, act in (
-            ("continue_text", "Continue the text at the caret", "Ctrl+Enter", self._continue),
-            ("retry_text", "Another version of the continuation", "Alt+R", self._retry),
+            ("continue_text", "Continue the text from the cursor", "Ctrl+Enter", self._continue),
+            ("retry_text", "Regenerate the continuation", "Alt+R", self._retry),
             ("text_version_previous", "Previous version", "Alt+PgUp", self._previous),
             ("text_version_next", "Next version", "Alt+PgDown", self._next),
         ):

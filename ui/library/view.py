@@ -70,7 +70,7 @@ class LibraryView(WindowBeside):
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(
-            theme, "library_view", "Library", parent, spoken="Library of weights", keys=("Ctrl+W",)
+            theme, "library_view", "Library", parent, spoken="Model library", keys=("Ctrl+W",)
         )
         self._desk = desk
         self._bridge = bridge
@@ -79,7 +79,7 @@ class LibraryView(WindowBeside):
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("library_tabs")
         self.tabs.setProperty("kind", "pages")
-        self.tabs.setAccessibleName("Pages of the library")
+        self.tabs.setAccessibleName("Library pages")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setUsesScrollButtons(True)
@@ -114,7 +114,7 @@ class LibraryView(WindowBeside):
         self.loaded_label.setObjectName("library_loaded")
         self.progress = QProgressBar(self._foot)
         self.progress.setObjectName("library_load_progress")
-        self.progress.setAccessibleName("Loading weights")
+        self.progress.setAccessibleName("Loading the model")
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setTextVisible(False)
         self.cancel_button = push_button(
@@ -124,7 +124,7 @@ class LibraryView(WindowBeside):
             "Memory",
             self._foot,
             "library_memory_button",
-            spoken="Memory that the loaded weights take",
+            spoken="Memory used by the loaded model",
         )
         self.chat_button = push_button("Chat", self._foot, "library_chat_button")
         self._foot_row = QHBoxLayout(self._foot)
@@ -136,7 +136,7 @@ class LibraryView(WindowBeside):
         self._foot_row.addWidget(self.chat_button)
 
     def _add_pages(self) -> None:
-        self.add_page("local", "On this machine", LocalPage(self._desk, self._theme))
+        self.add_page("local", "On this computer", LocalPage(self._desk, self._theme))
         self.add_page("hub", "Hub", HubPage(self._desk, self._theme))
         self.add_page("downloads", "Downloads", DownloadPage(self._desk, self._theme))
 
@@ -288,13 +288,13 @@ class LibraryView(WindowBeside):
         if not is_loading:
             self._fraction = 0.0
         if is_loading:
-            words = f"Loading {name or 'weights'} · {self._fraction:.0%}".replace("%", " %")
+            words = f"Loading {name or 'the model'} · {self._fraction:.0%}"
         elif is_loaded and state.loaded is not None:
             words = f"Loaded: {loaded_text(name, state.loaded)}"
         elif state.sentence and state.sentence != HOW_TO_GET_WEIGHTS:
             words = state.sentence
         else:
-            words = f"{name} is not loaded." if name else "No weights are loaded."
+            words = f"{name} is not loaded." if name else "No model is loaded."
         self.loaded_label.set_text(words)
         if self._was_loading and not is_loading and self.isVisible():
             announce(self, words)
@@ -308,7 +308,7 @@ class LibraryView(WindowBeside):
         self.memory_button.setVisible(is_loaded and state.loaded is not None)
         self.chat_button.setProperty("kind", "primary" if is_loaded else "")
         self.chat_button.style().polish(self.chat_button)
-        self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to the chat")
+        self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to chat")
         self.chat_button.setToolTip(self.chat_button.accessibleName())
 
     # --- size ---------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def load() -> None:
     since each one empties Qt's cache of fonts."""
     for name in _FILES:
         if QFontDatabase.addApplicationFont(str(_FOLDER / name)) < 0:
-            raise FontsMissingError(f"The font {name} cannot be read: get the program again.")
+            raise FontsMissingError(f"The font {name} can't be read. Reinstall Cutaway.")
 
 
 @dataclass(frozen=True, slots=True)

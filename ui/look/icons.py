@@ -92,7 +92,7 @@ def _folder() -> Path:
     spec = find_spec("qtawesome")
     places = spec.submodule_search_locations if spec else None
     if not places:
-        raise IconsMissingError("The package qtawesome is missing: install the requirements again.")
+        raise IconsMissingError("The package qtawesome is missing. Reinstall the requirements.")
     return Path(places[0]) / "fonts"
 
 
@@ -107,7 +107,7 @@ def _font(size_px: int) -> QRawFont:
     path = str(_folder() / _FONT)
     font = QRawFont(path, max(1, size_px), QFont.HintingPreference.PreferNoHinting)
     if not font.isValid():
-        raise IconsMissingError("The icon font cannot be read: install the requirements again.")
+        raise IconsMissingError("The icon font can't be read. Reinstall the requirements.")
     return font
 
 

@@ -59,7 +59,7 @@ def note(text: str) -> str:
     if not number:
         return ""
     characters = "1 invisible character" if number == 1 else f"{number:,} invisible characters"
-    return f"Contains {characters} ({MARK}) that the model reads"
+    return f"Contains {characters} ({MARK}) that the model can read"
 
 
 def shown(text: str) -> str:

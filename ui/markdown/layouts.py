@@ -296,7 +296,7 @@ class SegmentLayout:
         for i, placed in enumerate(self.placed):
             layout = placed.layout
             if (view := sideways_of(layout)) is not None and view.limit and self._is_stop(layout):
-                label = f"Move the {_NAMES[type(layout)]} sideways with the arrow keys"
+                label = f"Scroll the {_NAMES[type(layout)]} sideways with the arrow keys"
                 found.append(Pressable(placed.rect, "scroll_sideways", label, str(i)))
             if isinstance(layout, CodeLayout) and layout.has_header:
                 code = self.group.code if self.group is not None else f"{layout.text}\n"

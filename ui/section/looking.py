@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 GROWN_MS = 1000 if cores.HAS_FEW else 100
 """A growing trace is announced at most so often."""
 
-NO_REPLY = "There is no reply yet. Write a message, and what happens will be seen here."
-NOT_A_REPLY = "Only replies have tokens that were drawn. Choose one of them."
-READING = "Reading what was recorded…"
-NO_TOKEN_YET = "There is no token yet."
-NO_TOKENS = "This reply has no tokens: it ended before the first one."
+NO_REPLY = "No reply yet. Send a message to see how the reply is made."
+NOT_A_REPLY = "Only replies have recorded tokens. Choose a reply."
+READING = "Loading the record…"
+NO_TOKEN_YET = "No tokens yet."
+NO_TOKENS = "This reply ended before its first token."
 
 
 class Looking(QObject):

@@ -155,7 +155,7 @@ class Section(Plane):
         if token is not None:
             text = (
                 f"{visible(token.piece)} · token {looking.index + 1:,} of the reply"  # type: ignore[operator]
-                f" · ID {token.token_id} · {percent(token.logprob)} %"
+                f" · ID {token.token_id} · {percent(token.logprob)}%"
             )
         elif looking.sentence:
             text = looking.sentence

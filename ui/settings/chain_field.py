@@ -28,7 +28,7 @@ class ChainField(TextField):
     whose name is that line, so that the refusal names it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("The usual chain of the numbers above", parent)
+        super().__init__("Default chain from the values above", parent)
 
     def as_text(self, value: Any) -> str:
         return "\n".join(lines_of(value))

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 SIZE_PX = (720, 660)
-LEVEL_WORDS = {"app": "App", "weights": "Weights", "chat": "Chat", "message": "Reply"}
+LEVEL_WORDS = {"app": "App", "weights": "Model", "chat": "Chat", "message": "Reply"}
 NO_PRESET = "No preset"
 
 
@@ -91,7 +91,7 @@ class LevelsWindow(WindowBeside):
         self._reply = None
         self._changes = {}
         self._desk.list_presets()
-        self._present("Settings of this chat")
+        self._present("Chat settings")
 
     def show_reply(self, message_id: str) -> None:
         found = next((m for m in self._desk.messages if m.id == message_id), None)
@@ -99,7 +99,7 @@ class LevelsWindow(WindowBeside):
             return
         self._reply = found
         self._changes = {}
-        self._present("What this reply was made with")
+        self._present("Generation settings")
 
     def _present(self, title: str) -> None:
         self.setWindowTitle(title)
@@ -134,24 +134,24 @@ class LevelsWindow(WindowBeside):
         self._theme.space(row, 8)
         self.preset_picker = Combo(self._theme, self)
         self.preset_picker.setObjectName("preset_picker")
-        self.preset_picker.setAccessibleName("Preset of this chat")
+        self.preset_picker.setAccessibleName("Preset for this chat")
         self.preset_picker.activated.connect(self._on_preset_chosen)
         self.save_button = push_button(
             "Save as preset…",
             self,
             "save_preset_button",
-            spoken="Save what counts here as a preset",
+            spoken="Save these settings as a preset",
             act=self._on_save,
         )
         levels = [(level, LEVEL_WORDS[level]) for level in LEVELS[:3]]
         box = QWidget(self)
         pair = QHBoxLayout(box)
         pair.setContentsMargins(0, 0, 0, 0)
-        pair.addWidget(QLabel("Change at", box))
+        pair.addWidget(QLabel("Apply to", box))
         self.level_field = ChoiceField(self._theme, levels, self)
         self.level_field.setObjectName("level_field")
-        self.level_field.setAccessibleName("Level at which values are changed")
-        self.level_field.name_choices("Change at")
+        self.level_field.setAccessibleName("Level that changes apply to")
+        self.level_field.name_choices("Apply to")
         self.level_field.show_value(self._level)
         self.level_field.changed_by_user.connect(self._on_level_chosen)
         pair.addWidget(self.level_field)
@@ -164,13 +164,13 @@ class LevelsWindow(WindowBeside):
         row = QHBoxLayout(self._bottom)
         self._theme.space(row, 8, margins=0)
         self.again_button = push_button(
-            "Run again, exactly",
+            "Rerun exactly",
             self,
             "run_again_button",
-            spoken="Run this reply again with the same settings and seed",
+            spoken="Rerun this reply with the same settings and seed",
             act=self._on_run_again,
         )
-        self.answer_button = QPushButton("Answer again with the changes", self)
+        self.answer_button = QPushButton("Regenerate with the changes", self)
         self.answer_button.setObjectName("answer_again_button")
         self.answer_button.setAccessibleName(self.answer_button.text())
         self.answer_button.clicked.connect(self._on_answer_again)
@@ -208,7 +208,7 @@ class LevelsWindow(WindowBeside):
 
     def _show_chat_values(self) -> None:
         self.words.setText(
-            "What the next reply here is made with. A value counts at the last level that sets it."
+            "Settings for the next reply. Chat overrides model; model overrides app."
         )
         self._show_presets()
         app = self._desk.settings
@@ -232,7 +232,7 @@ class LevelsWindow(WindowBeside):
             is_settable = self._level != "chat" or name not in LOADING
             row.field.setEnabled(is_settable)
             self._resets[name].setVisible(name in own and is_settable)
-            self._resets[name].setToolTip(f"Let the level below {LEVEL_WORDS[self._level]} speak")
+            self._resets[name].setToolTip(f"Use the value below {LEVEL_WORDS[self._level]}")
 
     def _show_reply_values(self, reply: Message) -> None:
         settings, refusal = settings_of(reply.settings, self._desk.settings)
@@ -245,11 +245,11 @@ class LevelsWindow(WindowBeside):
             level = "message" if is_changed else str(levels.get(name, APP))
             words = LEVEL_WORDS.get(level, "App")
             value = setting_words(name, shown_value(settings, name))
-            row.show_hint(f"Changed, over {value}" if is_changed else f"{words}: {value}")
+            row.show_hint(f"Changed from {value}" if is_changed else f"{words}: {value}")
             self._show_value(row, shown_value(found.settings, name))
             row.field.setEnabled(not refusal)
             self._resets[name].setVisible(is_changed)
-            self._resets[name].setToolTip("As the reply had it")
+            self._resets[name].setToolTip("Reset to the reply's value")
         self.again_button.setEnabled(not refusal)
         self.answer_button.setEnabled(not refusal and bool(self._changes))
 
@@ -309,7 +309,7 @@ class LevelsWindow(WindowBeside):
         dialog = QInputDialog(self)
         dialog.setObjectName("preset_name_dialog")
         dialog.setWindowTitle("Save as preset")
-        dialog.setLabelText("Name of the preset")
+        dialog.setLabelText("Preset name")
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.textValueSelected.connect(lambda name: self._desk.create_preset(name))
         dialog.open()
@@ -339,15 +339,15 @@ def _reply_words(reply: Message) -> str:
     parts = [f"Written by {reply.weights_name}." if reply.weights_name else ""]
     if isinstance(load, Mapping):
         parts.append(
-            f"Context {load.get('n_ctx')}, {load.get('n_threads')} threads, "
-            f"chunks of {load.get('n_ubatch')}, KV {load.get('type_k')}/{load.get('type_v')}."
+            f"Context window {load.get('n_ctx')}, {load.get('n_threads')} threads, chunks of "
+            f"{load.get('n_ubatch')}, KV {load.get('type_k')}/{load.get('type_v')}."
         )
     again = reply.settings.get("again")
     if isinstance(again, Mapping):
         place = again.get("first_difference")
         parts.append(
-            "It repeats another version: identical."
+            "Rerun of another version: identical."
             if place is None
-            else f"It repeats another version: first differs at token {int(place) + 1}."
+            else f"Rerun of another version: first differs at token {int(place) + 1}."
         )
     return " ".join(part for part in parts if part)

@@ -131,7 +131,7 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "zoom_percent",
                 "Zoom",
-                "Percent, 80 to 300. Ctrl + and Ctrl − change it anywhere, Ctrl 0 resets it.",
+                "80% to 300%. Ctrl++ and Ctrl+− change it anywhere, Ctrl+0 resets it.",
                 NumberField(is_whole=True, step=10),
             ),
         )
@@ -139,7 +139,7 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "font_text",
                 "Interface font",
-                "Lists, buttons, figures. Characters that a font lacks come from the system's.",
+                "Lists, buttons, figures. Missing characters come from system fonts.",
                 FontField(self._theme),
             ),
             self._row("font_reading", "Reading font", "Messages.", FontField(self._theme)),
@@ -149,13 +149,13 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "text_px",
                 "Interface size",
-                "Pixels at 100 %: 10 to 28.",
+                "Pixels at 100%: 10 to 28.",
                 NumberField(is_whole=True),
             ),
             self._row(
                 "reading_px",
                 "Reading size",
-                "Pixels at 100 %: 10 to 40. Code and headings keep their proportion.",
+                "Pixels at 100%: 10 to 40. Code and headings keep their proportion.",
                 NumberField(is_whole=True),
             ),
         )
@@ -163,31 +163,31 @@ class SettingsWindow(WindowBeside):
 
     def _chat(self) -> Page:
         page = Page(self._theme, "chat", self)
-        keys = [("enter", "Enter"), ("ctrl_enter", "Ctrl Enter")]
-        policies = [("drop_oldest", "Leave out the oldest"), ("stop", "Stop")]
+        keys = [("enter", "Enter"), ("ctrl_enter", "Ctrl+Enter")]
+        policies = [("drop_oldest", "Drop oldest messages"), ("stop", "Stop")]
         page.add_card(
             self._row(
                 "send_key",
                 "Send with",
-                "Shift Enter always begins a new line.",
+                "Shift+Enter always starts a new line.",
                 ChoiceField(self._theme, keys, self),
             ),
             self._row(
                 "max_tokens",
                 "Maximum tokens",
-                "The longest reply. Empty: until the context window is full.",
+                "Maximum length of a reply. Empty: until the context window is full.",
                 NumberField(is_whole=True, step=64, automatic=0, placeholder="No limit"),
             ),
             self._row(
                 "context_policy",
                 "When the context is full",
-                "Leaving out changes what the weights see, never what is kept. You are told.",
+                "Dropped messages stay in the chat; the model just doesn't see them.",
                 ChoiceField(self._theme, policies, self),
             ),
             self._row(
                 "stop_strings",
                 "Stop strings",
-                "End the answer before one of these. One per line; \\n is a line break.",
+                "Ends the reply before any of these. One per line; \\n is a line break.",
                 LinesField(),
             ),
             self._row(
@@ -200,7 +200,7 @@ class SettingsWindow(WindowBeside):
                 "reasoning_tags",
                 "Reasoning tags",
                 "Text between these is shown as reasoning. One pair per line. Common tags are "
-                "recognized already.",
+                "built in.",
                 LinesField("<think>…</think>"),
             ),
         )
@@ -208,8 +208,8 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "system_prompt",
                 "System prompt",
-                "What new chats tell the weights before the first message.",
-                TextField("None: the template's own, if it has one"),
+                "Instructions given to the model at the start of new chats.",
+                TextField("None (the template's own, if any)"),
             )
         )
         return page
@@ -227,19 +227,19 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "top_k",
                 "Top-k",
-                "Keep this many of the most probable tokens. 0 keeps all.",
+                "Keeps only this many of the most probable tokens. 0 keeps all.",
                 number(is_whole=True, step=5),
             ),
             self._row(
                 "top_p",
                 "Top-p",
-                "Keep the most probable tokens that reach this share. 1 keeps all.",
+                "Keeps the most probable tokens up to this total probability. 1 keeps all.",
                 number(is_whole=False, step=0.05),
             ),
             self._row(
                 "min_p",
                 "Min-p",
-                "Drop tokens below this share of the best one. 0 drops none.",
+                "Drops tokens below this fraction of the best one's probability. 0 drops none.",
                 number(is_whole=False, step=0.01),
             ),
         )
@@ -247,49 +247,50 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "repeat_penalty",
                 "Repetition penalty",
-                "Makes tokens that were there already less likely. 1 is off.",
+                "Makes repeated tokens less likely. 1: off.",
                 number(is_whole=False, step=0.05),
             ),
             self._row(
                 "repeat_last_n",
                 "Repetition window",
-                "How many of the last tokens count. −1: the whole context; 0: off.",
+                "How many recent tokens count. −1: the whole context; 0: off.",
                 number(is_whole=True, step=16),
             ),
             self._row(
                 "seed",
                 "Seed",
-                "The same seed draws the same tokens. Empty: a new one for each reply.",
-                number(is_whole=True, automatic=None, placeholder="New each time"),
+                "The same seed draws the same tokens. Empty: random for each reply.",
+                number(is_whole=True, automatic=None, placeholder="Random"),
             ),
         )
         page.add_card(
             self._row(
                 "chain",
                 "Sampling chain",
-                "All stages in their order, one a line. Empty: the usual chain of the above.",
+                "All stages in order, one per line. Empty: the default chain from the values "
+                "above.",
                 ChainField(),
             ),
             self._row(
                 "repeatable",
                 "Repeatable",
-                "The same seed then gives the same reply to the last token. Slower.",
+                "The same seed gives exactly the same reply. Slower.",
                 SwitchField(self._theme, self),
             ),
         )
         self.levels_button = push_button(
-            "Settings of this chat",
+            "Chat settings",
             self,
             "open_levels_button",
-            spoken="Settings of this chat",
+            spoken="Chat settings",
             act=self.levels_requested,
         )
         self.presets_button = push_button(
             "Presets", self, "open_presets_button", spoken="Presets", act=self.presets_requested
         )
         page.add_card(
-            _beside("A chat or weights may say otherwise.", self.levels_button, self),
-            _beside("Keep such settings under a name.", self.presets_button, self),
+            _beside("A chat or model can override these.", self.levels_button, self),
+            _beside("Save settings under a name.", self.presets_button, self),
         )
         self.defaults_button = push_button(
             "Restore defaults",
@@ -298,9 +299,7 @@ class SettingsWindow(WindowBeside):
             spoken="Restore defaults",
             act=self._on_defaults,
         )
-        page.add_card(
-            _beside("All of the above as they were at the start.", self.defaults_button, self)
-        )
+        page.add_card(_beside("Resets all of the above.", self.defaults_button, self))
         return page
 
     def _engine(self) -> Page:
@@ -310,18 +309,18 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "n_threads",
                 "Threads",
-                "How many processor threads compute. Automatic: one for each physical core.",
+                "Number of CPU threads. Automatic: one per physical core.",
                 NumberField(automatic=0, **automatic),
             ),
             self._row(
                 "n_ctx",
                 "Context window",
-                "Tokens that prompt and reply may have together. More takes more memory.",
+                "Tokens for prompt and reply together. More needs more memory.",
                 NumberField(automatic=0, step=1024, **automatic),
             ),
             self._row(
                 "n_gpu_layers",
-                "Layers on the graphics device",
+                "Layers on the GPU",
                 "Automatic: as many as fit. 0: none.",
                 NumberField(automatic=-1, **automatic),
             ),
@@ -331,17 +330,15 @@ class SettingsWindow(WindowBeside):
         self.loaded_label.setTextInteractionFlags(
             flags.TextSelectableByMouse | flags.TextSelectableByKeyboard
         )
-        self.loaded_label.setAccessibleName("The loaded weights")
+        self.loaded_label.setAccessibleName("Loaded model")
         self.reload_button = push_button(
-            "Load again now", self, "reload_button", spoken="Load again now", act=self._on_reload
+            "Reload now", self, "reload_button", spoken="Reload now", act=self._on_reload
         )
-        self.reload_words = (
-            "A number of threads counts at once, the rest when weights are loaded again."
-        )
+        self.reload_words = "Threads apply immediately; the rest after reloading."
         page.add_card(_beside(self.reload_words, self.reload_button, self))
         self.devices_label = plain_label("", self, "small", name="devices", wraps=True)
-        self.devices_label.setAccessibleName("Devices of this machine")
-        page.add_card(QLabel("Devices of this machine", self), self.devices_label)
+        self.devices_label.setAccessibleName("Devices on this computer")
+        page.add_card(QLabel("Devices on this computer", self), self.devices_label)
         page.add_card(QLabel("Loaded now", self), self.loaded_label)
         return page
 
@@ -361,9 +358,9 @@ class SettingsWindow(WindowBeside):
         page.add_card(
             QLabel("Data folder", self),
             self.folder_field,
-            _beside("Chats and settings lie here and nowhere else.", open_button, self),
+            _beside("All chats and settings are stored here.", open_button, self),
             plain_label(
-                "To move it: quit, move the folder, and start with --data-dir or with the "
+                "To move it, quit, move the folder, and start Cutaway with --data-dir or the "
                 "environment variable CUTAWAY_DATA_DIR.",
                 self,
                 "small",
@@ -375,19 +372,19 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "trash_days",
                 "Days in the trash",
-                "Older things are then deleted for good. 0: never by itself.",
+                "Older items are deleted permanently. 0: never.",
                 NumberField(is_whole=True, step=5),
             ),
             self._row(
                 "offline",
                 "Offline",
-                "Cutaway connects to the hub of weights alone, for what you search and download. "
-                "On, it connects to nothing, whatever is asked.",
+                "Cutaway connects only to the model hub, when you search or download. When on, "
+                "Cutaway never uses the network.",
                 self.offline_field,
             ),
         )
         if self._desk.offline:
-            self._rows["offline"].show_hint("Switched on by --offline for this run.")
+            self._rows["offline"].show_hint("Turned on by --offline until Cutaway closes.")
             self.offline_field.setEnabled(False)
         return page
 
@@ -427,10 +424,10 @@ class SettingsWindow(WindowBeside):
     def _show_loaded(self) -> None:
         loaded = self._desk.engine_state.loaded
         self.reload_button.setEnabled(loaded is not None)
-        self.loaded_label.setText(loaded_details(loaded) if loaded else "No weights.")
+        self.loaded_label.setText(loaded_details(loaded) if loaded else "No model.")
         self.devices_label.setText(
             "\n".join(map(known_device_text, self._desk.devices))
-            or "Known once the engine has started."
+            or "Shown once the engine has started."
         )
 
     def _on_open_folder(self) -> None:

@@ -34,7 +34,7 @@ def shaping_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
 
 
 def prompt_card(theme: Theme, parent: QWidget) -> list[Row]:
-    formats = [("", "The file's own"), *((each.name, each.title) for each in FORMATS)]
+    formats = [("", "From the file"), *((each.name, each.title) for each in FORMATS)]
     return [
         ("system_prompt", "System prompt", TextField("None")),
         ("chat_format", "Chat format", ListField(theme, formats, parent)),
@@ -44,8 +44,8 @@ def prompt_card(theme: Theme, parent: QWidget) -> list[Row]:
 
 def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
     whole = NumberField
-    policies = [("drop_oldest", "Leave out"), ("stop", "Stop")]
-    seed = whole(is_whole=True, automatic=None, placeholder="New each time")
+    policies = [("drop_oldest", "Drop"), ("stop", "Stop")]
+    seed = whole(is_whole=True, automatic=None, placeholder="Random")
     longest = whole(is_whole=True, step=64, automatic=0, placeholder="No limit")
     return [
         [
@@ -66,7 +66,7 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
             ("stop_in_reasoning", "Also stop in reasoning", SwitchField(theme, parent)),
             ("reasoning_tags", "Reasoning tags", LinesField("<think>…</think>")),
             ("banned_strings", "Banned strings", LinesField()),
-            ("ban_end_token", "Go on past the end", SwitchField(theme, parent)),
+            ("ban_end_token", "Continue past the end", SwitchField(theme, parent)),
             (
                 "context_policy",
                 "When the context is full",
@@ -89,7 +89,7 @@ def loading_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
         [
             ("n_ctx", "Context window", NumberField(automatic=0, step=1024, **automatic)),
             ("n_threads", "Threads", NumberField(automatic=0, **automatic)),
-            ("n_gpu_layers", "Layers on the device", NumberField(automatic=-1, **automatic)),
+            ("n_gpu_layers", "Layers on the GPU", NumberField(automatic=-1, **automatic)),
         ],
         [
             ("type_k", "Key cache", ListField(theme, types, parent)),
@@ -102,11 +102,11 @@ def loading_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
 def setting_words(name: str, value: Any) -> str:
     """A value in a few words."""
     if value is None:
-        return "new each time" if name == "seed" else "not in the chain"
+        return "random" if name == "seed" else "not in the chain"
     if isinstance(value, bool):
         return "on" if value else "off"
     if name == "chain":
-        return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "the usual one"
+        return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "default"
     if isinstance(value, tuple | list):
         value = ", ".join(value)
     if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:
@@ -114,9 +114,9 @@ def setting_words(name: str, value: Any) -> str:
     if (name, value) in (("n_gpu_layers", -1), ("flash_attention", "auto")):
         return "automatic"
     if name == "chat_format":
-        return next((each.title for each in FORMATS if each.name == value), "the file's own")
+        return next((each.title for each in FORMATS if each.name == value), "from the file")
     if name == "context_policy":
-        return "leave out the oldest" if value == "drop_oldest" else "stop"
+        return "drop oldest messages" if value == "drop_oldest" else "stop"
     text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())
     if not text:
         return "none"

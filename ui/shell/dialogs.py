@@ -43,11 +43,11 @@ def confirm_link(parent: QWidget, address: str) -> QMessageBox:
     """Show where a link leads; open it in the browser only if the user says so."""
     box = QMessageBox(parent)
     box.setObjectName("link_dialog")
-    box.setWindowTitle("Open a link")
+    box.setWindowTitle("Open link")
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     if not may_open(address):
-        box.setText("This link is not opened: it leads neither to the web nor to mail.")
+        box.setText("This link can't be opened: only web and mail links are supported.")
         box.setInformativeText(address)
         box.setStandardButtons(QMessageBox.StandardButton.Close)
     else:
@@ -79,12 +79,12 @@ def open_outside(parent: QWidget, url: QUrl) -> None:
         | Qt.TextInteractionFlag.TextSelectableByKeyboard
     )
     if url.isLocalFile():
-        box.setWindowTitle("Show a folder")
-        box.setText("This system names no program that shows folders. The folder is here:")
+        box.setWindowTitle("Show folder")
+        box.setText("No file manager was found. The folder is here:")
         box.setInformativeText(url.toLocalFile())
     else:
-        box.setWindowTitle("Open a link")
-        box.setText("This system names no program for such addresses. The address is:")
+        box.setWindowTitle("Open link")
+        box.setText("No app is set up to open this link. The address is:")
         box.setInformativeText(url.toString())
     box.setStandardButtons(QMessageBox.StandardButton.Close)
     box.open()

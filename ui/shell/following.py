@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from ui.transcript.cut_line import CutLine
 
 
-NO_TEMPLATE = "This file has no chat template"
+NO_TEMPLATE = "This model has no chat template"
 """The engine's note begins so; the banner says it, with what to choose."""
-NOT_RUNNING = "The engine is not running. It starts again with your next message."
+NOT_RUNNING = "The engine isn't running. It restarts with your next message."
 TRASHED = "trash "
 """The undo key of a chat in the trash begins so; its id follows."""
 
@@ -207,9 +207,9 @@ class Following(QObject):
         if event.conversation_id == self._open_id:
             self._chat.status.clear_reply()
             done, total = event.done_tokens, event.total_tokens
-            words = f"Reading the prompt, {done:,} of {total:,} tokens"
+            words = f"Processing prompt, {done:,} of {total:,} tokens"
             if done >= total:  # in step mode the first token may wait for long now
-                words = "The prompt is read"
+                words = "Prompt processed"
             self._chat.transcript.set_progress(event.message_id, words)
 
     def _on_send_queued(self, event: SendQueued) -> None:
@@ -288,9 +288,9 @@ class Following(QObject):
             return None
         acts = [Act("Show log", self.log_requested.emit)]
         if event.state == "crashed" and self._last_path:
-            acts.append(Act("Load again", lambda: self._desk.load_weights(self._last_path)))
+            acts.append(Act("Reload", lambda: self._desk.load_weights(self._last_path)))
         else:
-            acts.append(Act("Choose weights…", self._chat.header.open_menu))
+            acts.append(Act("Choose a model…", self._chat.header.open_menu))
         level, sentence = "error", event.sentence
         if self._desk.messages and self._desk.messages[-1].error == sentence:
             # The whole sentence stands under the reply that it cut off.
@@ -346,9 +346,9 @@ class Following(QObject):
 def _waiting_words(state: EngineStateChanged, place: int) -> str:
     """What a message waits for; `place` in the engine's queue, where it is there."""
     if state.loaded is not None and place > 1:
-        return f"Waits for its turn, {place - 1:,} before it"
+        return f"Queued, {place - 1:,} ahead"
     if state.loaded is not None:
-        return "Waits for its turn, next" if place else "Waits for its turn"
+        return "Queued, next in line" if place else "Queued"
     if state.state in LOADING:
-        return "Waits for the weights to load"
-    return "Waits for weights: choose some at the top"
+        return "Waiting for the model to load"
+    return "Waiting for a model: choose one at the top"

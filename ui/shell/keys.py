@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from PySide6.QtCore import Qt
@@ -13,19 +12,12 @@ PREVIOUS_TOKEN_KEY: Final = "Alt+,"
 
 
 def shown_key(sequence: str) -> str:
-    """`Ctrl+N` as `Ctrl N`, or with the platform's own signs (⌘N).
+    """As the platform writes it: Ctrl+N, or ⌘N on macOS.
 
     >>> shown_key("Ctrl+Shift+F")  # on Linux
-    'Ctrl Shift F'
-    >>> shown_key("Ctrl++")
-    'Ctrl +'
+    'Ctrl+Shift+F'
     """
-    text = QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
-    if sys.platform == "darwin":
-        return text
-    # The last + of "Ctrl++" is the key itself.
-    held, key = (text[:-2], "+") if text.endswith("++") else (text, "")
-    return f"{held} {key}".replace("+", " ", held.count("+")).strip()
+    return QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
 
 
 def with_key(text: str, sequence: str) -> str:

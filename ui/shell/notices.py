@@ -108,7 +108,7 @@ class NoticeCard(QFrame):
         if has_many:
             self._buttons.addStretch()
         if self.notice.can_close:
-            close = IconButton(self._theme, "x", "Put this notice away", parent=self)
+            close = IconButton(self._theme, "x", "Dismiss", parent=self)
             close.setObjectName("close_notice_button")
             close.clicked.connect(self.closed)
             self._row.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
@@ -124,12 +124,12 @@ class NoticeCard(QFrame):
     def _add_evidence(self, text: str) -> None:
         self.details_button = QPushButton("Details", self)
         self.details_button.setObjectName("notice_details_button")
-        self.details_button.setAccessibleName("Show the engine's last lines")
+        self.details_button.setAccessibleName("Show the engine's latest log lines")
         self.details_button.setProperty("kind", "quiet")
         self.details_button.setCheckable(True)
         evidence = QPlainTextEdit(text, self)
         evidence.setObjectName("notice_evidence")
-        evidence.setAccessibleName("The engine's last lines")
+        evidence.setAccessibleName("The engine's latest log lines")
         evidence.setReadOnly(True)
         evidence.setTabChangesFocus(True)
         evidence.setVisible(False)

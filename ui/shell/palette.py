@@ -48,7 +48,7 @@ MOST_ROWS = 11
 EDGE_PERCENT = 45
 """How much of the dim ink its edge has: enough to lift it off what it lies over."""
 ROW_ROLE = Qt.ItemDataRole.UserRole
-NOTHING_FITS = "Nothing has such a name. “Search chats” finds words in messages."
+NOTHING_FITS = "No matching command. Use “Search chats” to find words in messages."
 
 
 class RowsModel(QAbstractListModel):
@@ -193,10 +193,10 @@ class Palette(QFrame):
     # --- opening and closing ------------------------------------------------------------
 
     def open(self) -> None:
-        self._show("Type what to do, or a chat’s title", "Command palette", is_keys=False)
+        self._show("Type a command or chat title", "Command palette", is_keys=False)
 
     def open_keys(self) -> None:
-        self._show("Keys: what do you want to do?", "Keyboard shortcuts", is_keys=True)
+        self._show("Search keyboard shortcuts", "Keyboard shortcuts", is_keys=True)
 
     def _show(self, placeholder: str, name: str, *, is_keys: bool) -> None:
         if not self.isVisible():
@@ -205,7 +205,7 @@ class Palette(QFrame):
         self.setAccessibleName(name)
         self.field.setPlaceholderText(placeholder)
         self.field.setAccessibleName(name)
-        self.view.setAccessibleName(f"{name}: what fits")
+        self.view.setAccessibleName(f"{name}: results")
         self.field.clear()
         self._search()
         self._fit()
@@ -356,5 +356,5 @@ class Palette(QFrame):
 
 def spoken(row: Row) -> str:
     """A row as a screen reader says it."""
-    parts = [row.title, row.detail, row.key, "" if row.is_enabled else "not now"]
+    parts = [row.title, row.detail, row.key, "" if row.is_enabled else "unavailable"]
     return ", ".join(part for part in parts if part)

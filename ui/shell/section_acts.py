@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ui.section.section import Section
 
 PLACES: Final = (
-    ("panel_tokens", "Tokens panel: what else was on the table", "Tokens", "This reply"),
+    ("panel_tokens", "Tokens panel: alternatives and probabilities", "Tokens", "This reply"),
     ("panel_try_text", "Try a text: see its tokens", "Tokens", "Try a text"),
-    ("panel_vocabulary", "Vocabulary of the weights", "Tokens", "Vocabulary"),
+    ("panel_vocabulary", "Vocabulary of the model", "Tokens", "Vocabulary"),
     ("panel_sampling", "Sampling panel: chain, logit bias, seed", "Sampling", "Chain"),
-    ("panel_what_if", "What if: the same dice, other settings", "Sampling", "What if"),
-    ("panel_grammar", "Grammar or JSON schema of replies", "Sampling", "Grammar, limits"),
-    ("panel_cache", "Cache panel: what the KV cache holds", "Cache", ""),
-    ("panel_prompt", "Prompt panel: what the engine was given", "Prompt", ""),
+    ("panel_what_if", "What if: same random numbers, other settings", "Sampling", "What if"),
+    ("panel_grammar", "Grammar or JSON schema for replies", "Sampling", "Grammar, limits"),
+    ("panel_cache", "Cache panel: contents of the KV cache", "Cache", ""),
+    ("panel_prompt", "Prompt panel: exactly what the model reads", "Prompt", ""),
     ("panel_time", "Time panel: prefill and decode", "Time", ""),
 )
 """Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order. A tenth

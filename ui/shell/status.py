@@ -130,9 +130,9 @@ class StatusLine(QWidget):
         self.meter.setValue(min(used, max(1, size)) if is_known else 0)
         self.meter.setUpdatesEnabled(True)
         self.meter.update()  # Qt compares with what it painted last, and it is not Qt that paints
-        what = "its beginning is" if is_text else _counted(n_cut, "older message")
-        cut = f"; {what} left out" if n_cut else ""
-        self.meter.setToolTip(f"{used:,} of {size:,} tokens of the context window are used{cut}")
+        what = "beginning" if is_text else _counted(n_cut, "older message")
+        cut = f"; {what} dropped" if n_cut else ""
+        self.meter.setToolTip(f"{used:,} of {size:,} tokens of the context window used{cut}")
         self._show()
 
     def set_figures(self, figures: StatusFigures) -> None:
@@ -174,7 +174,7 @@ class StatusLine(QWidget):
 
     def set_waiting(self, is_waiting: bool) -> None:
         """A message waits: for the weights, or for the reply that they are busy with."""
-        words = "Waits for its turn" if self._loaded else "Sends as soon as the weights are loaded"
+        words = "Queued" if self._loaded else "Sends as soon as the model is loaded"
         self._waiting = words if is_waiting else ""
         self._show()
 

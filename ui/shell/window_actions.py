@@ -50,15 +50,15 @@ def add_window_actions(
         *_of_the_view(window, lazy),
         *_of_themes(desk),
         *_of_weights(window, desk, lazy),
-        Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="Program"),
+        Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="App"),
         Action(
             "show_log",
-            "The engine's log",
+            "Engine log",
             "Ctrl+Shift+L",
             lambda: window.show_settings("log"),
-            group="Program",
+            group="App",
         ),
-        Action("quit", "Quit", "Ctrl+Q", window.quit, group="Program"),
+        Action("quit", "Quit", "Ctrl+Q", window.quit, group="App"),
     ):
         actions.add(action)
     actions.hear("stop", False)
@@ -69,7 +69,7 @@ def _of_chats(
 ) -> tuple[Action, ...]:
     return (
         Action("new_chat", "New chat", NEW_CHAT_KEY, window.new_chat),
-        Action("write", "Write a message", "Ctrl+L", window.focus_composer),
+        Action("write", "Go to the message field", "Ctrl+L", window.focus_composer),
         Action(
             "rename_chat",
             "Rename this chat",
@@ -86,7 +86,7 @@ def _of_chats(
         ),
         Action(
             "undo",
-            "Undo the last deletion or move",
+            "Undo the last delete or move",
             "Ctrl+Alt+Z",
             following.undo_last,
             lambda: following.can_undo,
@@ -99,8 +99,8 @@ def _of_chats(
             chat.open_find,
             lambda: bool(len(chat.transcript.rows)),
         ),
-        Action("find_next", "Next place found", "F3", lambda: chat.find_on(1)),
-        Action("find_previous", "Previous place found", "Shift+F3", lambda: chat.find_on(-1)),
+        Action("find_next", "Next match", "F3", lambda: chat.find_on(1)),
+        Action("find_previous", "Previous match", "Shift+F3", lambda: chat.find_on(-1)),
         Action("search_chats", "Search chats", SEARCH_KEY, window.search),
         Action("open_trash", "Open the trash", "Ctrl+Shift+Del", window.show_trash),
     )
@@ -124,27 +124,27 @@ def _of_settings(desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
     return (
         Action(
             "chat_settings",
-            "Settings of this chat",
+            "Chat settings",
             "Ctrl+.",
             lazy.show_levels,
-            group="Settings of replies",
+            group="Reply settings",
         ),
-        Action("presets", "Presets", "Ctrl+P", lazy.show_presets, group="Settings of replies"),
+        Action("presets", "Presets", "Ctrl+P", lazy.show_presets, group="Reply settings"),
         Action(
             "run_again",
-            "Run the last reply again, exactly",
+            "Rerun the last reply exactly",
             "Ctrl+Shift+R",
             run_again,
             lambda: last_reply() is not None and not desk.is_generating,
-            group="Settings of replies",
+            group="Reply settings",
         ),
         Action(
             "reply_settings",
-            "What the last reply was made with",
+            "Settings of the last reply",
             "Ctrl+Shift+.",
             show_reply_settings,
             lambda: last_reply() is not None,
-            group="Settings of replies",
+            group="Reply settings",
         ),
     )
 
@@ -173,9 +173,9 @@ def _of_the_view(window: WindowActs, lazy: LazyWindows) -> tuple[Action, ...]:
             window.toggle_sidebar,
             group="View",
         ),
-        zoom("zoom_in", "Larger", IN_KEYS, 1),
-        zoom("zoom_out", "Smaller", OUT_KEYS, -1),
-        zoom("zoom_reset", "Normal size (100 %)", RESET_KEYS, 0),
+        zoom("zoom_in", "Zoom in", IN_KEYS, 1),
+        zoom("zoom_out", "Zoom out", OUT_KEYS, -1),
+        zoom("zoom_reset", "Actual size (100%)", RESET_KEYS, 0),
     )
 
 
@@ -192,36 +192,36 @@ def _of_themes(desk: Desk) -> tuple[Action, ...]:
         for mode, title, key in (
             ("light", "Theme: light", "Ctrl+Alt+1"),
             ("dark", "Theme: dark", "Ctrl+Alt+2"),
-            ("system", "Theme: as the system", "Ctrl+Alt+3"),
+            ("system", "Theme: same as system", "Ctrl+Alt+3"),
         )
     )
 
 
 def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
     def shows(name: str, title: str, key: str, page: str) -> Action:
-        return Action(name, title, key, lambda: lazy.show_library(page), group="Weights")
+        return Action(name, title, key, lambda: lazy.show_library(page), group="Models")
 
     return (
-        shows("library", "Library of weights", LIBRARY_KEY, ""),
-        shows("hub", "Find weights on the hub", HUB_KEY, "hub"),
-        shows("downloads", "Downloads of weights", DOWNLOADS_KEY, "downloads"),
+        shows("library", "Model library", LIBRARY_KEY, ""),
+        shows("hub", "Find models on the hub", HUB_KEY, "hub"),
+        shows("downloads", "Model downloads", DOWNLOADS_KEY, "downloads"),
         Action(
             "weights_defaults",
-            "Defaults of these weights",
+            "Model defaults",
             DEFAULTS_KEY,
             lazy.show_defaults,
             lambda: bool(desk.weights_path or desk.known_weights()),
-            group="Weights",
+            group="Models",
         ),
         Action(
-            "open_weights", "Open weights (GGUF file)", OPEN_KEY, window.open_gguf, group="Weights"
+            "open_weights", "Open a model (GGUF file)", OPEN_KEY, window.open_gguf, group="Models"
         ),
         Action(
             "unload_weights",
-            "Unload the weights",
+            "Unload the model",
             "Ctrl+Shift+U",
             desk.unload_weights,
             lambda: desk.engine_state.loaded is not None,
-            group="Weights",
+            group="Models",
         ),
     )

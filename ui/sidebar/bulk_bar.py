@@ -9,11 +9,11 @@ from ui.look.theme import Theme
 from ui.widgets.icon_button import IconButton
 
 _ACTS = (
-    ("pin", "push-pin", "Pin the chosen chats"),
-    ("move", "folder", "Move the chosen chats to a folder"),
-    ("archive", "archive", "Put the chosen chats into the archive"),
-    ("trash", "trash", "Move the chosen chats to the trash"),
-    ("done", "x", "Choose one only"),
+    ("pin", "push-pin", "Pin the selected chats"),
+    ("move", "folder", "Move the selected chats to a folder"),
+    ("archive", "archive", "Archive the selected chats"),
+    ("trash", "trash", "Move the selected chats to the trash"),
+    ("done", "x", "Stop selecting"),
 )
 
 
@@ -26,7 +26,7 @@ class BulkBar(QWidget):
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("bulk_bar")
-        self.setAccessibleName("Chosen chats")
+        self.setAccessibleName("Selected chats")
         self._words = QLabel(self)
         self._words.setProperty("kind", "small")
         self._row = QHBoxLayout(self)
@@ -44,8 +44,8 @@ class BulkBar(QWidget):
         """`is_choosing`: it stays, however few are chosen."""
         # The number alone: beside five buttons a narrow column has no room for more.
         self._words.setText(f"{count:,}")
-        self._words.setToolTip(f"{count:,} chats are chosen")
-        self._words.setAccessibleName(f"{count:,} chats are chosen")
+        self._words.setToolTip(f"{count:,} chats selected")
+        self._words.setAccessibleName(f"{count:,} chats selected")
         self.setVisible(is_choosing or count > 1)
 
     def _fit(self) -> None:

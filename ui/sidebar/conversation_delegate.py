@@ -151,7 +151,7 @@ class ConversationDelegate(QStyledItemDelegate):
         editor = QLineEdit(parent)
         editor.setObjectName("rename_field")
         is_folder = index.data(ROW_ROLE).kind == "folder"
-        editor.setAccessibleName("New name of the folder" if is_folder else "New title")
+        editor.setAccessibleName("New folder name" if is_folder else "New title")
         editor.setMaxLength(TITLE_LIMIT)
         editor.setFont(self._theme.font_text())
         px = self._theme.px

@@ -73,7 +73,7 @@ class ConversationView(QListView):
         self._list = model
         self._is_choosing = False
         self.setObjectName("conversation_list")
-        self.setAccessibleName("Conversations")
+        self.setAccessibleName("Chats")
         self.setModel(model)
         self._delegate = ConversationDelegate(theme, self)
         self.setItemDelegate(self._delegate)
@@ -333,7 +333,7 @@ class ConversationView(QListView):
     def _label(self, indexes: list[QModelIndex]) -> QPixmap:
         """What is seen under the pointer: the title, or how many there are."""
         px, colors = self._theme.px, self._theme.colors
-        text = str(indexes[0].data()) if len(indexes) == 1 else f"{len(indexes)} chosen"
+        text = str(indexes[0].data()) if len(indexes) == 1 else f"{len(indexes)} selected"
         metrics = self.fontMetrics()
         text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, px(180))
         size = QSize(metrics.horizontalAdvance(text) + px(20), px(30))

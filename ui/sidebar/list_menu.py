@@ -44,13 +44,13 @@ def fill_for_chats(menu: QMenu, chats: list[Conversation], acts: ListActs) -> No
         _add(menu, "Open", "Return", acts.open)
         _add(menu, "Rename", "F2", acts.rename)
         if acts.choose is not None:
-            _add(menu, "Choose several", "Space", acts.choose)
+            _add(menu, "Select multiple", "Space", acts.choose)
         menu.addSeparator()
     pinned = all(chat.is_pinned for chat in chats)
     _add(menu, f"{'Unpin' if pinned else 'Pin'}{many}", PIN_KEY, acts.pin)
     _add(menu, f"Move{many} to a folder…", MOVE_KEY, acts.move)
     archived = all(chat.is_archived for chat in chats)
-    words = f"Take{many} out of the archive" if archived else f"Put{many} into the archive"
+    words = f"Unarchive{many}" if archived else f"Archive{many}"
     _add(menu, words, ARCHIVE_KEY, acts.archive)
     _add(menu, f"Export{many}…", "", acts.export)
     menu.addSeparator()
@@ -65,12 +65,12 @@ def fill_for_folder(menu: QMenu, row: Row, acts: ListActs) -> None:
     _add(menu, "New folder inside", "", acts.new_folder)
     _add(menu, "Move to a folder…", MOVE_KEY, acts.move_folder)
     menu.addSeparator()
-    _add(menu, "Delete the folder, keep its chats", "Del", acts.delete_folder)
+    _add(menu, "Delete folder, keep its chats", "Del", acts.delete_folder)
 
 
 def fill_for_nothing(menu: QMenu, acts: ListActs) -> None:
     if acts.choose is not None:
-        _add(menu, "Choose several", "Space", acts.choose)
+        _add(menu, "Select multiple", "Space", acts.choose)
     _add(menu, "New folder", NEW_FOLDER_KEY, acts.new_folder)
 
 

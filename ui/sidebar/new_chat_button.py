@@ -19,7 +19,7 @@ class NewChatButton(QPushButton):
         self._theme = theme
         self.setObjectName("new_chat_button")
         self.setAccessibleName("New chat")
-        self.setAccessibleDescription(f"Key: {shown_key(NEW_CHAT_KEY)}")
+        self.setAccessibleDescription(f"Shortcut: {shown_key(NEW_CHAT_KEY)}")
         self._words = QLabel("New chat", self)
         self._key = QLabel(shown_key(NEW_CHAT_KEY), self)
         self._key.setProperty("kind", "dim")

@@ -40,7 +40,7 @@ class SearchField(QLineEdit):
         self.setPlaceholderText("Search chats")
         self.setToolTip(with_key(HINT, SEARCH_KEY))
         # Qt's own button is of another family than the icons around it, and keeps its size.
-        self.clear_button = IconButton(theme, "x", "Empty the search", parent=self)
+        self.clear_button = IconButton(theme, "x", "Clear search", parent=self)
         self.clear_button.setObjectName("clear_search_button")
         self.clear_button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.clear_button.setCursor(Qt.CursorShape.ArrowCursor)
@@ -114,14 +114,14 @@ class FilterButton(IconButton):
         menu = QMenu(self)
         menu.setObjectName("filter_menu")
         today = datetime.now().astimezone().date()
-        self._add(menu, "Only titles", "in:title")
-        self._add(menu, "What I wrote", "role:user")
+        self._add(menu, "Titles only", "in:title")
+        self._add(menu, "My messages", "role:user")
         self._add(menu, "Replies", "role:assistant")
         self._add(menu, "With reasoning", "has:reasoning")
         menu.addSeparator()
         for words, days in (("Last 7 days", 6), ("Last 30 days", 29), ("Last year", 365)):
             self._add(menu, words, f"after:{today - timedelta(days=days)}")
-        self._add(menu, "Before a day…", "before:")
+        self._add(menu, "Before a date…", "before:")
         folders = self._folders()
         if folders:
             menu.addSeparator()

@@ -15,7 +15,7 @@ from ui.widgets.any_index import AnyIndex
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
 """The `SearchHit`; None for the row that leads to more titles."""
 
-MORE_TITLES = "More chats with this in their title"
+MORE_TITLES = "More chats with matching titles"
 _SPEAKERS = {Role.USER: "You", Role.ASSISTANT: "Reply", Role.SYSTEM: "System", Role.TOOL: "Tool"}
 
 

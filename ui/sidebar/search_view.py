@@ -136,7 +136,7 @@ class SearchDelegate(QStyledItemDelegate):
         if hit.message_id is None:
             self._text(painter, title_rect, hit.snippet, hit.marks, look.text, 1)
             painter.setPen(QColor(colors.dim))
-            words = "Chat, in the archive" if hit.is_archived else "Chat"
+            words = "Archived chat" if hit.is_archived else "Chat"
             line = QRect(below.left(), below.top(), below.width(), look.line_px)
             self._draw(painter, line, words, look.small)
             return
@@ -228,7 +228,7 @@ class SearchView(QListView):
     def __init__(self, theme: Theme, model: SearchModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("search_results")
-        self.setAccessibleName("Found in chats")
+        self.setAccessibleName("Search results")
         self.setModel(model)
         self.setItemDelegate(SearchDelegate(theme, self))
         self.setUniformItemSizes(True)

@@ -91,7 +91,7 @@ class Sidebar(Plane):
             theme, self.search_field, lambda: self._model.folders, self
         )
         self.back_button = self._button(
-            "leave_archive_button", "caret-left", "Back to the chats", text="Archive"
+            "leave_archive_button", "caret-left", "Back to chats", text="Archive"
         )
         self.back_button.hide()
         self.view = ConversationView(theme, self._model, self)
@@ -476,7 +476,7 @@ class Sidebar(Plane):
         self._lists.setCurrentWidget(self.results)
         words = list(answer.problems)
         if self._found.rowCount() == 0:
-            words.append("Looking further back…" if answer.has_more else "Nothing was found.")
+            words.append("Searching older chats…" if answer.has_more else "No results.")
         self._empty.setText("\n".join(words))
         self._empty.setVisible(bool(words))
         if self._found.rowCount() == 0 and answer.has_more:

@@ -84,7 +84,7 @@ class SidebarActs(QObject):
             Action("move_chat", "Move to a folder", MOVE_KEY, sidebar.move_chosen, group=GROUP),
             Action(
                 "archive_chat",
-                "Put the chat into the archive or take it out",
+                "Archive or unarchive the chat",
                 ARCHIVE_KEY,
                 lambda: sidebar.archive(sidebar.chosen()),
                 has_chosen,
@@ -93,7 +93,7 @@ class SidebarActs(QObject):
             Action("new_folder", "New folder", NEW_FOLDER_KEY, self._show_new_folder, group=GROUP),
             Action(
                 "archive",
-                "Show or leave the archive",
+                "Show or hide the archive",
                 ARCHIVE_VIEW_KEY,
                 self._toggle_archive,
                 group=GROUP,

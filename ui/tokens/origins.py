@@ -21,7 +21,7 @@ WORDS: Final = {
     "assistant": "reply",
     "tool": "tool",
     "text": "text",
-    "unknown": "not told apart",
+    "unknown": "not distinguished",
 }
 _NAMES: Final = {
     "bos": "from_template",

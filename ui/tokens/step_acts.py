@@ -50,9 +50,9 @@ class StepActs(QObject):
             return self._desk.held_token is not None
 
         for name, title, key, run, is_enabled in (
-            ("step_mode", "Step mode: replies wait at each token", STEP_KEY, self.toggle, always),
+            ("step_mode", "Step mode: choose each token yourself", STEP_KEY, self.toggle, always),
             ("step_take", "Take the drawn token", "Ctrl+Shift+J", self._desk.step_take, is_held),
-            ("step_run_on", "Run on from here", "Ctrl+Alt+J", self._desk.step_run_on, is_held),
+            ("step_run_on", "Run to the end", "Ctrl+Alt+J", self._desk.step_run_on, is_held),
         ):
             actions.add(Action(name, title, key, run, is_enabled, group="Step mode"))
 

@@ -47,7 +47,7 @@ class StepTable(AlternativesTable):
         super().__init__(theme, parent)
         self.setObjectName("step_table")
         self.setAccessibleName("Candidates for the next token")
-        self.setToolTip("A click or Enter chooses a candidate, Space takes the drawn one")
+        self.setToolTip("Click a candidate or press Enter to choose it; Space takes the drawn one")
         self.clicked.connect(lambda index: self._pick(index.row()))
         self.doubleClicked.disconnect()
 
@@ -120,7 +120,7 @@ class StepBar(QWidget):
         self.take_button = self._button("step_take_button", "Take", "Take the drawn token (Space)")
         self.take_button.setProperty("kind", "primary")
         self.run_button = self._button(
-            "step_run_on_button", "Run on from here", "Take the drawn token and write to the end"
+            "step_run_on_button", "Run to the end", "Take the drawn token and generate the rest"
         )
         self.stop_button = self._button(
             "step_stop_button", "Stop here", "End the reply without this token"
@@ -173,9 +173,9 @@ class StepBar(QWidget):
         """Another token waits. `text`: what the reply says so far."""
         self._token = token
         self.text.setText(visible(text[-END_LENGTH:].encode()))
-        self.text.setAccessibleName(f"The text so far ends: {text[-END_LENGTH:]}")
+        self.text.setAccessibleName(f"Text so far ends with: {text[-END_LENGTH:]}")
         self.figure.setText(
-            f"token {token.index + 1:,} · entropy {max(0.0, token.entropy):.2f} bit"
+            f"token {token.index + 1:,} · entropy {max(0.0, token.entropy):.2f} bits"
         )
         self.show_words(words)
         self.table.scrollToTop()
@@ -195,11 +195,10 @@ class StepBar(QWidget):
         self.take_button.setText(f"Take “{piece}”")
         share = percent(min(token.logprob, 0.0))
         place = f"rank {token.rank:,}" + (
-            "" if self.table.candidates.drawn_row is not None else ", not among these"
+            "" if self.table.candidates.drawn_row is not None else ", not shown here"
         )
         self.caption.set_text(
-            f"Drawn: “{piece}”, {share} %, {place} · "
-            "probabilities before samplers, at temperature 1 · click another one to choose it"
+            f"Drawn: “{piece}”, {share}%, {place} · probabilities before samplers, at temperature 1"
         )
 
     def _on_picked(self, token_id: int) -> None:

@@ -18,18 +18,18 @@ from ui.widgets.icon_button import IconButton
 SWATCH_PX: Final = 88
 LEAST_SWATCH_PX: Final = 40
 ENDS: Final[dict[Tint, tuple[str, str]]] = {
-    "probability": ("100 %", "0 %"),
-    "rank": ("rank 1", "1,024 and more"),
-    "entropy": ("0 bit", "10 bit and more"),
-    "surprise": ("0 bit", "10 bit and more"),
-    "time": ("0 ms", "3 × usual"),
+    "probability": ("100%", "0%"),
+    "rank": ("rank 1", "1,024 or more"),
+    "entropy": ("0 bits", "10 bits or more"),
+    "surprise": ("0 bits", "10 bits or more"),
+    "time": ("0 ms", "3 × median"),
 }
 HINTS: Final[dict[Tint, str]] = {
-    "probability": "How probable the token was, over the whole vocabulary, at temperature 1",
-    "rank": "How many tokens were as probable or more; the tint grows with the logarithm",
-    "entropy": "How uncertain the choice was: 0 bit where one token was sure",
-    "surprise": "−log2 of the token's probability where it was drawn, behind all samplers",
-    "time": "From the token before to this one, against the usual (median) time",
+    "probability": "Probability of the token over the whole vocabulary, at temperature 1",
+    "rank": "Number of tokens at least as probable; log scale",
+    "entropy": "How uncertain the choice was: 0 bits means certain",
+    "surprise": "−log2 of the token's probability after all samplers",
+    "time": "Time since the previous token, compared with the median",
 }
 
 
@@ -93,8 +93,8 @@ class TokenBar(QWidget):
         self.setAccessibleName("Token view")
         self.picker = Combo(theme, self)
         self.picker.setObjectName("token_tint_picker")
-        self.picker.setAccessibleName("What is tinted")
-        self.picker.setToolTip("What the tint behind each token shows")
+        self.picker.setAccessibleName("Tint by")
+        self.picker.setToolTip("Value shown by the tint behind each token")
         for name, caption in TINTS.items():
             self.picker.addItem(caption, name)
         self.legend = Legend(theme, self)
@@ -102,11 +102,11 @@ class TokenBar(QWidget):
         self.sentence.setObjectName("token_view_sentence")
         self.sentence.setProperty("kind", "small")
         self.uncertain_button = IconButton(
-            theme, "target", "Go to the most uncertain token", parent=self
+            theme, "target", "Go to the least certain token", parent=self
         )
         self.uncertain_button.setObjectName("token_view_uncertain_button")
         self.picture_button = IconButton(
-            theme, "image", "Copy as picture", hint="Copy the reply as a picture", parent=self
+            theme, "image", "Copy as image", hint="Copy the reply as an image", parent=self
         )
         self.picture_button.setObjectName("token_view_picture_button")
         self._row = QHBoxLayout()
@@ -132,7 +132,7 @@ class TokenBar(QWidget):
         self.picker.setCurrentIndex(self.picker.findData(tint))
         weak, strong = ENDS[tint]
         if tint == "time" and usual_ms > 0:
-            strong = f"{strong} ({3 * usual_ms:.0f} ms) and more"
+            strong = f"{strong} ({3 * usual_ms:.0f} ms) or more"
         self.legend.show_ends(weak, strong, HINTS[tint])
         self._share_room()
 

@@ -36,14 +36,14 @@ MOST_CHARS: Final = 100_000
 """A longer message is not cut into tokens: it is shown as its text."""
 KEPT_CUT: Final = 100_000
 """Tokens of messages that nobody drew: so many are kept as they were cut, some 10 MB."""
-NOTHING_RECORDED: Final = "Nothing was recorded about these tokens, so they have no tint."
+NOTHING_RECORDED: Final = "Nothing was recorded for these tokens, so they have no tint."
 NO_WEIGHTS: Final = (
-    "Without loaded weights, messages without recorded tokens are shown as plain text."
-    " · Load weights to see their tokens."
+    "No model is loaded, so messages without recorded tokens appear as plain text. Load a model "
+    "to see their tokens."
 )
-TOO_LONG: Final = "This message is too long to be cut into tokens here: it is shown as its text."
-COPIED: Final = "The tokens are on the clipboard, as a picture."
-OTHER_WEIGHTS: Final = "Nothing was recorded, and other weights wrote it: shown as plain text."
+TOO_LONG: Final = "This message is too long to show as tokens, so it appears as text."
+COPIED: Final = "Tokens copied as an image."
+OTHER_WEIGHTS: Final = "Written by another model and not recorded, so it appears as plain text."
 
 
 class TokenViewActs(QObject):
@@ -79,7 +79,7 @@ class TokenViewActs(QObject):
         actions.add(
             Action(
                 "toggle_token_view",
-                "Token view: show messages as tokens, or as text",
+                "Token view: show messages as tokens or text",
                 TOKENS_KEY,
                 self.toggle,
                 group="View",
@@ -87,10 +87,10 @@ class TokenViewActs(QObject):
         )
         self._actions = actions
         for name, title, key, act in (
-            ("most_uncertain", "Go to the most uncertain token", "Ctrl+U", self.go_to_uncertain),
+            ("most_uncertain", "Go to the least certain token", "Ctrl+U", self.go_to_uncertain),
             (
                 "copy_tokens_picture",
-                "Copy the tokens as a picture",
+                "Copy the tokens as an image",
                 "Ctrl+Alt+C",
                 self.copy_picture,
             ),
@@ -101,7 +101,7 @@ class TokenViewActs(QObject):
             ("token_previous", "Previous token", "Left", partial(self._mode.step, -1)),
             ("token_below", "Token in the line below", "Down", partial(self._mode.step, 0, 1)),
             ("token_above", "Token in the line above", "Up", partial(self._mode.step, 0, -1)),
-            ("token_choose", "Choose the token for all panels", "Return", self._mode.choose),
+            ("token_choose", "Show the token in all panels", "Return", self._mode.choose),
         )
         for step, title, key, run in steps:
             place = "In the token view"

@@ -25,7 +25,7 @@ QUIET = frozenset({"copy_message", "retry", "continue", "edit", "more"})
 """Shown only on the message that is pointed at, focused, or last."""
 BUTTONS = frozenset({"try_again", "choose_format", "new_chat", "enlarge", "trim"})
 SIDE = 26
-MORE = "More for this message"
+MORE = "More actions for this message"
 
 
 def paint_action(

@@ -23,7 +23,7 @@ KEPT_AROUND_PX = 2000
 """Layouts this far outside of the view are kept."""
 FIRST_READ_S, READ_S = 0.03, 0.01
 """How long a text is read at once; the rest of a huge one follows in slices."""
-UNREAD_WORDS = "Reading the rest of this message…"
+UNREAD_WORDS = "Loading the rest of this message…"
 
 Spot = tuple[int, int, int]
 """Segment, block, UTF-16 position."""

@@ -16,7 +16,7 @@ from ui.transcript.item import GAP_BELOW
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
 
-WORDS: Final = "What is above this line is left out of the next prompt"
+WORDS: Final = "Messages above this line are dropped from the next prompt"
 HINT: Final = "Pinned messages and the system prompt stay. Nothing is deleted."
 
 

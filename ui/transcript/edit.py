@@ -239,18 +239,18 @@ class MessageEditor(QFrame):
     def _role_box(self) -> Combo:
         box = Combo(self._theme, self)
         box.setObjectName("message_editor_role")
-        box.setAccessibleName("Whose message it is")
-        box.addItem("As you", Role.USER.value)
-        box.addItem("As the assistant", Role.ASSISTANT.value)
+        box.setAccessibleName("Role")
+        box.addItem("You", Role.USER.value)
+        box.addItem("Assistant", Role.ASSISTANT.value)
         box.setCurrentIndex(box.findData(self.task.role.value if self.task.role else ""))
         return box
 
     def _keep_box(self) -> CheckBox:
         count = self.task.n_following
         words = "the message below" if count == 1 else f"the {count:,} messages below"
-        box = CheckBox(self._theme, f"When saving, keep {words}", self)
+        box = CheckBox(self._theme, f"Keep {words} when saving", self)
         box.setObjectName("message_editor_keep")
-        box.setToolTip("Copied below the new version. The old version keeps its own.")
+        box.setToolTip("Copies them below the new version. The old version keeps its own.")
         box.setChecked(True)
         return box
 

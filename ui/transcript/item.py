@@ -304,7 +304,7 @@ class MessageItem:
             return found
         found += self._chips()
         if self._has_reasoning_row:
-            label = "Fold the reasoning" if self.is_reasoning_open else "Show the reasoning"
+            label = "Hide the reasoning" if self.is_reasoning_open else "Show the reasoning"
             found.append(Pressable(self._reasoning_row(), "toggle_reasoning", label, ""))
         for section, body in self._bodies():
             rect = self.section_rect(section)

@@ -20,7 +20,7 @@ class NewsButton(QPushButton):
         self._theme = theme
         self._is_dressed = False
         self.setObjectName("new_text_button")
-        self.setAccessibleName("Go to the new text")
+        self.setAccessibleName("Jump to the new text")
         self.setProperty("kind", "chip")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         theme.changed.connect(self._on_theme_changed)

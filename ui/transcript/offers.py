@@ -42,36 +42,36 @@ LINE = Offer("", "")
 CHOOSE_FORMAT = Offer("choose_format", "Choose a format…")
 _TRY_AGAIN = Offer("try_again", "Try again")
 COPY = Offer("copy_message", "Copy message", is_lasting=True)
-_RAW = Offer("toggle_raw", "Show as it was written", "U", is_lasting=True)
+_RAW = Offer("toggle_raw", "Show plain text", "U", is_lasting=True)
 _SHAPED = Offer("toggle_raw", "Show as Markdown", "U", is_lasting=True)
 _REPLY = (
-    Offer("retry", "Try again", "R"),
+    Offer("retry", "Regenerate", "R"),
     Offer("continue", "Continue", "C"),
-    Offer("answers", "Ask for several answers…", "A"),
-    Offer("begin", "Write the beginning and let it go on…", "W"),
-    Offer("run_again", "Run again, exactly", "X"),
-    Offer("settings", "What it was made with…", "G", is_lasting=True),
+    Offer("answers", "Generate several replies…", "A"),
+    Offer("begin", "Start the reply yourself…", "W"),
+    Offer("run_again", "Rerun exactly", "X"),
+    Offer("settings", "Generation settings…", "G", is_lasting=True),
 )
 _QUESTION = (
-    Offer("retry", "Answer again", "R"),
-    Offer("answers", "Ask for several answers…", "A"),
-    Offer("begin", "Write the beginning of the reply…", "W"),
+    Offer("retry", "Regenerate reply", "R"),
+    Offer("answers", "Generate several replies…", "A"),
+    Offer("begin", "Start the reply yourself…", "W"),
 )
-_COMPARE = Offer("compare", "Compare the versions", "V", is_lasting=True)
+_COMPARE = Offer("compare", "Compare versions", "V", is_lasting=True)
 _SHAPE = (
     Offer("insert_above", "Insert a message above…", "Shift+I"),
     Offer("insert_below", "Insert a message below…", "I"),
 )
 _SWAP = {
-    Role.USER: Offer("swap_role", "Make it the assistant's", "S"),
-    Role.ASSISTANT: Offer("swap_role", "Make it yours", "S"),
+    Role.USER: Offer("swap_role", "Change to assistant", "S"),
+    Role.ASSISTANT: Offer("swap_role", "Change to you", "S"),
 }
 _PLACES = (
     Offer("branch_off", "Branch to a new chat", "B"),
     Offer("map", "Branch map…", "M", is_lasting=True),
 )
 _DELETE = Offer("trash", "Delete", "Del")
-_DELETE_WITH_REST = Offer("trash", "Delete with what follows", "Del")
+_DELETE_WITH_REST = Offer("trash", "Delete with everything after it", "Del")
 _DELETE_ALONE = Offer("trash_alone", "Delete only this message", "Shift+Del")
 
 
@@ -119,9 +119,9 @@ def ways_out(message: Message) -> list[Offer]:
     room = room if isinstance(room, dict) else {}
     found = []
     if room.get("can_enlarge") is True:
-        found.append(Offer("enlarge", "Larger window"))
+        found.append(Offer("enlarge", "Enlarge the context window"))
     if room.get("can_trim") is True:
-        found.append(Offer("trim", "Leave out the oldest"))
+        found.append(Offer("trim", "Drop oldest messages"))
     return [*found, Offer("new_chat", "New chat")]
 
 

@@ -167,7 +167,7 @@ class Pointer(QObject):
         for label, form in (
             ("Copy selected text\tCtrl+C", MIXED),
             ("Copy as Markdown\tCtrl+Shift+C", RAW),
-            ("Copy as it is read", SHOWN),
+            ("Copy as shown", SHOWN),
         ):
             entry = menu.addAction(label)
             entry.setObjectName(f"copy_{form}")

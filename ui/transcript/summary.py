@@ -9,13 +9,13 @@ from ui.markdown import hidden
 from ui.widgets.figures import rate_text, seconds_text
 
 _ENDINGS = {
-    "end_token": "ended by itself",
-    "turn_end": "ended its turn",
-    "max_tokens": "reached the maximum length",
-    "stop_string": "met a stop string",
-    "context_full": "the context is full",
+    "end_token": "finished",
+    "turn_end": "finished",
+    "max_tokens": "reached the token limit",
+    "stop_string": "hit a stop string",
+    "context_full": "context window full",
     "stopped": "stopped by you",
-    "deadline": "ran out of time",
+    "deadline": "timed out",
 }
 _NAMES = {
     Role.USER: "You",
@@ -24,9 +24,9 @@ _NAMES = {
     Role.TOOL: "Tool",
 }
 _TROUBLES = {
-    MessageState.FAILED: "This reply failed. What had arrived is kept.",
-    MessageState.INTERRUPTED: "This reply was interrupted. What had arrived is kept.",
-    MessageState.UNREADABLE: "This message cannot be read. It is kept as it is.",
+    MessageState.FAILED: "This reply failed. The partial text is kept.",
+    MessageState.INTERRUPTED: "This reply was interrupted. The partial text is kept.",
+    MessageState.UNREADABLE: "This message can't be read. It is kept unchanged.",
 }
 
 
@@ -70,9 +70,9 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
     if counts.first_token_s is not None:
         yield "first_token", f"first token {seconds_text(counts.first_token_s)}"
     if counts.reused is not None and counts.evaluated is not None:
-        yield "reused", f"{counts.reused:,} reused, {counts.evaluated:,} evaluated"
+        yield "reused", f"{counts.reused:,} prompt tokens cached, {counts.evaluated:,} processed"
     if cut:
-        yield "left_out", f"{cut:,} older message{'' if cut == 1 else 's'} left out"
+        yield "left_out", f"{cut:,} older message{'' if cut == 1 else 's'} dropped"
     yield "ending", ending_text(message)
 
 
@@ -93,9 +93,7 @@ def trouble_text(message: Message) -> str:
 def continuation_trouble(message: Message) -> str:
     """The sentence under a document whose last continuation failed or added nothing; else empty."""
     if message.state is MessageState.COMPLETE and not message.content and not message.reasoning:
-        ending = ending_text(message)
-        why = ending if ending.startswith("the ") else f"it {ending or 'ended at once'}"
-        return f"The continuation added nothing: {why}."
+        return f"Nothing was added ({ending_text(message) or 'ended at once'})."
     return trouble_text(message)
 
 

@@ -81,7 +81,7 @@ class TranscriptView(RowsArea):
         self._done: tuple[int, Pressable] | None = None
         self._marked_id = ""
         self.is_locked = False
-        self._empty_text = ("Nothing here yet", "Write a message below to begin.")
+        self._empty_text = ("No messages yet", "Write a message below to begin.")
         self.repaints = 0
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)

@@ -104,7 +104,7 @@ def loaded_details(loaded: Loaded) -> str:
     where = device_text(loaded)
     lines = [
         f"{network_text(loaded)} · {bytes_words(loaded.size_bytes)} · {loaded.n_layer} layers",
-        f"{loaded.n_ctx:,} tokens of context (trained with {loaded.n_ctx_train:,})",
+        f"context window {loaded.n_ctx:,} tokens (trained with {loaded.n_ctx_train:,})",
         f"{loaded.n_threads} threads · {where} · loaded in {seconds_text(loaded.load_s)}",
     ]
     parts = [

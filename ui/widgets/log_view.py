@@ -24,22 +24,22 @@ class LogView(QWidget):
         self._lines: list[tuple[str, str]] = []
         self.text = QPlainTextEdit(self)
         self.text.setObjectName("engine_log")
-        self.text.setAccessibleName("The engine's log")
+        self.text.setAccessibleName("Engine log")
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
         self.text.setMaximumBlockCount(LINE_LIMIT)
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.text.setPlaceholderText("Nothing yet. Lines come when weights are loaded.")
+        self.text.setPlaceholderText("Nothing yet. The log fills when a model is loaded.")
         # A reader moves through it by keyboard too.
         self.text.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self.copy_button = push_button(
-            "Copy all", self, "copy_log_button", spoken="Copy the whole log", act=self._on_copy
+            "Copy all", self, "copy_log_button", spoken="Copy the entire log", act=self._on_copy
         )
         self._hint = plain_label(
-            "What llama.cpp says while it loads and runs.", self, "small", wraps=True
+            "Output of llama.cpp while it loads and runs.", self, "small", wraps=True
         )
         row = QHBoxLayout()
         row.addWidget(self._hint, 1)

@@ -27,12 +27,15 @@ _FORMS = (
     (
         JSON,
         "Everything (JSON)",
-        "All versions, settings, token IDs and traces. Import it here or on another machine.",
+        (
+            "All versions, settings, token IDs and traces. Can be imported here or on another "
+            "computer."
+        ),
     ),
     (
         MARKDOWN,
-        "What is shown (Markdown)",
-        "The texts of the versions on screen, to read and to pass on. A file for each chat.",
+        "Shown text (Markdown)",
+        "The text of the versions on screen, for reading and sharing. One file per chat.",
     ),
 )
 
@@ -67,22 +70,22 @@ class ExportDialog(QDialog):
         theme.space(self._column, 20, margins=20)
         self._whats = QButtonGroup(self)
         self._forms = QButtonGroup(self)
-        self._heading("Which chats")
+        self._heading("Chats to export")
         if shown is not None:
             self._what("export_this", f"This chat: {_short(shown.title)}", [shown.id])
         ids = [each.id for each in chosen_chats]
         if ids and (shown is None or ids != [shown.id]):
-            words = f"The {len(ids):,} chosen chats" if len(ids) > 1 else "The chosen chat"
+            words = f"The {len(ids):,} selected chats" if len(ids) > 1 else "The selected chat"
             if len(ids) == 1:
                 words += f": {_short(chosen_chats[0].title)}"
             self._what("export_chosen", words, ids)
             self._whats.buttons()[-1].setChecked(True)
-        self._what("export_all", f"All chats, archived ones too ({n_all:,})", None)
+        self._what("export_all", f"All chats, including archived ({n_all:,})", None)
         self._heading("Format")
         for name, words, hint in _FORMS:
             self._form(name, words, hint)
         self._column.addWidget(
-            plain_label("What is in the trash is left out.", self, "small", wraps=True)
+            plain_label("Chats in the trash aren't exported.", self, "small", wraps=True)
         )
         self._column.addStretch()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)

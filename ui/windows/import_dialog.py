@@ -28,7 +28,7 @@ MOST_ROWS = 1000
 SIZE_PX = (560, 440)
 _HAPPENS = {
     Whereabouts.NEW: "Added",
-    Whereabouts.OTHER: "Added beside yours",
+    Whereabouts.OTHER: "Added next to yours",
     Whereabouts.THERE: "Already here",
 }
 
@@ -57,7 +57,7 @@ class ImportDialog(QDialog):
         self.summary = self._label(_summary(counts), "title")
         self.summary.setObjectName("import_summary")
         if counts[Whereabouts.OTHER]:
-            self._label("Your own chats are not changed.", "small")
+            self._label("Your own chats aren't changed.", "small")
         self.list = self._table(preview.chats)
         self._column.addWidget(self.list, 1)
         self.list.setVisible(bool(preview.chats))
@@ -66,7 +66,9 @@ class ImportDialog(QDialog):
         for sentence in preview.refusals[:5]:
             self._label(sentence, "error")
         if len(preview.refusals) > 5:
-            self._label(f"… and {len(preview.refusals) - 5:,} more files bring nothing.", "error")
+            self._label(
+                (f"… and {len(preview.refusals) - 5:,} more files with nothing to import."), "error"
+            )
         buttons = QDialogButtonBox(self)
         self.import_button = push_button(_verb(n_added), self, "import_button", kind="primary")
         buttons.addButton(self.import_button, QDialogButtonBox.ButtonRole.AcceptRole)
@@ -97,7 +99,7 @@ class ImportDialog(QDialog):
         table.setAccessibleName("Chats in the file")
         table.setRootIsDecorated(False)
         table.setUniformRowHeights(True)
-        table.setHeaderLabels(["Chat", "Messages", "What happens"])
+        table.setHeaderLabels(["Chat", "Messages", "Result"])
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         table.headerItem().setTextAlignment(1, right)
         for chat in chats[:MOST_ROWS]:
@@ -120,11 +122,11 @@ class ImportDialog(QDialog):
 def _summary(counts: Counter[Whereabouts]) -> str:
     total = counts.total()
     if not total:
-        return "There is nothing to import."
+        return "Nothing to import."
     there = counts[Whereabouts.THERE]
     words = "1 chat" if total == 1 else f"{total:,} chats"
     if there == total:
-        return f"{words}, already here: nothing to import."
+        return f"{words}, already here. Nothing to import."
     return f"{words}, {there:,} of them already here" if there else words
 
 

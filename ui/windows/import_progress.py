@@ -39,7 +39,7 @@ class ImportProgress(QDialog):
             "Cancel the import",
             self,
             "cancel_import_button",
-            spoken="Cancel the import; nothing is added",
+            spoken="Cancel the import without adding anything",
             act=self._on_cancel,
         )
         row = QHBoxLayout()
@@ -59,5 +59,5 @@ class ImportProgress(QDialog):
 
     def _on_cancel(self) -> None:
         self.cancel.setEnabled(False)
-        self.words.setText("Taking back what was added …")
+        self.words.setText("Undoing the import…")
         self.cancelled.emit()

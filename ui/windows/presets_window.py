@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SIZE_PX = (720, 520)
 LIST_PX = 220
 STACK_BELOW_PX = 560
-EMPTY = "No presets. “New” makes one of what counts in the open chat."
+EMPTY = "No presets yet. “New” saves the settings of the open chat as one."
 NAMES = {
     "system_prompt": "System prompt",
     "stop_strings": "Stop strings",
@@ -57,7 +57,7 @@ NAMES = {
     "seed": "Seed",
     "grammar": "Grammar",
     "json_schema": "JSON schema",
-    "ban_end_token": "Go on past the end",
+    "ban_end_token": "Continue past the end",
     "repeatable": "Repeatable",
 }
 
@@ -92,10 +92,10 @@ class PresetsWindow(WindowBeside):
         self._card.setProperty("plane", "card")
         self.name_field = QLineEdit(self)
         self.name_field.setObjectName("preset_name")
-        self.name_field.setAccessibleName("Name of the preset")
+        self.name_field.setAccessibleName("Preset name")
         self.name_field.editingFinished.connect(self._on_named)
         self.content = plain_label(
-            "", self, name="preset_content", spoken="What the preset holds", wraps=True
+            "", self, name="preset_content", spoken="Preset settings", wraps=True
         )
         self.content.setAlignment(Qt.AlignmentFlag.AlignTop)
         flags = Qt.TextInteractionFlag
@@ -118,7 +118,7 @@ class PresetsWindow(WindowBeside):
     # --- building -----------------------------------------------------------------------
 
     def _build(self) -> None:
-        self.new_button = self._button("New", "Make a preset of this chat", self._on_new)
+        self.new_button = self._button("New", "Save this chat's settings as a preset", self._on_new)
         self.import_button = self._button("Import…", "Import a preset file", self._on_import)
         self._left = QWidget(self)
         left = QVBoxLayout(self._left)
@@ -135,10 +135,16 @@ class PresetsWindow(WindowBeside):
         self._chosen_buttons = [
             self.put_button,
             self._button(
-                "For these weights", "Use it for the loaded weights", lambda: self._put("weights")
+                "Use for this model",
+                ("Use this preset for the loaded model"),
+                lambda: self._put("weights"),
             ),
-            self._button("For the app", "Make it the app's settings", lambda: self._put("app")),
-            self._button("Update", "Put what counts in this chat into it", self._on_update),
+            self._button(
+                ("Use as app default"),
+                ("Use this preset as the app's default"),
+                lambda: self._put("app"),
+            ),
+            self._button("Update", "Update it with this chat's settings", self._on_update),
             self._button("Duplicate", "Duplicate this preset", self._on_duplicate),
             self._button("Export…", "Save this preset as a file", self._on_export),
             self._button("Delete", "Delete this preset", self._on_delete),
@@ -277,7 +283,7 @@ class PresetsWindow(WindowBeside):
         try:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            self._say(f"The file cannot be written: {error.strerror}. Choose another.")
+            self._say(f"The file can't be saved: {error.strerror}. Choose another location.")
 
     def _on_import(self) -> None:
         dialog = QFileDialog(self, "Import a preset", str(Path.home()), "Presets (*.json)")
@@ -293,7 +299,7 @@ class PresetsWindow(WindowBeside):
             with Path(path).open(encoding="utf-8", errors="replace") as file:
                 text = file.read(MAX_FILE_BYTES + 1)
         except OSError as error:
-            self._say(f"The file cannot be read: {error.strerror}. Choose another.")
+            self._say(f"The file can't be read: {error.strerror}. Choose another file.")
             return
         self._choose(self._desk.take_preset_text(text))
 
@@ -327,12 +333,12 @@ def content_words(preset: Preset) -> str:
         if name == "chain" or value in ("", [], 0):
             continue
         words = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
-        words = {"True": "on", "False": "off", "drop_oldest": "leave out the oldest"}.get(
+        words = {"True": "on", "False": "off", "drop_oldest": "drop oldest messages"}.get(
             words, words
         )
         title = NAMES.get(name, name.replace("_", " ").capitalize())
         parts.append(f"{title}\n{words}")
-    return "\n\n".join(parts) or "Nothing yet."
+    return "\n\n".join(parts) or "Nothing set."
 
 
 def _file_name(name: str) -> str:

@@ -97,19 +97,19 @@ class TrashWindow(WindowBeside):
         self.list.setItemDelegate(_LineDelegate(theme, self.list))
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.restore_button = push_button(
-            "Restore", self, "restore_button", kind="primary", spoken="Restore what is chosen"
+            "Restore", self, "restore_button", kind="primary", spoken="Restore the selected items"
         )
         self.delete_button = push_button(
-            "Delete for good…",
+            "Delete permanently…",
             self,
             "delete_for_good_button",
-            spoken="Delete the chosen chats for good",
+            spoken="Permanently delete the selected chats",
         )
         self.empty_button = push_button(
-            "Empty the trash…",
+            "Empty trash…",
             self,
             "empty_trash_button",
-            spoken="Delete all chats in the trash for good",
+            spoken="Permanently delete all chats in the trash",
         )
         self._build()
         self._connect(bridge)
@@ -192,14 +192,14 @@ class TrashWindow(WindowBeside):
         if not has_some:
             return "The trash is empty."
         if days == 0:
-            return "What is here stays until you delete it for good."
-        time = "a day" if days == 1 else f"{days:,} days"
-        return f"What has been here for {time} is deleted for good at the next start."
+            return "Items stay here until you delete them permanently."
+        time = "1 day" if days == 1 else f"{days:,} days"
+        return f"Items are deleted permanently after {time}, at the next start."
 
     def _hint(self, what: Conversation | TrashedBranch) -> str:
         if what.trashed_at is None:
             return ""
-        thrown = f"Thrown away on {what.trashed_at.astimezone():%Y-%m-%d %H:%M}"
+        thrown = f"Deleted on {what.trashed_at.astimezone():%Y-%m-%d %H:%M}"
         days = self._desk.settings.trash_days
         if days == 0:
             return thrown
@@ -239,19 +239,19 @@ class TrashWindow(WindowBeside):
         if not ids:
             return
         titles = {chat.id: _line(chat) for chat in self._chats}
-        one = f"Delete “{titles.get(ids[0], 'this chat')}” for good?"
+        one = f"Permanently delete “{titles.get(ids[0], 'this chat')}”?"
         box = QMessageBox(self)
         box.setObjectName("delete_for_good_dialog")
-        box.setWindowTitle("Delete for good")
+        box.setWindowTitle("Delete permanently")
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setText(one if len(ids) == 1 else f"Delete {len(ids):,} chats for good?")
+        box.setText(one if len(ids) == 1 else f"Permanently delete {len(ids):,} chats?")
         box.setInformativeText(
-            "They cannot be brought back. Backups still contain them."
+            "They can't be recovered. Backups still contain them."
             if len(ids) > 1
-            else "It cannot be brought back. Backups still contain it."
+            else "It can't be recovered. Backups still contain it."
         )
-        backups = QCheckBox("Delete all backups too, then make a new one", box)
+        backups = QCheckBox("Also delete all backups, then make a new one", box)
         backups.setObjectName("delete_backups_box")
         box.setCheckBox(backups)
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
@@ -286,7 +286,7 @@ def time_left(trashed_at: datetime | None, days: int, now: datetime) -> str:
         return ""
     left = math.ceil((trashed_at + timedelta(days=days) - now) / timedelta(days=1))
     if left <= 0:
-        return "goes at the next start"
+        return "deleted at the next start"
     return "1 day left" if left == 1 else f"{left:,} days left"
 
 

@@ -183,5 +183,5 @@ def occupied(name: str) -> TransferFault:
 
 def _so_far(done: int, size: int) -> str:
     """Rounded down: 100 % is said of what is whole."""
-    share = f" ({done * 100 // size} %)" if size else ""
+    share = f" ({done * 100 // size}%)" if size else ""
     return f"{bytes_words(done)} of {bytes_words(size)}{share}"

@@ -253,9 +253,9 @@ def test_the_cost_of_the_prompt_is_shown(composer: Composer) -> None:
     assert count.isVisible()
     assert count.text() == "1,234 tokens · 2,862 left"
     composer.set_context(5000, 4096, 2)
-    assert count.text() == "904 tokens too many"
+    assert count.text() == "904 tokens over the limit"
     assert count.property("over")
-    assert "2 older messages are left out" in count.toolTip()
+    assert "2 older messages dropped" in count.toolTip()
     composer.set_generating(True)
     assert not count.isVisible()
 
@@ -270,7 +270,7 @@ def test_keys_and_cost_stay_in_one_line_where_there_is_little_room(composer: Com
     assert not hint.geometry().intersects(count.geometry())
     needed = composer.heightForWidth(330) if composer.hasHeightForWidth() else 0
     assert needed <= composer.sizeHint().height()
-    assert "of the 4,096 tokens" in count.toolTip()
+    assert "of 4,096 tokens" in count.toolTip()
 
 
 def test_why_nothing_can_be_sent_is_wrapped_and_read_whole(composer: Composer) -> None:
@@ -283,7 +283,7 @@ def test_why_nothing_can_be_sent_is_wrapped_and_read_whole(composer: Composer) -
 
 def test_a_chat_that_is_not_kept_says_so_in_the_field(composer: Composer) -> None:
     composer.set_temporary(True)
-    assert "not kept" in edit_of(composer).placeholderText()
+    assert "not saved" in edit_of(composer).placeholderText()
     assert "dashed" in composer.styleSheet()
     composer.set_temporary(False)
     assert "dashed" not in composer.styleSheet()
@@ -312,7 +312,7 @@ def test_reason_is_shown_and_blocks(composer: Composer, sent: list[str]) -> None
     hint = composer.findChild(object, "composer_hint")
     assert hint.text() == "Choose a GGUF file first."
     composer.set_enabled_reason(None)
-    assert hint.text() == "Enter sends · Shift Enter breaks"
+    assert hint.text() == "Enter to send · Shift+Enter for a new line"
     press(composer, Qt.Key.Key_Return)
     assert sent == ["Hello"]
 
@@ -399,4 +399,4 @@ def test_names(composer: Composer) -> None:
     assert edit_of(composer).accessibleName() == "Message"
     for name in ("send_button", "stop_button"):
         assert composer.findChild(QPushButton, name).accessibleName()
-    assert edit_of(composer).placeholderText() == "Write a message"
+    assert edit_of(composer).placeholderText() == "Message"

@@ -133,7 +133,7 @@ def test_the_menu_offers_to_put_it_into_the_text(qtbot, composer: Composer) -> N
 def test_the_reader_shows_the_text_and_changes_nothing(qtbot) -> None:
     done: list[str] = []
     reader = AttachmentReader(
-        Theme("dark"), attached(1, 7), put_into_text=lambda: done.append("into the text")
+        Theme("dark"), attached(1, 7), put_into_text=lambda: done.append("into the message")
     )
     reader.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(reader)
@@ -144,7 +144,7 @@ def test_the_reader_shows_the_text_and_changes_nothing(qtbot) -> None:
     QTest.mouseClick(
         reader.findChild(QPushButton, "attachment_into_text_button"), Qt.MouseButton.LeftButton
     )
-    assert done == ["into the text"]
+    assert done == ["into the message"]
     assert not reader.isVisible()
 
 

@@ -44,7 +44,7 @@ def test_rows_stand_in_order_above_the_card_and_leave(qtbot, composer: Composer)
 
     qtbot.waitUntil(are_in_order)
     words = composer.findChild(QLabel, "queue_words")
-    assert words.text() == "Sent when the reply ends · 2 queued"
+    assert words.text() == "Sent when the reply is finished · 2 queued"
     assert not composer.queue.send_button.isVisible()
     composer.set_queue([], is_held=False)
     assert not composer.queue.isVisible()
@@ -53,7 +53,7 @@ def test_rows_stand_in_order_above_the_card_and_leave(qtbot, composer: Composer)
 def test_what_is_held_says_so_and_offers_to_go_on(qtbot, composer: Composer) -> None:
     composer.set_queue([queued(1)], is_held=True)
     words = composer.findChild(QLabel, "queue_words").text()
-    assert words == "Held: the reply before was stopped or failed"
+    assert words == "On hold: the previous reply was stopped or failed"
     with qtbot.waitSignal(composer.send_next_requested):
         QTest.mouseClick(composer.queue.send_button, Qt.MouseButton.LeftButton)
     composer.queue.send_button.setFocus()

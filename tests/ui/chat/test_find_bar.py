@@ -167,7 +167,7 @@ def test_what_is_read_is_found_and_not_its_markup(
     room.view.set_conversation([message(0, "hi"), message(1, text)])
     room.find(needle)
     assert room.view.finder.count == count
-    assert room.bar.words() == ("Not found" if not count else f"1 of {count}")
+    assert room.bar.words() == ("No matches" if not count else f"1 of {count}")
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

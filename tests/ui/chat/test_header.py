@@ -16,7 +16,7 @@ from ui.look.theme import Theme
 from ui.shell.tab_order import stops_in
 
 SMOL = "SmolLM2 135M (included)"
-DEFAULTS = "Defaults of these weights…"
+DEFAULTS = "Model defaults…"
 KNOWN = [
     Weights("/weights/smollm2.gguf", SMOL, 98_000_000),
     Weights("/weights/b&b.gguf", "B&B", 4_000_000_000),
@@ -42,13 +42,13 @@ def entries(header: ChatHeader) -> dict[str, QAction]:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (EngineStateChanged("stopped"), "Choose weights…"),
+        (EngineStateChanged("stopped"), "Choose a model…"),
         (EngineStateChanged("stopped", SMOL), "SmolLM2 135M · not loaded"),
-        (EngineStateChanged("loading", SMOL), "Loading SmolLM2 135M · 0 %"),
+        (EngineStateChanged("loading", SMOL), "Loading SmolLM2 135M · 0%"),
         (EngineStateChanged("ready", SMOL, loaded()), "SmolLM2 135M · Q4_1 · 4k"),
         (EngineStateChanged("busy", SMOL, loaded()), "SmolLM2 135M · Q4_1 · 4k"),
-        (EngineStateChanged("crashed", SMOL), "SmolLM2 135M · not running"),
-        (EngineStateChanged("crashed"), "Not running"),
+        (EngineStateChanged("crashed", SMOL), "SmolLM2 135M · engine not running"),
+        (EngineStateChanged("crashed"), "Engine not running"),
     ],
 )
 def test_each_state_has_its_words(
@@ -56,7 +56,7 @@ def test_each_state_has_its_words(
 ) -> None:
     header.set_engine_state(state)
     assert header.weights_button.text() == words
-    assert header.weights_button.accessibleName() == f"Weights: {words}"
+    assert header.weights_button.accessibleName() == f"Model: {words}"
 
 
 def test_loading_shows_progress_and_can_be_cancelled(header: ChatHeader, qtbot: QtBot) -> None:
@@ -66,7 +66,7 @@ def test_loading_shows_progress_and_can_be_cancelled(header: ChatHeader, qtbot: 
     header.set_progress(0.43)
     assert header.load_progress.isVisible()
     assert header.load_progress.value() == 430
-    assert header.weights_button.text() == "Loading SmolLM2 135M · 43 %"
+    assert header.weights_button.text() == "Loading SmolLM2 135M · 43%"
     assert header.sizeHint().height() == height
     with qtbot.waitSignal(header.cancel_load_requested):
         header.cancel_button.click()

@@ -150,6 +150,6 @@ def test_what_the_banner_says_is_not_said_again(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ):
     load(desk, bridge, has_template=False)
-    note = "This file has no chat template, so a plain format is used. Replies may run on."
+    note = "This model has no chat template, so a plain format is used. Replies may run on."
     bridge.emit_event(Noticed("info", note))
     assert window.chat.toasts.cards() == []

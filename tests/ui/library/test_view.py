@@ -33,7 +33,7 @@ class Bare(LibraryView):
         first, second = QWidget(self), QWidget(self)
         self.field.setParent(first)
         first.setFocusProxy(self.field)
-        self.add_page("local", "On this machine", first)
+        self.add_page("local", "On this computer", first)
         self.add_page("hub", "Hub", second)
         self.add_page("downloads", "Downloads", QWidget(self))
 
@@ -81,10 +81,10 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
         bridge.emit_event(state)
         return view.loaded_label.text()
 
-    assert tell(EngineStateChanged("stopped")) == "No weights are loaded."
-    assert tell(EngineStateChanged("loading", SMOL)) == "Loading SmolLM2 135M · 0 %"
+    assert tell(EngineStateChanged("stopped")) == "No model is loaded."
+    assert tell(EngineStateChanged("loading", SMOL)) == "Loading SmolLM2 135M · 0%"
     bridge.emit_event(LoadProgressed(0.42))
-    assert view.loaded_label.text() == "Loading SmolLM2 135M · 42 %"
+    assert view.loaded_label.text() == "Loading SmolLM2 135M · 42%"
     assert view.progress.isVisible()
     view.cancel_button.click()
     assert ("cancel_load",) in desk.calls
@@ -93,8 +93,8 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
     assert view.chat_button.accessibleName() == "Chat with SmolLM2 135M"
     assert tell(EngineStateChanged("stopped", sentence="Not a GGUF.")) == "Not a GGUF."
     how = EngineStateChanged("stopped", sentence=HOW_TO_GET_WEIGHTS)  # it stands in the chat
-    assert tell(how) == "No weights are loaded."
-    assert view.chat_button.accessibleName() == "Back to the chat"
+    assert tell(how) == "No model is loaded."
+    assert view.chat_button.accessibleName() == "Back to chat"
 
 
 def test_what_is_noticed_is_said_where_it_is_seen(

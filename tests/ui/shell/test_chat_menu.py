@@ -36,15 +36,15 @@ def title_of(action: QAction) -> str:
 def test_the_mouse_reaches_what_has_no_button(
     open_window: Callable[..., MainWindow], desk: FakeDesk
 ) -> None:
-    seen = clicked(open_window(), "Larger")
+    seen = clicked(open_window(), "Zoom in")
     assert desk.called("set_setting")[-1][0] == "zoom_percent"
     assert {
         "Find in this chat",
-        "Settings of this chat",
+        "Chat settings",
         "Branch map",
         "Presets",
         "Import chats…",
-        "Undo the last deletion or move",
+        "Undo the last delete or move",
     } <= set(seen)
 
 

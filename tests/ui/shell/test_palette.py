@@ -126,7 +126,7 @@ def test_what_fits_nothing_says_so(window: MainWindow, desk: FakeDesk) -> None:
 def test_what_cannot_be_done_now_is_not_done(window: MainWindow, desk: FakeDesk) -> None:
     palette = opened(window)
     QTest.keyClicks(palette.field, "unload")
-    assert chosen(palette) == "Unload the weights"
+    assert chosen(palette) == "Unload the model"
     press(Key.Key_Return)
     assert desk.called("unload_weights") == []
 
@@ -138,7 +138,7 @@ def test_chosen_row_is_said_with_its_key(window: MainWindow) -> None:
     assert interface is not None
     assert interface.text(QAccessible.Text.Name) == "Command palette"
     assert "New chat" in interface.text(QAccessible.Text.Description)
-    assert "Ctrl N" in interface.text(QAccessible.Text.Description)
+    assert "Ctrl+N" in interface.text(QAccessible.Text.Description)
 
 
 def test_no_row_is_cut_at_the_end_of_the_list(window: MainWindow, theme: Theme) -> None:
@@ -154,8 +154,8 @@ def test_keys_are_listed_by_group(window: MainWindow) -> None:
     rows = palette.model.rows
     assert [row.title for row in rows if row.is_heading][:1] == ["Chat"]
     listed = {row.title: row.key for row in rows}
-    assert listed["New chat"] == "Ctrl N"
-    assert listed["Larger"].split(" · ")[:2] == ["Ctrl +", "Ctrl ="]
+    assert listed["New chat"] == "Ctrl+N"
+    assert listed["Zoom in"].split(" · ")[:2] == ["Ctrl++", "Ctrl+="]
     assert not palette.model.rows[palette.view.currentIndex().row()].is_heading
 
 

@@ -13,7 +13,7 @@ def row(title: str, **fields: bool) -> Row:
     return Row(title, lambda: None, **fields)  # type: ignore[arg-type]
 
 
-ACTIONS = [row("New chat"), row("Search chats"), row("Settings"), row("Unload the weights")]
+ACTIONS = [row("New chat"), row("Search chats"), row("Settings"), row("Unload the model")]
 
 
 def titles(query: str, actions: list[Row] = ACTIONS, chats: tuple[str, ...] = ()) -> list[str]:

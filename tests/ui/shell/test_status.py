@@ -75,7 +75,7 @@ def test_a_first_token_at_once_is_a_measurement_too(status: StatusLine) -> None:
 
 def test_a_waiting_message_is_said(status: StatusLine) -> None:
     status.set_waiting(True)
-    assert shown(status) == ["Sends as soon as the weights are loaded"]
+    assert shown(status) == ["Sends as soon as the model is loaded"]
     status.set_waiting(False)
     assert shown(status) == []
 
@@ -96,19 +96,19 @@ def test_another_chat_keeps_the_engines_figures_only(status: StatusLine) -> None
 
 def test_downloads_are_shown_while_there_are_some(status: StatusLine) -> None:
     """Whatever becomes of the engine meanwhile."""
-    status.set_downloads("↓ 42 % · 3.2 MB/s", "tiny.gguf: 42 %")
+    status.set_downloads("↓ 42% · 3.2 MB/s", "tiny.gguf: 42%")
     status.set_engine_state(READY)
     status.clear_reply()
-    assert shown(status)[-1] == "↓ 42 % · 3.2 MB/s"
-    assert "↓ 42 %" in status.accessibleDescription()
+    assert shown(status)[-1] == "↓ 42% · 3.2 MB/s"
+    assert "↓ 42%" in status.accessibleDescription()
     status.set_downloads("", "")
-    assert "↓ 42 % · 3.2 MB/s" not in shown(status)
+    assert "↓ 42% · 3.2 MB/s" not in shown(status)
 
 
 def test_the_least_important_leave_first(status: StatusLine, qtbot: QtBot) -> None:
     status.set_engine_state(READY)
     status.set_figures(FIGURES)
-    status.set_downloads("↓ 42 % · 3.2 MB/s", "Downloads")
+    status.set_downloads("↓ 42% · 3.2 MB/s", "Downloads")
     left: list[str] = []
     for width in range(900, 100, -10):
         status.resize(width, 24)
@@ -164,6 +164,6 @@ def test_the_bar_is_painted_anew_with_every_value(status: StatusLine, qtbot: QtB
 
 def test_the_meter_says_what_would_be_left_out(status: StatusLine) -> None:
     status.set_context(2000, 4096, 1)
-    assert meter(status).toolTip().endswith("are used; 1 older message left out")
+    assert meter(status).toolTip().endswith("used; 1 older message dropped")
     status.set_context(2000, 4096)
-    assert meter(status).toolTip().endswith("are used")
+    assert meter(status).toolTip().endswith("tokens of the context window used")

@@ -494,9 +494,9 @@ def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge)
     bridge.emit_event(MessageAdded(growing))
     bridge.emit_event(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
     bridge.emit_event(PrefillProgressed("c1", "m4", 1, 2))
-    assert window.chat.transcript.rows.item(3).progress == "Reading the prompt, 1 of 2 tokens"
+    assert window.chat.transcript.rows.item(3).progress == "Processing prompt, 1 of 2 tokens"
     bridge.emit_event(PrefillProgressed("c1", "m4", 2, 2))
-    assert window.chat.transcript.rows.item(3).progress == "The prompt is read"
+    assert window.chat.transcript.rows.item(3).progress == "Prompt processed"
     assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
     assert status.text("context") == "70 / 4,096"
     assert status.text("threads") == "2 threads"
@@ -505,9 +505,9 @@ def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge)
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (EngineStateChanged("loading", SMOL), "Waits for the weights to load"),
-        (READY, "Waits for its turn"),
-        (EngineStateChanged("stopped"), "Waits for weights: choose some at the top"),
+        (EngineStateChanged("loading", SMOL), "Waiting for the model to load"),
+        (READY, "Queued"),
+        (EngineStateChanged("stopped"), "Waiting for a model: choose one at the top"),
     ],
 )
 def test_a_message_that_waits_says_so_below_itself(
@@ -529,7 +529,7 @@ def test_a_message_that_waits_says_so_below_itself(
     assert item.height > height
 
     set_engine(desk, bridge, EngineStateChanged("starting", SMOL))
-    assert item.progress == "Waits for the weights to load"
+    assert item.progress == "Waiting for the model to load"
     bridge.emit_event(SendQueued("other", False))
     assert item.progress
     desk.is_waiting = False
@@ -544,7 +544,7 @@ def test_a_chat_that_is_opened_again_still_says_that_it_waits(
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     desk.messages, desk.is_waiting = (QUESTION,), True
     bridge.emit_event(ConversationOpened(CHATS[0], desk.messages))
-    assert window.chat.transcript.rows.item(0).progress == "Waits for the weights to load"
+    assert window.chat.transcript.rows.item(0).progress == "Waiting for the model to load"
     assert "as soon as" in window.chat.status.accessibleDescription()
 
 
@@ -557,7 +557,7 @@ def test_a_chat_that_is_too_long_leads_to_a_new_one(
 
 @pytest.mark.parametrize(
     ("state", "words"),
-    [(EngineStateChanged("loading", SMOL), "as soon as"), (READY, "Waits for its turn")],
+    [(EngineStateChanged("loading", SMOL), "as soon as"), (READY, "Queued")],
 )
 def test_a_queued_message_is_said_until_it_goes(
     window: MainWindow,
@@ -612,7 +612,7 @@ def test_loading_is_shown_and_can_be_cancelled(
 ) -> None:
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     bridge.emit_event(LoadProgressed(0.43))
-    assert window.chat.header.weights_button.text() == "Loading SmolLM2 135M · 43 %"
+    assert window.chat.header.weights_button.text() == "Loading SmolLM2 135M · 43%"
     button(window, "cancel_load_button").click()
     assert desk.called("cancel_load") == [()]
 
@@ -627,7 +627,7 @@ def test_a_crash_is_said_with_its_evidence_and_can_be_mended(
     assert card.sentence.text() == "The engine crashed (SIGSEGV)."
     assert card.evidence is not None
     texts = {each.text(): each for each in card.findChildren(QPushButton)}
-    texts["Load again"].click()
+    texts["Reload"].click()
     assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     assert window.chat.banners.card("engine") is None
@@ -658,7 +658,7 @@ def test_a_failed_load_says_why_once_and_leaves_the_chat_usable(
     assert window.chat.toasts.cards() == []
     card = window.chat.banners.card("engine")
     assert card is not None
-    assert "Choose weights…" in [each.text() for each in card.findChildren(QPushButton)]
+    assert "Choose a model…" in [each.text() for each in card.findChildren(QPushButton)]
     press(window, Key.Key_Return)
     assert desk.called("send") == [("and of Spain?",)]
 
@@ -731,9 +731,9 @@ def test_while_weights_load_the_empty_chat_says_so(
     window = open_window()
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     assert window.chat.empty._title.text() == "Ask SmolLM2 135M"
-    assert "loaded" in window.chat.empty._words.text()
+    assert "Loading" in window.chat.empty._words.text()
     set_engine(desk, bridge, READY)
-    assert "on this machine" in window.chat.empty._words.text()
+    assert "on your computer" in window.chat.empty._words.text()
 
 
 def test_before_the_list_is_there_nothing_is_said_about_it(

@@ -83,7 +83,7 @@ def test_a_right_click_on_what_was_found_is_about_its_chat(sidebar: Sidebar) -> 
     assert isinstance(menu, QMenu)
     menu.hide()
     entries = {each.text(): each for each in menu.actions() if each.text()}
-    assert "Choose several" not in entries
+    assert "Select multiple" not in entries
     entries["Pin"].trigger()
     entries["Open"].trigger()
     assert pinned == [((CHATS[2].id,), True)]
@@ -103,7 +103,7 @@ def test_clicks_choose_any_chats_until_it_is_left(sidebar: Sidebar) -> None:
     trashed: list[Any] = []
     sidebar.open_requested.connect(opened.append)
     sidebar.trash_requested.connect(trashed.append)
-    right_click(sidebar, place_of(sidebar, 2))["Choose several"].trigger()
+    right_click(sidebar, place_of(sidebar, 2))["Select multiple"].trigger()
     assert sidebar.bulk_bar.isVisible()
     click(sidebar, 4)
     assert chosen(sidebar) == [2, 4]
@@ -120,7 +120,7 @@ def test_clicks_choose_any_chats_until_it_is_left(sidebar: Sidebar) -> None:
 
 
 def test_the_cross_leaves_it_also_when_one_is_chosen(sidebar: Sidebar) -> None:
-    right_click(sidebar, place_of(sidebar, 2))["Choose several"].trigger()
+    right_click(sidebar, place_of(sidebar, 2))["Select multiple"].trigger()
     done = sidebar.findChild(QPushButton, "bulk_done_button")
     assert done is not None
     done.click()
@@ -131,8 +131,8 @@ def test_the_cross_leaves_it_also_when_one_is_chosen(sidebar: Sidebar) -> None:
 def test_a_right_click_beside_all_chats_is_about_none(sidebar: Sidebar) -> None:
     click(sidebar, 3)
     entries = right_click(sidebar, QPoint(100, sidebar.view.height() - 20))
-    assert list(entries) == ["Choose several", "New folder"]
-    entries["Choose several"].trigger()
+    assert list(entries) == ["Select multiple", "New folder"]
+    entries["Select multiple"].trigger()
     assert chosen(sidebar) == []
     click(sidebar, 1)
     click(sidebar, 3)

@@ -296,7 +296,7 @@ def test_a_page_without_hits_that_may_go_on_asks_for_the_next(sidebar: Sidebar) 
     sidebar.search_field.setText("rain role:tool")
     sidebar.show_answer(answer(has_more=True))
     assert asked == [1]
-    assert "Looking" in sidebar._empty.text()
+    assert "Searching" in sidebar._empty.text()
 
 
 def test_more_titles_are_one_row_that_adds_the_filter(sidebar: Sidebar) -> None:
@@ -313,14 +313,14 @@ def test_filters_are_offered_by_name(sidebar: Sidebar) -> None:
     sidebar.search_field.setText("rain")
     menu = sidebar.filter_button.filter_menu()
     acts = {action.text().split("\t")[0]: action for action in menu.actions()}
-    acts["What I wrote"].trigger()
+    acts["My messages"].trigger()
     assert sidebar.search_field.text() == "role:user rain"
     inner = menu.findChild(QMenu)
     assert inner is not None
     assert [action.text().split("\t")[0].strip() for action in inner.actions()] == ["Work", "Taxes"]
     inner.actions()[1].trigger()
     assert sidebar.search_field.text() == 'folder:"Taxes" role:user rain'
-    acts["Before a day…"].trigger()
+    acts["Before a date…"].trigger()
     QTest.keyClicks(sidebar.search_field, "2026")
     assert sidebar.search_field.text() == 'before:2026 folder:"Taxes" role:user rain'
 
@@ -329,7 +329,7 @@ def test_words_say_why_nothing_is_there(sidebar: Sidebar) -> None:
     sidebar.search_field.setText("zebra role:x")
     sidebar.show_answer(answer(problems=("“role:x” is not known.",)))
     assert sidebar._empty.isVisible()
-    assert sidebar._empty.text() == "“role:x” is not known.\nNothing was found."
+    assert sidebar._empty.text() == "“role:x” is not known.\nNo results."
     sidebar.search_field.clear()
     assert not sidebar._empty.isVisible()
     sidebar.set_conversations([])
@@ -628,14 +628,14 @@ def test_the_context_menu_offers_each_act_with_its_key(sidebar: Sidebar, asked: 
     assert list(acts) == [
         "Open",
         "Rename",
-        "Choose several",
+        "Select multiple",
         "Pin",
         "Move to a folder…",
-        "Put into the archive",
+        "Archive",
         "Export…",
         "Move to trash",
     ]
-    for words in ("Move to trash", "Open", "Pin", "Put into the archive"):
+    for words in ("Move to trash", "Open", "Pin", "Archive"):
         acts[words].trigger()
     assert asked == [
         ("trash", ("c1",)),
@@ -658,7 +658,7 @@ def test_the_menu_of_a_folder(filed: Sidebar, asked: Asked) -> None:
     stand_on_folder(filed, "f1")
     acts = entries(filed)
     acts["New folder inside"].trigger()
-    acts["Delete the folder, keep its chats"].trigger()
+    acts["Delete folder, keep its chats"].trigger()
     assert asked == [("folder", "f1"), ("folder_delete", "f1")]
 
 

@@ -71,9 +71,9 @@ def test_the_bar_is_built_when_a_reply_waits_and_says_what_it_waits_at(
     bar = bar_of(window)
     assert bar.isVisible()
     assert bar.text.text() == "The·city·is·"
-    assert bar.figure.text() == "token 1 · entropy 1.00 bit"
+    assert bar.figure.text() == "token 1 · entropy 1.00 bits"
     assert bar.take_button.text() == "Take “Paris”"
-    assert bar.caption.text().startswith("Drawn: “Paris”, 50.0 %, rank 1 · ")
+    assert bar.caption.text().startswith("Drawn: “Paris”, 50.0%, rank 1 · ")
     assert "before samplers, at temperature 1" in bar.caption.text()
     assert bar.table.currentIndex().row() == 0
     rows = [bar.table.candidates.ended(bar.table.candidates.candidate(row)) for row in (0, 1)]
@@ -198,7 +198,7 @@ def test_a_drawn_token_that_is_not_among_the_best_is_named(
     hold(desk, bridge, far)
     bar = bar_of(window)
     assert bar.take_button.text() == "Take “⟨FF⟩”"
-    assert "rank 1,234, not among these" in bar.caption.text()
+    assert "rank 1,234, not shown here" in bar.caption.text()
     qtbot.keyClick(bar.table, Qt.Key.Key_Return)
     assert desk.called("step_take") == [()]
     assert desk.called("step_choose") == []

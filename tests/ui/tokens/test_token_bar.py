@@ -32,7 +32,7 @@ def test_every_tint_has_its_scale_with_a_unit(bar: TokenBar) -> None:
 
 def test_time_says_what_is_usual(bar: TokenBar) -> None:
     bar.show_tint("time", 15.2)
-    assert bar.legend.ends == ("0 ms", "3 × usual (46 ms) and more")
+    assert bar.legend.ends == ("0 ms", "3 × median (46 ms) or more")
 
 
 def test_choosing_asks_for_it(bar: TokenBar, qtbot: QtBot) -> None:
@@ -57,7 +57,7 @@ def test_where_it_is_narrow_the_scale_leaves(bar: TokenBar, theme: Theme, zoom: 
     assert bar.legend.isVisible()
     bar.resize(zoom * 3, bar.height())
     assert not bar.legend.isVisible()
-    assert "100 %" in bar.picker.toolTip()
+    assert "100%" in bar.picker.toolTip()
     assert bar.picture_button.geometry().right() < bar.width()
 
 

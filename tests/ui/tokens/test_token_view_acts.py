@@ -204,7 +204,7 @@ def test_without_weights_a_sentence_says_what_to_do(
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     sentence = window.findChild(QWidget, "token_view_sentence")
     assert sentence.isVisible()
-    assert "Load weights" in sentence.text()  # type: ignore[attr-defined]
+    assert "Load a model" in sentence.text()  # type: ignore[attr-defined]
     assert desk.called("tokenize") == []
     assert "".join(spelled(window, 0)) == "Which·city?"
     desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
@@ -348,7 +348,7 @@ def test_the_tint_is_remembered_and_shown(
     assert mode.tint == "time"
     body = window.chat.transcript.rows.item(1).tokens
     assert body.tokens.tint == "time"  # type: ignore[union-attr]
-    assert window.token_view_acts.bar().legend.ends[1] == "3 × usual (63 ms) and more"
+    assert window.token_view_acts.bar().legend.ends[1] == "3 × median (63 ms) or more"
 
 
 @pytest.mark.parametrize("width", [480, 640, 900])

@@ -109,7 +109,7 @@ def test_buttons_on_the_transcript_are_children_too(view: TranscriptView) -> Non
     view.add_message(message(101, "news"))
     listed = asked(view)
     names = [listed.child(i).text(NAME) for i in range(len(view.rows), listed.childCount())]
-    assert "Go to the new text" in names
+    assert "Jump to the new text" in names
 
 
 def test_what_comes_by_itself_is_not_said_all_the_time(

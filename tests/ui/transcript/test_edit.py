@@ -221,7 +221,7 @@ def test_a_new_message_stands_below_and_has_a_role(view: TranscriptView, desk: D
 def test_keeping_what_follows_is_asked_only_where_something_does(view: TranscriptView, desk: Desk):
     assert opened(view, desk).editor.keep is None
     editing = opened(view, desk, n_following=4)
-    assert editing.editor.keep.text() == "When saving, keep the 4 messages below"
+    assert editing.editor.keep.text() == "Keep the 4 messages below when saving"
     assert editing.editor.keeps_following
     editing.editor.keep.setChecked(False)
     assert not editing.editor.keeps_following

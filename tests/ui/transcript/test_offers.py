@@ -79,7 +79,7 @@ def test_only_several_versions_can_be_compared():
 def test_deleting_says_whether_more_follows():
     assert "trash_alone" not in names(said(), is_last=True)
     listed = {offer.name: offer.label for offer in offers(said(), is_last=False)}
-    assert listed["trash"] == "Delete with what follows"
+    assert listed["trash"] == "Delete with everything after it"
     assert listed["trash_alone"] == "Delete only this message"
 
 

@@ -26,8 +26,8 @@ COUNTS = MessageCounts(
 def test_figures() -> None:
     message = replace(REPLY, counts=COUNTS, stop_reason="end_token")
     assert figures_text(message) == (
-        "40 tokens · 52.4 tokens/s · first token 0.31 s · 14 reused, 1,016 evaluated"
-        " · ended by itself"
+        "40 tokens · 52.4 tokens/s · first token 0.31 s · "
+        "14 prompt tokens cached, 1,016 processed · finished"
     )
 
 
@@ -37,15 +37,15 @@ def test_whole_figures_leave_where_there_is_no_room() -> None:
     def within(length: int) -> str:
         return figures_text(message, lambda words: len(words) <= length)
 
-    assert within(80) == "40 tokens · 52.4 tokens/s · first token 0.31 s · ended by itself"
-    assert within(50) == "40 tokens · 52.4 tokens/s · ended by itself"
-    assert within(30) == "40 tokens · ended by itself"
+    assert within(80) == "40 tokens · 52.4 tokens/s · first token 0.31 s · finished"
+    assert within(50) == "40 tokens · 52.4 tokens/s · finished"
+    assert within(30) == "40 tokens · finished"
     assert within(10) == within(1) == "40 tokens"
 
 
 def test_what_was_left_out_of_the_prompt_is_said() -> None:
     message = replace(REPLY, settings={"cut": {"n_messages": 4, "n_tokens": 90}})
-    assert figures_text(message) == "4 older messages left out"
+    assert figures_text(message) == "4 older messages dropped"
     for odd in ({"cut": []}, {"cut": {"n_messages": "x"}}, {"cut": {"n_messages": -1}}):
         assert figures_text(replace(REPLY, settings=odd)) == ""
 
@@ -58,10 +58,10 @@ def test_what_was_not_measured_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("max_tokens", "reached the maximum length"),
-        ("stop_string", "met a stop string"),
-        ("turn_end", "ended its turn"),
-        ("context_full", "the context is full"),
+        ("max_tokens", "reached the token limit"),
+        ("stop_string", "hit a stop string"),
+        ("turn_end", "finished"),
+        ("context_full", "context window full"),
         ("something_new", "something new"),
         (None, ""),
     ],
@@ -99,8 +99,8 @@ def test_what_is_said_of_a_continuation_that_is_not_what_was_asked_for() -> None
     assert said(replace(REPLY, content="", state=MessageState.STREAMING)) == ""
     assert said(replace(REPLY, content="", state=MessageState.STOPPED)) == ""
     empty = replace(REPLY, content="", stop_reason="end_token")
-    assert said(empty) == "The continuation added nothing: it ended by itself."
+    assert said(empty) == "Nothing was added (finished)."
     full = replace(empty, stop_reason="context_full")
-    assert said(full) == "The continuation added nothing: the context is full."
+    assert said(full) == "Nothing was added (context window full)."
     failed = replace(REPLY, state=MessageState.FAILED, error="Make the grammar wider.")
     assert said(failed) == "Make the grammar wider."

@@ -327,7 +327,7 @@ def test_progress_is_shown_until_text_comes(qtbot, view: TranscriptView) -> None
 def test_a_waiting_message_has_a_quiet_line(qtbot, view: TranscriptView) -> None:
     view.set_conversation([said(0, "hi"), reply(1, "yes", counts=COUNTS), said(2, "and?")])
     before, height = shot(view), view.rows.height(2)
-    view.set_progress("u2", "Waits for the weights to load")
+    view.set_progress("u2", "Waiting for the model to load")
     flush(qtbot, view)
     assert view.rows.height(2) > height
     assert shot(view) != before
@@ -336,7 +336,7 @@ def test_a_waiting_message_has_a_quiet_line(qtbot, view: TranscriptView) -> None
     view.set_progress("u2", "")
     flush(qtbot, view)
     assert view.rows.height(2) == height
-    view.set_progress("r1", "Waits for its turn")  # another version of it was asked for
+    view.set_progress("r1", "Queued")  # another version of it was asked for
     flush(qtbot, view)
     assert shot(view) != before
     view.set_progress("r1", "")
@@ -720,7 +720,7 @@ def test_hidden_characters_are_marked_and_copied(
         view.settle()
         pictures.append(view.viewport().grab().toImage())
     assert pictures[0] != pictures[1]
-    assert view.rows.item(0).note == "Contains 4 invisible characters (□) that the model reads"
+    assert view.rows.item(0).note == "Contains 4 invisible characters (□) that the model can read"
     view.select_all()
     view.copy()
     assert clipboard() == f"Hello {secret}there"

@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from ui.widgets.elided import ElidedLabel, PartsLabel
 
-WORDS = "Enter sends · Shift Enter breaks"
+WORDS = "Enter to send · Shift+Enter for a new line"
 
 
 def shown_at(qtbot: QtBot, label: ElidedLabel, width: int) -> str:
@@ -28,12 +28,12 @@ def test_what_fits_is_shown_whole(qtbot: QtBot) -> None:
 
 def test_a_part_leaves_whole_and_the_rest_is_in_the_tooltip(qtbot: QtBot) -> None:
     label = PartsLabel()
-    assert shown_at(qtbot, label, width_of(WORDS) - 4) == "Enter sends"
+    assert shown_at(qtbot, label, width_of(WORDS) - 4) == "Enter to send"
     assert label.text() == label.toolTip() == WORDS
 
 
 def test_the_last_part_is_cut(qtbot: QtBot) -> None:
-    words = shown_at(qtbot, PartsLabel(), width_of("Enter sends") - 4)
+    words = shown_at(qtbot, PartsLabel(), width_of("Enter to send") - 4)
     assert words.endswith("…")
     assert words.startswith("Enter")
 

@@ -43,7 +43,7 @@ def test_return_alone_exports_the_chat_on_screen_with_everything(
     make: Callable[..., ExportDialog], qtbot: Any, chosen: list[Any]
 ) -> None:
     dialog = make()
-    assert words_of(dialog)[:2] == ["This chat: “Chat 1”", "All chats, archived ones too (3)"]
+    assert words_of(dialog)[:2] == ["This chat: “Chat 1”", "All chats, including archived (3)"]
     qtbot.waitUntil(lambda: dialog.focusWidget() is not None)
     qtbot.keyClick(dialog, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: chosen == [(["c1"], "json")])
@@ -53,7 +53,7 @@ def test_chosen_chats_come_first(
     make: Callable[..., ExportDialog], qtbot: Any, chosen: list[Any]
 ) -> None:
     dialog = make(marked=[OTHER, THIRD])
-    assert words_of(dialog)[1] == "The 2 chosen chats"
+    assert words_of(dialog)[1] == "The 2 selected chats"
     dialog.findChild(QRadioButton, "export_markdown").click()
     dialog.export_button.click()
     assert chosen == [(["c2", "c3"], "markdown")]
@@ -61,14 +61,14 @@ def test_chosen_chats_come_first(
 
 def test_the_chat_on_screen_is_offered_once(make: Callable[..., ExportDialog]) -> None:
     assert len(words_of(make(marked=[SHOWN]))) == 4
-    assert "The chosen chat: “Chat 2”" in words_of(make(marked=[OTHER]))
+    assert "The selected chat: “Chat 2”" in words_of(make(marked=[OTHER]))
 
 
 def test_all_where_the_chat_on_screen_is_not_stored(
     make: Callable[..., ExportDialog], qtbot: Any, chosen: list[Any]
 ) -> None:
     dialog = make(shown=None, n_all=1)
-    assert words_of(dialog)[0] == "All chats, archived ones too (1)"
+    assert words_of(dialog)[0] == "All chats, including archived (1)"
     dialog.export_button.click()
     assert chosen == [(None, "json")]
 

@@ -56,7 +56,7 @@ def test_each_chat_says_what_happens_to_it(make: Callable[..., ImportDialog]) ->
     assert dialog.summary.text() == "3 chats, 1 of them already here"
     assert rows(dialog) == [
         ["Chat 0", "0", "Added"],
-        ["Chat 1", "10", "Added beside yours"],
+        ["Chat 1", "10", "Added next to yours"],
         ["Chat 2", "20", "Already here"],
     ]
     assert dialog.import_button.text() == "Import 2 chats"
@@ -77,7 +77,7 @@ def test_what_is_there_already_cannot_be_imported(
     make: Callable[..., ImportDialog], qtbot: Any, answers: list[str]
 ) -> None:
     dialog = make(THERE, THERE)
-    assert dialog.summary.text() == "2 chats, already here: nothing to import."
+    assert dialog.summary.text() == "2 chats, already here. Nothing to import."
     assert not dialog.import_button.isVisible()
     qtbot.keyClick(dialog, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: answers == ["forget"])
@@ -86,10 +86,10 @@ def test_what_is_there_already_cannot_be_imported(
 def test_files_that_bring_nothing_say_why(make: Callable[..., ImportDialog]) -> None:
     dialog = make(refusals=tuple(f"File {n} is <b>damaged</b>." for n in range(7)))
     shown = [label.text() for label in dialog.findChildren(QLabel)]
-    assert dialog.summary.text() == "There is nothing to import."
+    assert dialog.summary.text() == "Nothing to import."
     assert not dialog.list.isVisible()
     assert "File 4 is <b>damaged</b>." in shown
-    assert "… and 2 more files bring nothing." in shown
+    assert "… and 2 more files with nothing to import." in shown
 
 
 def test_many_chats_are_shown_in_part(make: Callable[..., ImportDialog]) -> None:

@@ -68,9 +68,9 @@ def test_chats_and_parts_of_chats_stand_together_the_last_first(
 
 def test_the_words_follow_the_setting(trash: TrashWindow, desk: FakeDesk) -> None:
     desk.set_setting("trash_days", 1)
-    assert "for a day" in trash._words.text()
+    assert "after 1 day" in trash._words.text()
     desk.set_setting("trash_days", 0)
-    assert "until you delete it" in trash._words.text()
+    assert "until you delete them" in trash._words.text()
     assert "Kept" not in trash.list.item(0).toolTip()
 
 
@@ -81,7 +81,7 @@ def test_the_words_follow_the_setting(trash: TrashWindow, desk: FakeDesk) -> Non
         (30, 0.5, "30 days left"),
         (30, 28.5, "2 days left"),
         (30, 29.5, "1 day left"),
-        (30, 31.0, "goes at the next start"),
+        (30, 31.0, "deleted at the next start"),
         (0, 3.0, ""),
     ],
 )

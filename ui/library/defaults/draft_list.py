@@ -40,7 +40,7 @@ class DraftList(QWidget):
         self.words.setTextFormat(Qt.TextFormat.PlainText)
         self.list = QListWidget(self)
         self.list.setObjectName("draft_partners")
-        self.list.setAccessibleName("Weights that can draft for these")
+        self.list.setAccessibleName("Draft model")
         self.list.currentItemChanged.connect(self._on_chosen)
         self.others = small_label("", self)
         self.others.setObjectName("draft_others")
@@ -82,7 +82,7 @@ class DraftList(QWidget):
         fitting = found.fitting if found is not None else ()
         rows += [(each.path, f"{each.name} · {bytes_words(each.size_bytes)}") for each in fitting]
         if chosen and chosen not in (path for path, _ in rows):
-            lost = " (does not fit any more)" if found is not None else ""
+            lost = " (no longer fits)" if found is not None else ""
             rows.append((chosen, f"{self._desk.weights_name(chosen)}{lost}"))
         self.list.blockSignals(True)
         self.list.clear()
@@ -101,7 +101,7 @@ class DraftList(QWidget):
         if found.sentence:
             return found.sentence
         lines = [f"{each.candidate.name}: {each.difference}" for each in found.others]
-        return "\n".join(["Smaller weights that cannot draft:", *lines]) if lines else ""
+        return "\n".join(["Smaller models that can't draft:", *lines]) if lines else ""
 
     def _on_chosen(self, item: QListWidgetItem | None) -> None:
         if item is None:

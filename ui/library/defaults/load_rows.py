@@ -120,7 +120,7 @@ def load_rows(theme: Theme, parent: QWidget) -> list[list[LoadRow]]:
             (
                 "load.loras",
                 "LoRA adapters",
-                "One file a line, with its scale where that is not 1: /folder/adapter.gguf:0.5",
+                "One file per line, with its scale if not 1: /folder/adapter.gguf:0.5",
                 AdaptersField("None"),
             )
         ],
@@ -133,30 +133,35 @@ def _batches(theme: Theme, parent: QWidget) -> list[LoadRow]:
 
     parked = MemoryField(is_whole=True, automatic=None, placeholder="Automatic", step=64)
     return [
-        ("load.n_ubatch", "Prefill batch", "Tokens of a prompt read at once.", whole(step=64)),
-        ("load.n_slots", "Replies at once", "How many share the context.", whole()),
+        ("load.n_ubatch", "Prefill batch", "Prompt tokens processed at once.", whole(step=64)),
+        (
+            "load.n_slots",
+            "Replies at once",
+            ("Number of replies that share the context window."),
+            whole(),
+        ),
         (
             "load.parked_bytes",
             "Memory for parked chats",
-            "MB for what chats that left the screen have in the cache. 0: nothing is kept.",
+            "MB for the cache of chats that aren't on screen. 0: keep nothing.",
             parked,
         ),
         (
             "load.governor",
-            "Steer the threads",
-            "Fewer threads while another program takes a core.",
+            "Adjust threads",
+            "Use fewer threads while other programs are busy.",
             SwitchField(theme, parent),
         ),
         (
             "load.use_mmap",
-            "Map the file",
-            "Pages of the file are read as they are needed. Off: read whole.",
+            "Memory-map the file",
+            "Reads parts of the file as needed. Off: reads it whole.",
             SwitchField(theme, parent),
         ),
         (
             "load.use_mlock",
             "Keep in memory",
-            "The system may not swap the weights out.",
+            "Prevents the system from swapping out the model.",
             SwitchField(theme, parent),
         ),
     ]
@@ -168,31 +173,31 @@ def _devices(theme: Theme, parent: QWidget) -> list[LoadRow]:
         (
             "load.devices",
             "Devices",
-            f"In their order, with commas. “{NO_DEVICES}”: the processor alone.",
+            f"In order, separated by commas. “{NO_DEVICES}”: CPU only.",
             DevicesField("All", parent),
         ),
         (
             "load.split_mode",
             "Split over devices",
-            "By layers, by rows of each tensor, or on one device.",
+            "By layer, by rows of each tensor, or on one device.",
             ChoiceField(theme, modes, parent),
         ),
         (
             "load.tensor_split",
             "Shares",
-            "How much each device takes, as in 3, 1.",
+            "Share of each device, such as 3, 1.",
             SharesField("By free memory", parent),
         ),
         (
             "load.main_device",
             "Main device",
-            "Its number, for one device and for rows.",
+            "Device number, for one device or rows.",
             NumberField(is_whole=True, automatic=0, placeholder="The first"),
         ),
         (
             "load.cpu_moe_layers",
-            "Experts in host memory",
-            "Of the first so many layers. −1: of all.",
+            "Experts in main memory",
+            "In the first n layers. −1: all.",
             NumberField(is_whole=True, automatic=0, placeholder="None"),
         ),
     ]
@@ -200,38 +205,38 @@ def _devices(theme: Theme, parent: QWidget) -> list[LoadRow]:
 
 def _positions(theme: Theme, parent: QWidget) -> list[LoadRow]:
     kinds = [
-        ("file", "As the file says"),
+        ("file", "As in the file"),
         ("none", "None"),
         ("linear", "Linear"),
         ("yarn", "YaRN"),
         ("longrope", "LongRoPE"),
     ]
 
-    def number(automatic: object = 0.0, placeholder: str = "The file's") -> NumberField:
+    def number(automatic: object = 0.0, placeholder: str = "From the file") -> NumberField:
         return NumberField(is_whole=False, automatic=automatic, placeholder=placeholder, step=0.1)
 
     def factor() -> NumberField:
-        return number(None, "Usual")
+        return number(None, "Default")
 
     return [
         (
             "load.rope.kind",
             "RoPE scaling",
-            "How positions beyond the trained window are told apart.",
+            "How positions beyond the trained context window are encoded.",
             ListField(theme, kinds, parent),
         ),
         ("load.rope.freq_base", "Frequency base", "", number()),
         (
             "load.rope.freq_scale",
             "Frequency scale",
-            "0.5 doubles the window (linear).",
+            "0.5 doubles the context window (linear).",
             number(),
         ),
         (
             "load.rope.yarn_orig_ctx",
-            "YaRN: trained window",
-            "Tokens that the weights were trained with.",
-            NumberField(is_whole=True, automatic=0, placeholder="The file's", step=1024),
+            "YaRN: trained context",
+            "Context length the model was trained with.",
+            NumberField(is_whole=True, automatic=0, placeholder="From the file", step=1024),
         ),
         ("load.rope.yarn_ext_factor", "YaRN: extrapolation", "", factor()),
         ("load.rope.yarn_attn_factor", "YaRN: attention factor", "", factor()),

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE_FROM_PX = 640
 RENDER_AFTER_MS = 300
 PLAIN_WORDS = (
-    "The plain format has no template: each message stands behind a name, with a blank line after."
+    "The plain format has no template: each message follows a name and ends with a blank line."
 )
-FAULT = "The template of the file is at fault. Replies fail until you choose another format."
+FAULT = "The template in this file has an error. Replies fail until you choose another format."
 Apply = Callable[[str, object], str]
 
 
@@ -85,16 +85,16 @@ class TemplateEditor(QWidget):
         self._asked: tuple[str, str | None, str] | None = None
         self.setObjectName("template_editor")
         self.format_label = QLabel("Chat format", self)
-        formats = [("", "The file's own"), *((each.name, each.title) for each in FORMATS)]
+        formats = [("", "From the file"), *((each.name, each.title) for each in FORMATS)]
         self.format_field = ListField(theme, formats, self)
         self.format_field.setObjectName("template_format")
-        self.format_field.setAccessibleName("Chat format of these weights")
+        self.format_field.setAccessibleName("Chat format for this model")
         self.format_label.setBuddy(self.format_field)
         self.edit_button = push_button(
             "Edit a copy",
             self,
             "edit_template_button",
-            spoken="Write a template of my own, beginning with this one",
+            spoken="Write your own template, starting from this one",
         )
         self.words = small_label("", self)
         self.words.setObjectName("template_words")
@@ -103,7 +103,7 @@ class TemplateEditor(QWidget):
         self.source.setObjectName("template_source")
         self.preview = QPlainTextEdit(self)
         self.preview.setObjectName("template_preview")
-        self.preview.setAccessibleName("A short chat as this template renders it")
+        self.preview.setAccessibleName("Preview: a short chat rendered with this template")
         self.preview.setReadOnly(True)
         self.preview.setTabChangesFocus(True)
         self.panes = QSplitter(self)
@@ -152,7 +152,7 @@ class TemplateEditor(QWidget):
         self.format_field.show_value(self._format)
         is_own = self._format == OWN
         self.source.setReadOnly(not is_own)
-        spoken = "My own chat template" if is_own else "The chat template, to be read"
+        spoken = "My own chat template" if is_own else "Chat template (read-only)"
         self.source.setAccessibleName(spoken)
         self.edit_button.setVisible(not is_own and self._format != PLAIN)
         if is_own:

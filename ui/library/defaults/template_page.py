@@ -22,9 +22,9 @@ from ui.widgets.check_box import CheckBox
 from ui.widgets.combo import Combo
 from ui.widgets.icon_button import IconButton
 
-NONE: Final = "This file has no chat template. A chat needs one: choose a format in its settings."
-LAID_OUT: Final = "Lines and indents are ours; ↵ and · are line breaks and blanks of the template."
-AS_IT_IS: Final = "The template as it stands in the file."
+NONE: Final = "This file has no chat template. Choose a format in the chat settings."
+LAID_OUT: Final = "Formatted for reading; ↵ and · are line breaks and spaces in the template."
+AS_IT_IS: Final = "The template exactly as in the file."
 
 
 class _Tags(QSyntaxHighlighter):
@@ -69,10 +69,10 @@ class TemplatePage(QWidget):
         self.setObjectName("template_page")
         self.names = Combo(theme, self)
         self.names.setObjectName("template_names")
-        self.names.setAccessibleName("Which chat template")
-        self.lay_out = CheckBox(theme, "Lay out", self)
+        self.names.setAccessibleName("Chat template")
+        self.lay_out = CheckBox(theme, "Format", self)
         self.lay_out.setObjectName("lay_out_template")
-        self.lay_out.setToolTip("One tag a line, blocks indented")
+        self.lay_out.setToolTip("One tag per line, blocks indented")
         self.lay_out.setChecked(True)
         self.copy_button = IconButton(theme, "copy", "Copy the template", parent=self)
         self.copy_button.setObjectName("copy_template_button")

@@ -51,28 +51,28 @@ NAMES = ("loading", "replies", "template", "draft", "notes")
 CALLED = {
     "n_ctx": "context window",
     "n_threads": "threads",
-    "n_gpu_layers": "layers on the device",
+    "n_gpu_layers": "layers on the GPU",
     "type_k": "key cache",
     "type_v": "value cache",
     "flash_attention": "flash attention",
     "n_ubatch": "prefill batch",
     "n_slots": "replies at once",
     "parked_bytes": "memory for parked chats",
-    "governor": "steering the threads",
-    "use_mmap": "mapping the file",
+    "governor": "adjusting threads",
+    "use_mmap": "memory mapping",
     "use_mlock": "keeping in memory",
     "devices": "devices",
     "split_mode": "split over devices",
     "tensor_split": "shares",
     "main_device": "main device",
-    "cpu_moe_layers": "experts in host memory",
+    "cpu_moe_layers": "experts in main memory",
     "rope": "RoPE scaling",
     "loras": "LoRA adapters",
 }
 """The options of a load in words."""
 WORDS_FROM_PX = 300
-NOT_LOADED = "What is set here counts when these weights are loaded."
-AS_LOADED = "These weights are loaded as is set here."
+NOT_LOADED = "Applies when this model is loaded."
+AS_LOADED = "The loaded model uses these settings."
 
 
 class WeightsSettings(QWidget):
@@ -90,12 +90,12 @@ class WeightsSettings(QWidget):
         self._rows: dict[str, SettingRow] = {}
         self._resets: dict[str, IconButton] = {}
         self.setObjectName("weights_settings")
-        self.setAccessibleName("Defaults of these weights")
+        self.setAccessibleName("Model defaults")
         self._build_head()
         self.pages = QStackedWidget(self)
         self.template = TemplateEditor(desk, theme, self._keep, self)
         self.drafts = DraftList(desk, theme, self._keep, self)
-        self.notes = TextField("What is worth remembering of these weights", self)
+        self.notes = TextField("Notes about this model", self)
         self._build_pages()
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -121,7 +121,7 @@ class WeightsSettings(QWidget):
         self.reset_button = IconButton(
             self._theme,
             "arrow-counter-clockwise",
-            "Reset to defaults: take away all that is set for these weights",
+            "Reset all settings of this model to defaults",
             parent=self,
         )
         self.reset_button.setObjectName("reset_weights_button")
@@ -133,7 +133,7 @@ class WeightsSettings(QWidget):
         self.load_words = small_label("", self)
         self.load_words.setObjectName("load_words")
         self.load_words.setTextFormat(Qt.TextFormat.PlainText)
-        self.segments = Segments(self._theme, TITLES, "Parts of the defaults", self)
+        self.segments = Segments(self._theme, TITLES, "Default settings pages", self)
         self.segments.setObjectName("defaults_parts")
         self.segments.setUsesScrollButtons(True)
         self.back_button.clicked.connect(self.left)
@@ -151,7 +151,7 @@ class WeightsSettings(QWidget):
         for card in (prompt, *sampling_cards(self._theme, self)):
             replies.add_card(*(self._shaping_row(row) for row in card))
         self.notes.setObjectName("weights_notes")
-        self.notes.setAccessibleName("Notes about these weights")
+        self.notes.setAccessibleName("Notes about this model")
         policy = self.notes.sizePolicy()
         policy.setVerticalPolicy(policy.Policy.Expanding)
         self.notes.setSizePolicy(policy)
@@ -183,7 +183,7 @@ class WeightsSettings(QWidget):
         row = SettingRow(self._theme, name, label, hint, field, self._keep, self)
         reset = IconButton(self._theme, "arrow-counter-clockwise", f"Reset {label}", parent=self)
         reset.setObjectName(f"reset_{name}")
-        reset.setToolTip("Let the app's settings speak")
+        reset.setToolTip("Use app default")
         reset.clicked.connect(lambda: self._on_reset(name))
         row.add_beside(reset)
         self._rows[name] = row
@@ -244,7 +244,7 @@ class WeightsSettings(QWidget):
                 is_own = found.level_of(each) == "weights"
                 mine = setting_words(each, value)
                 row.show_hint(
-                    f"Weights: {mine}  ·  over App: {below}" if is_own else f"App: {below}"
+                    f"Model: {mine}  ·  overrides App: {below}" if is_own else f"App: {below}"
                 )
                 if each in IN_CHAIN and isinstance(row.field, NumberField):
                     row.field.setPlaceholderText("Not in the chain" if value is None else "")
@@ -270,10 +270,10 @@ class WeightsSettings(QWidget):
         awaiting = self._desk.awaiting_load(self._path)
         if awaiting:
             words = ", ".join(CALLED.get(name, name) for name in awaiting)
-            self.load_words.setText(f"Loaded with another value of: {words}. Load again to use it.")
+            self.load_words.setText(f"Reload to apply: {words}.")
         else:
             self.load_words.setText(AS_LOADED if is_loaded else NOT_LOADED)
-        self.load_button.setText("Load again" if is_loaded else "Load")
+        self.load_button.setText("Reload" if is_loaded else "Load")
         self.load_button.setAccessibleName(self.load_button.text())
         self.load_button.setToolTip(self.load_words.text())
         self.load_button.setVisible(bool(awaiting) or not is_loaded)

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 SIZE_PX: Final = (520, 300)
 WORDS: Final = (
-    "New downloads are saved here, each in a folder of its repository. What is there already stays "
-    "where it is."
+    "New downloads are saved here, in a folder per repository. Existing files stay where they are."
 )
 
 
@@ -46,14 +45,14 @@ class DownloadOptions(QDialog):
             "Change…",
             self,
             "change_download_folder_button",
-            spoken="Change the folder of downloads",
+            spoken="Change the download folder",
         )
         self.usual_button = push_button("Use the data folder", self, "usual_download_folder_button")
         self.sentence = plain_label("", self, "error", name="download_folder_sentence", wraps=True)
         self.sentence.hide()
         self._fields: dict[str, NumberField] = {}
         self._grid = QGridLayout()
-        self.at_once = self._number("downloads_at_once", "Downloads at once")
+        self.at_once = self._number("downloads_at_once", "Simultaneous downloads")
         self.limit = self._number(
             "download_limit_kbs", "Speed limit in kB/s, for all", "Speed limit in kB/s", automatic=0
         )

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
     from app.hub.downloads.progress import DownloadProgress
 
-UNLOAD_FIRST: Final = "Unload these weights first"
-TRASH_HINT: Final = "The files that were downloaded, and nothing else"
+UNLOAD_FIRST: Final = "Unload this model first"
+TRASH_HINT: Final = "Moves the downloaded files only"
 NOTHING: Final = "No downloads"
 NOTHING_WORDS: Final = (
-    "Find weights on the hub. What you download is listed here and goes on after a restart."
+    "Find a model on the hub. Downloads are listed here and resume after a restart."
 )
 GO_ON: Final = {
     State.PAUSED: "Resume",
@@ -95,7 +95,7 @@ class DownloadPage(QWidget):
             "Folder and limits…",
             self,
             "download_options_button",
-            spoken="Folder and limits of downloads",
+            spoken="Download folder and limits",
         )
 
     def _make_list(self) -> None:
@@ -114,7 +114,7 @@ class DownloadPage(QWidget):
         self.nothing_title = plain_label(NOTHING, self._nothing, "title")
         self.nothing_words = plain_label(NOTHING_WORDS, self._nothing, "dim", wraps=True)
         self.hub_button = push_button(
-            "Find weights on the hub", self._nothing, "downloads_hub_button", kind="primary"
+            "Find models on the hub", self._nothing, "downloads_hub_button", kind="primary"
         )
         column = QVBoxLayout(self._nothing)
         column.addStretch(2)
@@ -281,8 +281,8 @@ class DownloadPage(QWidget):
             spoken = f"{button.text()}: {name}" if name else button.text()
             if button.accessibleName() != spoken:
                 button.setAccessibleName(spoken)
-        self.cancel_button.setToolTip("What has come so far is removed")
-        self.remove_button.setToolTip("A whole file stays where it is; a part of one is removed")
+        self.cancel_button.setToolTip("Deletes what was downloaded so far")
+        self.remove_button.setToolTip("Complete files are kept; partial ones are deleted")
 
     # --- what the user does ---------------------------------------------------------------------
 

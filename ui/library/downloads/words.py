@@ -48,7 +48,7 @@ def duration_text(seconds: float) -> str:
         return f"{whole // 60} min"
     if whole < 172_800:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} days"
+    return f"{whole // 86_400} day{'' if whole < 2 * 86_400 else 's'}"
 
 
 def speed_text(bytes_s: float) -> str:
@@ -63,16 +63,16 @@ def speed_text(bytes_s: float) -> str:
 
 def percent_text(progress: DownloadProgress) -> str:
     """Rounded down: 100 % is said of what is whole."""
-    return f"{math.floor(progress.fraction * 100)} %"
+    return f"{math.floor(progress.fraction * 100)}%"
 
 
 def state_text(progress: DownloadProgress) -> str:
     """Beside the name: how far it is."""
     match progress.state:
         case State.QUEUED:
-            return "Waits for its turn"
+            return "Queued"
         case State.WAITING:
-            return f"Tries again in {countdown_text(progress.retry_in_s or 0)}"
+            return f"Retrying in {countdown_text(progress.retry_in_s or 0)}"
         case State.PAUSED:
             return f"Paused at {percent_text(progress)}"
         case State.FAILED:
@@ -82,7 +82,7 @@ def state_text(progress: DownloadProgress) -> str:
         case State.DONE:
             return "Done"
     if progress.phase == "checking":
-        return "Checks what is there…"
+        return "Checking existing files…"
     parts = [percent_text(progress)]
     if progress.speed_bytes_s is not None:
         parts.append(speed_text(progress.speed_bytes_s))
@@ -134,12 +134,12 @@ def status_text(downloads: Sequence[DownloadProgress]) -> str:
     running = [each for each in downloads if each.state is State.RUNNING]
     waiting = [each for each in downloads if each.state is State.WAITING]
     if not running:
-        return "↓ waits" if waiting else ""
+        return "↓ queued" if waiting else ""
     size = sum(each.size_bytes for each in running)
     share = math.floor(100 * sum(each.done_bytes for each in running) / size) if size else 0
     speeds = [each.speed_bytes_s for each in running if each.speed_bytes_s is not None]
     speed = f" · {speed_text(sum(speeds))}" if speeds else ""
-    return f"↓ {share} %{speed}"
+    return f"↓ {share}%{speed}"
 
 
 def status_hint(downloads: Sequence[DownloadProgress]) -> str:

@@ -21,7 +21,7 @@ SIGNS: Final = {
     Verdict.FITS_NOT: "x-circle",
 }
 """Icons of three shapes, so that the verdict is told without its colour."""
-UNKNOWN: Final = "fit not known yet"
+UNKNOWN: Final = "fit unknown"
 
 _SIGN_PX: Final = 14
 _GAP_PX: Final = 4

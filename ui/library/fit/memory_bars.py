@@ -21,7 +21,7 @@ from ui.widgets.kit import plain_label
 
 BAR_PX: Final = 16
 NAMES: Final = {
-    "others": "used by others",
+    "others": "used by other programs",
     "weights": "weights",
     "kv": "KV cache",
     "compute": "compute buffers",
@@ -57,9 +57,9 @@ def head_words(need: DeviceNeed) -> str:
     >>> head_words(need)
     'needs 1.0 GiB of 8.0 GiB free, of 16.0 GiB in all'
     """
-    words = f"needs {bytes_words(need.need_bytes)}" if need.need_bytes else "needs nothing"
+    words = f"needs {bytes_words(need.need_bytes)}" if need.need_bytes else "needs no memory"
     words += f" of {bytes_words(need.free_bytes)} free"
-    return f"{words}, of {bytes_words(need.total_bytes)} in all" if need.total_bytes else words
+    return f"{words}, {bytes_words(need.total_bytes)} in total" if need.total_bytes else words
 
 
 class MemoryBar(QWidget):
@@ -195,7 +195,7 @@ def _trouble(need: DeviceNeed) -> str:
         return ""
     if need.need_bytes > need.free_bytes:
         return f"{bytes_words(need.need_bytes - need.free_bytes)} too much"
-    return "Too little would stay for the system and other programs"
+    return "Too little is left for the system and other programs"
 
 
 class Trouble(QWidget):

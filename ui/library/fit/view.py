@@ -52,10 +52,10 @@ SIZE_PX: Final = (600, 660)
 STACK_BELOW_PX: Final = 480
 LOOK_EVERY_MS: Final = 2000
 JUDGING: Final = "Reading the header…"
-KEPT: Final = "Kept for these weights. They count when they are loaded."
-KEPT_LOADED: Final = "Kept for these weights. They count when they are loaded again."
-AS_KEPT: Final = "This is how these weights are loaded."
-ELSEWHERE: Final = "Settings can be kept once these weights are on this machine."
+KEPT: Final = "Saved for this model. Applies when it is loaded."
+KEPT_LOADED: Final = "Saved for this model. Applies when it is reloaded."
+AS_KEPT: Final = "The loaded model uses these settings."
+ELSEWHERE: Final = "Settings can be saved once this model is on your computer."
 _AUTOMATIC: Final = {"n_ctx": 0, "n_gpu_layers": -1}
 _KEPT_NAMES: Final = ("flash_attention", "type_k", "type_v", "n_ctx", "n_gpu_layers")
 _BEYOND: Final = ("devices", "tensor_split", "split_mode", "main_device", "cpu_moe_layers")
@@ -67,7 +67,7 @@ class FitView(WindowBeside):
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(theme, "fit_view", "Memory", parent, spoken="Memory that weights need")
+        super().__init__(theme, "fit_view", "Memory", parent, spoken="Memory needed")
         self._desk = desk
         self._path = ""
         self._headers: Sequence[Header] = ()
@@ -103,7 +103,7 @@ class FitView(WindowBeside):
         self.suggestions = Suggestions(self._theme, self)
         self.status = small_label("", self)
         self.status.setObjectName("fit_status")
-        self.use_button = push_button("Keep these settings", self, "fit_use_button")
+        self.use_button = push_button("Save these settings", self, "fit_use_button")
         self.load_button = push_button("Load", self, "fit_load_button", kind="primary")
 
     def _build(self) -> None:
@@ -250,7 +250,7 @@ class FitView(WindowBeside):
         self.use_button.setVisible(is_here)
         self.use_button.setEnabled(is_other)
         self.load_button.setVisible(is_here)
-        self.load_button.setText("Load again" if self._is_loaded else "Load")
+        self.load_button.setText("Reload" if self._is_loaded else "Load")
         self.load_button.setEnabled(fit is not None and bool(fit.devices))
         if not is_here:
             self.status.setText(ELSEWHERE)

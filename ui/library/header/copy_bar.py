@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = 1000
 WORDS_PX: Final = 200
-NEVER: Final = "This file is never changed: changes go into a copy."
+NEVER: Final = "This file is never changed. Changes go into a copy."
 
 
 class CopyBar(QWidget):
@@ -53,18 +53,18 @@ class CopyBar(QWidget):
         self.words = plain_label("", self, "small", name="copy_words", wraps=True)
         self.progress = QProgressBar(self)
         self.progress.setObjectName("copy_progress")
-        self.progress.setAccessibleName("Writing the copy")
+        self.progress.setAccessibleName("Saving the copy")
         self.progress.setRange(0, STEPS)
         self.progress.setTextVisible(False)
         self.show_button = push_button("Show the copy", self, "show_copy_button")
         self.undo_button = push_button(
-            "Take all back", self, "undo_changes_button", spoken="Take all changes back"
+            "Undo all", self, "undo_changes_button", spoken="Undo all changes"
         )
         self.cancel_button = push_button(
             "Cancel", self, "cancel_copy_button", spoken="Cancel the copy"
         )
         self.copy_button = push_button(
-            "Write a corrected copy…", self, "write_copy_button", kind="primary"
+            "Save an edited copy…", self, "write_copy_button", kind="primary"
         )
         self._buttons = QHBoxLayout()
         self._buttons.addStretch(1)
@@ -114,7 +114,7 @@ class CopyBar(QWidget):
         """Say this, or how many changes there are."""
         if not sentence:
             n = self._n_changes
-            sentence = f"{n} change{'' if n == 1 else 's'} for the copy." if n else NEVER
+            sentence = f"{n} change{'' if n == 1 else 's'} to save in a copy." if n else NEVER
         self.words.setText(one_line(sentence, 1000))
         self._settle()
 
@@ -131,7 +131,7 @@ class CopyBar(QWidget):
     def ask(self, original: Path, changes: Mapping[str, NewValue | None]) -> None:
         """Ask where the copy shall lie; then write it."""
         folder = self._desk.folder_for_copy(original)
-        dialog = QFileDialog(self, "Write a corrected copy", str(folder))
+        dialog = QFileDialog(self, "Save an edited copy", str(folder))
         dialog.setObjectName("copy_dialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)  # none is overwritten
@@ -157,7 +157,7 @@ class CopyBar(QWidget):
             then=self._on_written,
             failed=self._on_failed,
         )
-        self.say(f"Writing “{target.name}”…")
+        self.say(f"Saving “{target.name}”…")
         self.began.emit()
 
     def _cancel(self) -> None:
@@ -167,13 +167,13 @@ class CopyBar(QWidget):
     def _on_progress(self, done: int, total: int) -> None:
         if self.is_writing:
             self.progress.setValue(STEPS * done // max(1, total))
-            self.words.setText(f"{bytes_words(done)} of {bytes_words(total)} written.")
+            self.words.setText(f"{bytes_words(done)} of {bytes_words(total)} saved.")
 
     def _on_written(self, path: Path) -> None:
         self._job, self._copy = None, path
         self._n_changes = 0
         self.written.emit()
-        self.say(f"The copy is written: “{path}”.")
+        self.say(f"Copy saved: “{path}”.")
         self.ended.emit()
 
     def _on_failed(self, sentence: str) -> None:

@@ -134,7 +134,7 @@ class RowsModel(QAbstractTableModel, Generic[T]):
 
 class ValuesModel(RowsModel[ValueRow]):
     columns = ("Key", "Kind", "Value")
-    hints = ("", "How the value is stored", "")
+    hints = ("", "Storage type", "")
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -177,12 +177,12 @@ class TensorsModel(RowsModel[TensorRow]):
     columns = ("Name", "Type", "Shape", "Weights", "Bits", "Size", "At byte")
     hints = (
         "",
-        "How its numbers are stored",
-        "Its extents, the fastest first",
-        "How many numbers it has",
-        "Bits for each weight, scales included",
-        "In the file",
-        "Where it begins in the file, behind the number of its part",
+        "Storage type",
+        "Dimensions, fastest first",
+        "Number of weights",
+        "Bits per weight, including scales",
+        "Size in the file",
+        "Position in the file, after the number of its part",
     )
     numbers = frozenset({3, 4, 5, 6})
 
@@ -227,7 +227,7 @@ class TensorsModel(RowsModel[TensorRow]):
 
 class TypesModel(RowsModel["TypeShare"]):
     columns = ("Type", "Tensors", "Weights", "Share", "Bits", "Size")
-    hints = ("", "", "", "Of all weights", "Bits for each weight, scales included", "")
+    hints = ("", "", "", "Share of all weights", "Bits per weight, including scales", "")
     numbers = frozenset({1, 2, 3, 4, 5})
 
     def __init__(self) -> None:
@@ -263,7 +263,7 @@ def share_text(part: int, whole: int) -> str:
     if not whole:
         return ""
     share = 100 * part / whole
-    return "< 0.1 %" if 0 < share < 0.05 else f"{share:.1f} %"
+    return "< 0.1%" if 0 < share < 0.05 else f"{share:.1f}%"
 
 
 def _value_tip(row: ValueRow) -> str:
@@ -272,7 +272,7 @@ def _value_tip(row: ValueRow) -> str:
 
 def _state_words(row: ValueRow) -> str:
     if row.is_removed:
-        return " (left out of the copy)"
+        return " (not in the copy)"
     if row.new is None:
         return ""
     return " (new in the copy)" if row.entry is None else " (changed in the copy)"

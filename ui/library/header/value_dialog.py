@@ -69,7 +69,7 @@ class ValueDialog(QDialog):
         self.value_field.setPlainText(text)
         self.sentence = plain_label("", self, "error", name="value_sentence", wraps=True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.ok_button = push_button("Keep for the copy", name="keep_value_button", kind="primary")
+        self.ok_button = push_button("Change in the copy", name="keep_value_button", kind="primary")
         self.buttons.addButton(self.ok_button, QDialogButtonBox.ButtonRole.AcceptRole)
         self._build()
         self.key_field.textChanged.connect(self._check)
@@ -120,7 +120,7 @@ class ValueDialog(QDialog):
             if why := refusal_of_key(key):
                 return why
             if key in self._known:
-                return f"There is a key “{one_line(key, 80)}” already: change that one."
+                return f"The key “{one_line(key, 80)}” already exists. Change that one instead."
         try:
             self.value()
         except ValueRefused as refused:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.library.header_shown import HeaderShown
 
 PAGE: Final = 200
-CHOOSE: Final = "Choose a key to read its whole value."
+CHOOSE: Final = "Choose a key to see its full value."
 READING: Final = "Reading…"
 
 
@@ -52,7 +52,7 @@ class ValuePane(QWidget):
         self.copy_button.setObjectName("copy_value_button")
         self.text = QPlainTextEdit(self)
         self.text.setObjectName("value_text")
-        self.text.setAccessibleName("The whole value")
+        self.text.setAccessibleName("Full value")
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
         self.text.setPlaceholderText(CHOOSE)
@@ -80,7 +80,7 @@ class ValuePane(QWidget):
         )
         self.go_field = QLineEdit(self.pages)
         self.go_field.setObjectName("go_to_item")
-        self.go_field.setAccessibleName("Go to the item with this number")
+        self.go_field.setAccessibleName("Go to item number")
         self.go_field.setPlaceholderText("Item")
         self.earlier_button.clicked.connect(lambda: self._turn(-PAGE))
         self.later_button.clicked.connect(lambda: self._turn(PAGE))
@@ -156,7 +156,7 @@ class ValuePane(QWidget):
 
         def take(found: ShownText) -> None:
             if asked == self._asked:
-                part = "" if found.is_whole else f", its first {len(found.text):,} characters"
+                part = "" if found.is_whole else f", first {len(found.text):,} characters"
                 self._put(f"{row.key} · {found.size_bytes:,} bytes{part}", found.text)
 
         self._wait(f"{row.key} · {row.kind_name}")
@@ -194,7 +194,7 @@ class ValuePane(QWidget):
         if not text.isdecimal() or len(text) > 20 or int(text) >= row.entry.count:
             self.go_field.selectAll()
             self.go_field.setToolTip(f"Enter a number from 0 to {row.entry.count - 1:,}")
-            self.title.set_text(f"There are items 0 to {row.entry.count - 1:,}.")
+            self.title.set_text(f"Enter an item from 0 to {row.entry.count - 1:,}.")
             return
         self._first = int(text)
         self._ask_items()

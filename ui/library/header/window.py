@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from app.gguf.values import NewValue
 
 SIZE_PX = (860, 640)
-IN_PARTS: Final = "A file in parts has no corrected copy. Join its parts first"
+IN_PARTS: Final = "A split file can't be copied with edits. Join its parts first"
 READING: Final = "Reading the header…"
 MAX_EDITED_ITEMS: Final = 512
 MAX_EDITED_BYTES: Final = 300_000
@@ -112,7 +112,7 @@ class HeaderWindow(WindowBeside):
         self.trouble = plain_label("", self, "error", name="header_trouble", wraps=True)
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("header_tabs")
-        self.tabs.setAccessibleName("Parts of the header")
+        self.tabs.setAccessibleName("Header pages")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         for title in ("Values", "Tensors", "Chat template"):
@@ -129,10 +129,10 @@ class HeaderWindow(WindowBeside):
         self.values_page = QWidget(self)
         self.values_table = HeaderTable(self._theme, self.values, 2, {0: 280, 1: 120, 2: 200}, self)
         self.values_table.setObjectName("values_table")
-        self.values_table.setAccessibleName("Keys and values of the file")
+        self.values_table.setAccessibleName("Keys and values in the file")
         self.pane = ValuePane(self._desk, self._theme, self)
         self.change_button = push_button("Change…", self.values_page, "change_value_button")
-        self.remove_button = push_button("Leave out", self.values_page, "remove_key_button")
+        self.remove_button = push_button("Remove", self.values_page, "remove_key_button")
         self.add_button = push_button(
             "Add a key…", self.values_page, "add_key_button", spoken="Add a key to the copy"
         )
@@ -161,7 +161,7 @@ class HeaderWindow(WindowBeside):
             self._theme, self.types, 0, {0: 80, 1: 72, 2: 120, 3: 72, 4: 56, 5: 72}, self
         )
         self.types_table.setObjectName("types_table")
-        self.types_table.setAccessibleName("Tensors by type; Return shows those of a type")
+        self.types_table.setAccessibleName("Tensors by type. Press Return to show one type")
         self.tensors_table = HeaderTable(
             self._theme, self.tensors, 0, {0: 220, 1: 72, 2: 112, 3: 96, 4: 52, 5: 64, 6: 96}, self
         )
@@ -376,16 +376,16 @@ class HeaderWindow(WindowBeside):
     def _on_row(self) -> None:
         row = self._chosen()
         self.pane.show_value(self._shown, row)
-        name = one_line(row.key, 80) if row is not None else "the chosen key"
+        name = one_line(row.key, 80) if row is not None else "the selected key"
         can_change = row is not None and not self.copy_bar.is_writing
         self.change_button.setEnabled(can_change and self._why_not(row) == "")
         self.change_button.setToolTip(self._why_not(row) if row is not None else "")
         self.change_button.setAccessibleName(f"Change {name} in the copy")
         is_changed = row is not None and row.is_changed
-        self.remove_button.setText("Take back" if is_changed else "Leave out")
+        self.remove_button.setText("Undo" if is_changed else "Remove")
         self.remove_button.setEnabled(can_change and (is_changed or self._fixed(row) == ""))
         self.remove_button.setAccessibleName(
-            f"Take back the change of {name}" if is_changed else f"Leave {name} out of the copy"
+            f"Undo the change to {name}" if is_changed else f"Remove {name} from the copy"
         )
         is_free = self._shown is not None and not self.copy_bar.is_writing
         self.add_button.setEnabled(is_free and not self._is_part)
@@ -404,14 +404,14 @@ class HeaderWindow(WindowBeside):
     def _why_not(self, row: ValueRow | None) -> str:
         """Why this value cannot be changed here; "" if it can."""
         if row is None or row.is_removed:
-            return "Take back first that it is left out" if row is not None else ""
+            return "Undo its removal first" if row is not None else ""
         if why := self._fixed(row):
             return why
         if row.new is None and row.entry is not None:
             if row.kind_name.startswith("array") and row.entry.count > MAX_EDITED_ITEMS:
-                return f"Lists of more than {MAX_EDITED_ITEMS} items are not changed here"
+                return f"Lists of more than {MAX_EDITED_ITEMS} items can't be edited here"
             if row.kind_name == "string" and row.entry.count > MAX_EDITED_BYTES:
-                return f"Texts of more than {MAX_EDITED_BYTES:,} bytes are not changed here"
+                return f"Texts of more than {MAX_EDITED_BYTES:,} bytes can't be edited here"
         return ""
 
     def change_value(self) -> None:
@@ -443,7 +443,7 @@ class HeaderWindow(WindowBeside):
                 plain = [text.text for text in texts] or items
                 self._ask_value(row, text_of_value(cast("list[Scalar]", plain)))
             else:
-                self.copy_bar.say("This list has texts that are too long to be changed here.")
+                self.copy_bar.say("This list contains texts that are too long to edit here.")
 
         self._desk.read_header_items(shown.path, entry, 0, entry.count, take, self.copy_bar.say)
 

@@ -20,12 +20,12 @@ def summary(shown: HeaderShown) -> str:
         facts.quantisation,
         facts.bits_per_weight and f"{facts.bits_per_weight:.2f} bits per weight",
         facts.n_layer is not None and f"{facts.n_layer} layers",
-        facts.n_ctx_train is not None and f"{facts.n_ctx_train:,} tokens of context",
+        facts.n_ctx_train is not None and f"context window {facts.n_ctx_train:,} tokens",
         facts.n_vocab is not None and f"vocabulary of {facts.n_vocab:,}",
         facts.licence and f"licence {facts.licence}",
         bytes_words(header.size_bytes) + (" in this part" if is_part(shown) else ""),
         f"GGUF version {header.version}",
-        shown.missing and f"without {', '.join(shown.missing[:3])}",
+        shown.missing and f"missing {', '.join(shown.missing[:3])}",
     ]
     return one_line(" · ".join(str(part) for part in parts if part), 600)
 

@@ -48,25 +48,22 @@ if TYPE_CHECKING:
     from app.hub.downloads.progress import DownloadProgress
     from app.hub.records import HubFile, HubRepo, RepoPage
 
-CHOOSE: Final = "Choose a repository to see its weights."
-CHOOSE_FILE: Final = (
-    "Choose a file: its header is then read, and what it needs is computed from it."
-)
-LOOKING: Final = "Looking into {name}…"
+CHOOSE: Final = "Choose a repository to see its files."
+CHOOSE_FILE: Final = "Choose a file to see how much memory it needs."
+LOOKING: Final = "Reading {name}…"
 NO_FILES: Final = (
-    "There is no GGUF in this repository. Somebody may have converted it: search for its name with "
+    "This repository has no GGUF files. Someone may have converted it: search for its name with "
     "“GGUF”."
 )
 NO_CARD: Final = "*This repository has no model card.*"
-READING_CARD: Final = "*Reading the model card…*"
+READING_CARD: Final = "*Loading the model card…*"
 READING_HEADER: Final = "Reading the file's header on the hub…"
 GATED: Final = (
-    "Gated: accept the terms on its page, then enter a token of your account. Without that a "
-    "download is refused."
+    "Gated: accept the terms on its page, then enter a token from your account to download it."
 )
-JUDGING: Final = "Computing what it needs…"
-PROJECTOR: Final = "A projector for images: it goes with weights, not alone."
-MISSING: Final = "Parts of this set are missing, so it cannot be loaded. Choose another file."
+JUDGING: Final = "Computing the memory it needs…"
+PROJECTOR: Final = "An image projector: it works only together with its model."
+MISSING: Final = "Parts of this model are missing, so it can't be loaded. Choose another file."
 
 
 class HubDetail(QStackedWidget):
@@ -127,7 +124,7 @@ class HubDetail(QStackedWidget):
         self.back_button.setObjectName("hub_back_button")
         self.back_button.hide()
         self.open_button = push_button(
-            "Open page…", self, "open_page_button", spoken="Open its page in the browser"
+            "Open page…", self, "open_page_button", spoken="Open page in browser"
         )
         self.facts = self._label("hub_repo_facts", "small")
         self.gate_note = self._label("hub_gate_note", "caution")
@@ -142,7 +139,7 @@ class HubDetail(QStackedWidget):
         self.file_words = self._label("hub_file_words", "small")
         self.act_button = push_button("Download", self, "download_button", kind="primary")
         self.memory_button = push_button(
-            "Memory…", self, "hub_memory_button", spoken="Memory that this file needs"
+            "Memory…", self, "hub_memory_button", spoken="Memory needed by this file"
         )
 
     def _label(self, name: str, kind: str) -> QLabel:
@@ -267,13 +264,13 @@ class HubDetail(QStackedWidget):
                 self.table.choose(found)
                 return
             what = wanted.quantisation or wanted.file_name
-            self.facts.setText(f"There is no {one_line(what)} here. {self.facts.text()}")
+            self.facts.setText(f"No {one_line(what)} here. {self.facts.text()}")
 
     def _on_card(self, text: str) -> None:
         self.card.show_text(text or NO_CARD)
 
     def _on_no_card(self, trouble: HubTrouble) -> None:
-        self.card.show_text(f"*The model card cannot be read.* {one_line(trouble.sentence)}")
+        self.card.show_text(f"*The model card can't be loaded.* {one_line(trouble.sentence)}")
 
     # --- a file ---------------------------------------------------------------------------------
 
@@ -358,9 +355,9 @@ class HubDetail(QStackedWidget):
         elif there.state is DownloadState.DONE:
             words = "Load"
         else:
-            words = f"{percent_text(there)} of it here…"
+            words = f"{percent_text(there)} downloaded…"
         self.act_button.setText(words)
-        spoken = {"Download": "Download", "Load": "Load"}.get(words, "Show among the downloads")
+        spoken = {"Download": "Download", "Load": "Load"}.get(words, "Show in downloads")
         self.act_button.setAccessibleName(f"{spoken}: {file_title(file)}")
         self.act_button.setToolTip(self.act_button.accessibleName())
 

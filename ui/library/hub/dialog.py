@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 SIZE_PX = (520, 420)
 TOKEN_WORDS: Final = (
-    "Gated and private weights need a token of your account; one with the right to read is enough. "
-    "It is kept in this system's keyring and sent to {host} alone."
+    "Gated and private models need a token from your account; read access is enough. It is "
+    "stored in the system keyring and sent only to {host}."
 )
 ADDRESS_WORDS: Final = (
-    "A mirror, or a hub of your own, has another address. A token is asked for and kept for each."
+    "Use another address for a mirror or your own hub. Each address has its own token."
 )
-ASKING: Final = "Asking the hub…"
+ASKING: Final = "Checking with the hub…"
 
 
 class HubDialog(QDialog):
@@ -77,9 +77,9 @@ class HubDialog(QDialog):
         self.token.setInputMethodHints(
             Qt.InputMethodHint.ImhHiddenText | Qt.InputMethodHint.ImhSensitiveData
         )
-        self.use_button = push_button("Use token", self, "use_token_button")
+        self.use_button = push_button("Save token", self, "use_token_button")
         self.use_button.setAutoDefault(False)
-        self.forget_button = push_button("Forget token", self, "forget_token_button")
+        self.forget_button = push_button("Remove token", self, "forget_token_button")
         self.forget_button.setAutoDefault(False)
         self.token_sentence = self._label("", "dim")
         self.token_sentence.setObjectName("token_sentence")
@@ -92,8 +92,8 @@ class HubDialog(QDialog):
         self._address_words = self._label(ADDRESS_WORDS, "dim")
         self.address = QLineEdit(self)
         self.address.setObjectName("hub_endpoint")
-        self.address.setAccessibleName("The hub's address")
-        self.set_button = push_button("Use address", self, "use_address_button")
+        self.address.setAccessibleName("Hub address")
+        self.set_button = push_button("Save address", self, "use_address_button")
         self.set_button.setAutoDefault(False)
         self.address_sentence = self._label("", "dim")
         self.address_sentence.setObjectName("address_sentence")
@@ -150,7 +150,7 @@ class HubDialog(QDialog):
     def _on_forgotten(self, is_gone: bool) -> None:
         self._enable(is_on=True)
         self._say(
-            self.token_sentence, "The token is forgotten." if is_gone else STILL_THERE,
+            self.token_sentence, "Token removed." if is_gone else STILL_THERE,
             is_error=not is_gone,
         )  # fmt: skip
         self.token_changed.emit()
@@ -169,7 +169,7 @@ class HubDialog(QDialog):
 
     def _on_address_trouble(self, trouble: HubTrouble) -> None:
         self._enable(is_on=True)
-        words = f"{trouble.sentence} The address stays as it was: {self._desk.hub_state.host}."
+        words = f"{trouble.sentence} The address is still {self._desk.hub_state.host}."
         self._say(self.address_sentence, words, is_error=True)
         self.address.setFocus()
 
@@ -189,12 +189,12 @@ class HubDialog(QDialog):
         self.address.setPlaceholderText(state.endpoint)
         if not self.token_sentence.text():
             if state.is_token_refused:
-                words = f"{state.host} does not know the token that is kept. Enter a new one."
+                words = f"{state.host} rejected the saved token. Enter a new one."
                 self._say(self.token_sentence, words, is_error=True)
             elif state.token_where == "this run":
                 self._say(self.token_sentence, THIS_RUN_ONLY)
             elif state.token_where == "keyring":
-                self._say(self.token_sentence, "A token is kept in the keyring.")
+                self._say(self.token_sentence, "A token is saved in the keyring.")
 
     def _say(self, label: QLabel, sentence: str, *, is_error: bool = False) -> None:
         label.setProperty("kind", "error" if is_error else "dim")

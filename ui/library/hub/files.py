@@ -41,10 +41,10 @@ COLUMNS: Final = ("File", "Quantisation", "Bits", "Size", "Memory")
 FILE, QUANTISATION, BITS, SIZE, FIT = range(len(COLUMNS))
 _HINTS: Final = (
     "",
-    "How the weights are stored",
-    "About how many bits a weight takes",
-    "Of all parts together",
-    "Whether it fits into the memory that is free now",
+    "Storage type of the weights",
+    "Approximate bits per weight",
+    "Total of all parts",
+    "Whether it fits in free memory",
 )
 _WIDEST: Final = {QUANTISATION: "UD-IQ2_XXS", BITS: "16.5", SIZE: "999.9 GB"}
 _NARROW_FIT: Final = "probably fits"
@@ -108,7 +108,7 @@ class FilesModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.AccessibleTextRole and column == FILE:
             return f"{file_title(file)}. {file_line(file)}".rstrip(". ")
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{COLUMNS[column]}: {self.cell(file, column) or 'not known'}"
+            return f"{COLUMNS[column]}: {self.cell(file, column) or 'unknown'}"
         if role == Qt.ItemDataRole.ToolTipRole:
             fit = self.fit_of(file) if column == FIT else None
             return "\n".join(file.names) if column == FILE else fit.why if fit else None
@@ -188,7 +188,7 @@ class FilesTable(QTableView):
         self.weights = FilesModel()
         self._delegate = FileDelegate(theme, self)
         self.setObjectName("hub_files")
-        self.setAccessibleName("Weights in this repository")
+        self.setAccessibleName("Files in this repository")
         self.setProperty("kind", "tight")
         self.setModel(self.weights)
         self.setItemDelegate(self._delegate)

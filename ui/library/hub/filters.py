@@ -19,10 +19,10 @@ SORTS: Final[dict[Sort, str]] = {
     "downloads": "Most downloaded",
     "trending": "Trending",
     "likes": "Most liked",
-    "updated": "Updated last",
+    "updated": "Recently updated",
     "created": "Newest",
 }
-AGES: Final = {0: "Of any age", 30: "Updated this month", 90: "In three months", 365: "This year"}
+AGES: Final = {0: "Any age", 30: "Updated this month", 90: "Last 3 months", 365: "This year"}
 
 
 class HubFilters(QWidget):
@@ -43,17 +43,17 @@ class HubFilters(QWidget):
         self.author.setObjectName("hub_author")
         self.author.setAccessibleName("Author")
         self.author.setPlaceholderText("Any author")
-        self.author.setToolTip("The account that published them, by its exact name")
+        self.author.setToolTip("Exact name of the publishing account")
         self.author.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.gguf_only = CheckBox(theme, "GGUF only", self)
         self.gguf_only.setObjectName("hub_gguf_only")
-        self.gguf_only.setToolTip("Repositories with files that Cutaway can load")
+        self.gguf_only.setToolTip("Only repositories with files Cutaway can load")
         self.gguf_only.setChecked(True)
         self.fitting = CheckBox(theme, "Fits this machine", self)
         self.fitting.setObjectName("hub_fitting")
         self.fitting.setToolTip(
-            "Leaves out what would not fit into the memory that is free now even at 4 bits. "
-            "What the hub does not know the size of stays."
+            "Hides models that don't fit in free memory even at 4 bits. Models of unknown size "
+            "are still shown."
         )
         self._flow = FlowLayout(self)
         for widget in (self.sort, self.language, self.licence, self.age):

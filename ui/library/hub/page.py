@@ -47,20 +47,20 @@ CHOOSE_AFTER_MS: Final = 150
 NARROW_PX: Final = 560
 LEAST_PX: Final = 340
 HINT: Final = "Search, or paste an address like owner/name:Q4_K_M"
-BEGIN: Final = "Find weights"
+BEGIN: Final = "Find a model"
 BEGIN_WORDS: Final = (
-    "Type what they are called, or paste an address: of a page on {host}, of a file, or "
-    "owner/name:Q4_K_M. Nothing is asked before."
+    "Type a name, or paste the address of a page on {host}, of a file, or owner/name:Q4_K_M. "
+    "Nothing is sent until you search."
 )
 SEARCHING: Final = "Searching…"
 STOPPED: Final = "Stopped"
-NOTHING: Final = "Nothing found"
-NOTHING_WORDS: Final = "Try fewer or other words."
-NOTHING_FILTERED: Final = "Try fewer or other words, or leave fewer out."
-NONE_YET: Final = "None of the first {count} is what you leave in."
+NOTHING: Final = "No results"
+NOTHING_WORDS: Final = "Try fewer or different words."
+NOTHING_FILTERED: Final = "Try fewer or different words, or fewer filters."
+NONE_YET: Final = "None of the first {count} match your filters."
 LOOKED_AT: Final = 200
 """So many a hub is asked for before it is said that none fits (`client.MAX_LOOKED_AT`)."""
-NO_MORE: Final = "More cannot be listed. {sentence}"
+NO_MORE: Final = "Can't list more. {sentence}"
 
 
 class HubPage(QWidget):
@@ -83,7 +83,7 @@ class HubPage(QWidget):
         self._has_more = False
         self._n_pages = 0
         self.setObjectName("hub_page")
-        self.setAccessibleName("Weights on the hub")
+        self.setAccessibleName("Models on the hub")
         self._typing = rest_timer(self, self.search_now, SEARCH_AFTER_MS)
         # What was found before stays in view until it is clear that this takes a while.
         self._waiting = rest_timer(self, self._show_searching, SEARCHING_AFTER_MS)
@@ -129,7 +129,7 @@ class HubPage(QWidget):
         self.panel = StatePanel(self._theme, "hub_state", self)
         self.more = plain_label("", self, "small", name="hub_more", wraps=True)
         self.more.hide()
-        self.more_button = push_button("List more", self, "hub_more_button")
+        self.more_button = push_button("Show more", self, "hub_more_button")
         self.more_button.hide()
         self.detail = HubDetail(self._desk, self._theme, self)
 
@@ -138,7 +138,7 @@ class HubPage(QWidget):
         self.hub_label.setObjectName("hub_label")
         self.hub_label.setProperty("kind", "small")
         self.hub_button = push_button(
-            "Token and address…", self, "hub_settings_button", spoken="The hub's token and address"
+            "Token and address…", self, "hub_settings_button", spoken="Hub token and address"
         )
         self.again_button = IconButton(
             self._theme, "arrow-clockwise", "Search again", hint="Search again (F5)", parent=self
@@ -268,7 +268,7 @@ class HubPage(QWidget):
         except AddressRefused as refused:
             self._stop()
             self._show_panel(
-                "No address of this hub", str(refused), "Token and address…", self.open_dialog
+                "Not an address on this hub", str(refused), "Token and address…", self.open_dialog
             )
             return
         if address is not None and not address.is_plain:
@@ -322,7 +322,10 @@ class HubPage(QWidget):
         self.results.scrollToTop()
         self.body.setCurrentWidget(self.split)
         self._settle_more()
-        announce(self.results, f"{len(page.repos)} repositories found")
+        announce(
+            self.results,
+            (f"{len(page.repos)} repositor{'y' if len(page.repos) == 1 else 'ies'} found"),
+        )
         exact = [row for row, repo in enumerate(page.repos) if repo.id.lower() == text.lower()]
         if exact:
             self.results.choose(exact[0])
@@ -331,7 +334,7 @@ class HubPage(QWidget):
         """Of what was looked through so far."""
         if self._has_more:
             words = NONE_YET.format(count=f"{self._n_pages * LOOKED_AT:,}")
-            self._show_panel("Nothing yet", words, "Look further", self._on_end)
+            self._show_panel("No matches yet", words, "Search further", self._on_end)
         else:
             self._on_nothing(text)
 
@@ -346,7 +349,7 @@ class HubPage(QWidget):
         elif self.filters.are_usual:
             self._show_panel(NOTHING, NOTHING_WORDS)
         else:
-            self._show_panel(NOTHING, NOTHING_FILTERED, "Leave nothing out", self.filters.reset)
+            self._show_panel(NOTHING, NOTHING_FILTERED, "Clear filters", self.filters.reset)
 
     def _on_trouble(self, trouble: HubTrouble) -> None:
         self._waiting.stop()
@@ -376,7 +379,7 @@ class HubPage(QWidget):
     def _on_end(self) -> None:
         if self._has_more and not self._is_asking_more:
             self._is_asking_more = True
-            self.more.setText("Listing more…")
+            self.more.setText("Loading more…")
             self._settle_more()
             if not self.results.results.repos:
                 self._show_searching()

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 DOT: Final = " · "
 TITLES: Final = {
     "offline": "Offline",
-    "gated": "Access has to be asked for",
+    "gated": "Access required",
     "forbidden": "No access yet",
-    "token_bad": "The token is not known",
+    "token_bad": "Token rejected",
     "private_or_missing": "Not found",
-    "not_found": "Not there any more",
+    "not_found": "No longer there",
     "rate_limited": "Too many requests",
-    "server": "The hub has trouble",
-    "not_hub": "No hub there",
-    "network": "The hub cannot be reached",
-    "not_usable": "These weights cannot be used",
+    "server": "Hub error",
+    "not_hub": "Not a hub",
+    "network": "Can't reach the hub",
+    "not_usable": "This model can't be used",
 }
 NEEDS_TOKEN: Final = frozenset({"gated", "forbidden", "token_bad", "private_or_missing"})
 NEEDS_ADDRESS: Final = frozenset({"not_hub", "network"})
@@ -95,7 +95,7 @@ def repo_facts(repo: HubRepo, now: datetime | None = None) -> str:
         f"updated {ago_text(repo.updated, now)}" if repo.updated else "",
         repo.architecture,
         f"context {window_text(repo.n_ctx_train)}" if repo.n_ctx_train else "",
-        f"licence {licence}" if licence else "no licence named",
+        f"licence {licence}" if licence else "no licence stated",
         ", ".join(names) + more if names else "",
     ]
     return one_line(DOT.join(part for part in parts if part))
@@ -113,9 +113,9 @@ def file_line(file: HubFile, *, with_bits: bool = False) -> str:
     parts = [
         file.quantisation if with_bits else "",
         f"{bits_text(file.bits)} bits" if with_bits and file.bits else "",
-        f"{n_missing} of {n_missing + len(file.names)} parts are missing" if n_missing else "",
+        f"{n_missing} of {n_missing + len(file.names)} parts missing" if n_missing else "",
         f"{len(file.names)} parts" if len(file.names) > 1 else "",
-        "projector for images" if file.is_projector else "",
+        "image projector" if file.is_projector else "",
         f"in {folder}" if folder else "",
     ]
     return one_line(DOT.join(part for part in parts if part))
@@ -144,7 +144,7 @@ def headers_line(headers: tuple[Header, ...]) -> str:
 
 
 def trouble_title(trouble: HubTrouble) -> str:
-    return TITLES.get(trouble.kind, "This did not work")
+    return TITLES.get(trouble.kind, "Something went wrong")
 
 
 def wait_text(seconds: float) -> str:
@@ -154,17 +154,17 @@ def wait_text(seconds: float) -> str:
     ('Again in 2 s', 'Again in 1:15')
     """
     whole = max(0, -int(-seconds // 1))
-    return f"Again in {whole} s" if whole < 60 else f"Again in {whole // 60}:{whole % 60:02}"
+    return f"Retry in {whole} s" if whole < 60 else f"Retry in {whole // 60}:{whole % 60:02}"
 
 
 def state_text(state: HubState) -> str:
     """The foot of the page: which hub, and as whom."""
     if state.is_token_refused:
-        token = "the token is not known there"
+        token = "token rejected"
     elif state.account:
         token = f"as {one_line(state.account)}"
     else:
-        token = {"none": "without a token", "keyring": "with your token"}.get(
-            state.token_where, "with your token, for this run only"
+        token = {"none": "no token", "keyring": "using your token"}.get(
+            state.token_where, "using your token, until Cutaway closes"
         )
     return f"{state.host}{DOT}{token}"

@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 
 SIZE_PX = (520, 380)
 WORDS = (
-    "Cutaway looks for GGUF files in these folders and in all folders below them. Nothing is "
-    "copied or moved."
+    "Cutaway looks for GGUF files in these folders and their subfolders. Nothing is copied or "
+    "moved."
 )
-OTHERS = "Weights of other programs, too"
-OTHERS_WORDS = (
-    "LM Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face, from where they keep them"
-)
+OTHERS = "Include models from other apps"
+OTHERS_WORDS = "LM Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face"
 
 
 class FoldersDialog(QDialog):
@@ -45,13 +43,13 @@ class FoldersDialog(QDialog):
         self._desk = desk
         self._theme = theme
         self.setObjectName("folders_dialog")
-        self.setWindowTitle("Folders with weights")
+        self.setWindowTitle("Model folders")
         self._words = plain_label(WORDS, self, "dim", wraps=True)
         self.list = QListWidget(self)
         self.list.setObjectName("weights_folders")
-        self.list.setAccessibleName("Folders that are looked into")
+        self.list.setAccessibleName("Model folders")
         self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        self.none = plain_label("No folder has been added yet.", self, name="no_folders")
+        self.none = plain_label("No folders added yet.", self, name="no_folders")
         self.none.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.sentence = plain_label("", self, "error", name="folders_sentence", wraps=True)
         self.sentence.setMinimumWidth(1)
@@ -68,8 +66,8 @@ class FoldersDialog(QDialog):
             "Remove",
             self,
             "remove_folder_button",
-            spoken="Do not look into the chosen folder any more",
-            hint="The folder and what is in it stay as they are",
+            spoken="Stop searching the selected folder",
+            hint="The folder and its files aren't changed",
         )
         self.close_button = push_button("Done", self, "folders_done_button")
         self.close_button.setDefault(True)
@@ -122,7 +120,7 @@ class FoldersDialog(QDialog):
     def _choose(self) -> None:
         folders = self._desk.settings.weights_folders
         first = Path(folders[-1]).parent if folders else Path.home()
-        dialog = QFileDialog(self, "Add a folder with weights", str(first))
+        dialog = QFileDialog(self, "Add a model folder", str(first))
         dialog.setObjectName("weights_folder_dialog")
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)

@@ -19,7 +19,7 @@ from ui.widgets.kit import plain_label
 
 KINDS: Final = {"weights": "Weights", "kv": "KV cache", "compute": "Compute buffers"}
 HEADS: Final = ("Measured at load", "Estimated", "Measured", "Deviation")
-RESERVE: Final = "Before a load only a reserve is known: so much of it was taken."
+RESERVE: Final = "Only a reserve is known before loading; this is the part used."
 STACK_BELOW_PX: Final = 380
 _SAME_KIND: Final = {"output": "compute", "adapter": "weights"}
 
@@ -45,9 +45,9 @@ class Compared:
             return "–"
         share = self.measured_bytes / self.estimated_bytes
         if self.what == "compute":
-            return f"{100 * share:.0f} % used"
+            return f"{100 * share:.0f}% used"
         percent = round(100 * (share - 1), 1)
-        return f"{percent:+.1f} %".replace("-", "−") if percent else "0.0 %"
+        return f"{percent:+.1f}%".replace("-", "−") if percent else "0.0%"
 
 
 def compared(loaded: Loaded, devices: Sequence[DeviceMemory]) -> list[Compared]:

@@ -21,12 +21,12 @@ COLUMNS: Final = ("Name", "Parameters", "Quantisation", "Size", "Context", "From
 NAME, PARAMETERS, QUANTISATION, SIZE, CONTEXT, FROM, FIT = range(len(COLUMNS))
 _HINTS: Final = (
     "",
-    "How many numbers the network has",
-    "The type that most of its weights are stored in",
-    "Of all files together",
-    "The longest context that it was trained for, in tokens",
-    "Which program put it there",
-    "Whether it fits into the memory that is free now",
+    "Number of parameters",
+    "Storage type of most of its weights",
+    "Total of all files",
+    "Longest context it was trained for, in tokens",
+    "App it came from",
+    "Whether it fits in free memory",
 )
 ROW_ROLE: Final = Qt.ItemDataRole.UserRole
 FIT_ROLE: Final = Qt.ItemDataRole.UserRole + 1
@@ -180,7 +180,7 @@ class LocalModel(QAbstractTableModel):
             loaded = ", loaded" if self.is_loaded(weights) else ""
             return f"{self.cell(weights, NAME)}{loaded}. {second_line(weights, self._home)}"
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{COLUMNS[column]}: {self.cell(weights, column) or 'not known'}"
+            return f"{COLUMNS[column]}: {self.cell(weights, column) or 'unknown'}"
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _side(column) | Qt.AlignmentFlag.AlignVCenter
         return None

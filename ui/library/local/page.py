@@ -82,11 +82,11 @@ _WIDEST: Final = {
 }
 _FROM_PX: Final = {CONTEXT: 780, PARAMETERS: 680, FROM: 560, QUANTISATION: 480, FIT: 380}
 """How wide the page must be for these columns."""
-LOOKING: Final = "Looking for weights…"
-NOTHING: Final = "No weights on this machine yet"
+LOOKING: Final = "Looking for models…"
+NOTHING: Final = "No models on this computer yet"
 NOTHING_WORDS: Final = (
-    "Find some that fit this machine, or add a folder in which you keep GGUF files. What LM "
-    "Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face keep is listed here by itself."
+    "Find a model that fits your computer, or add a folder with GGUF files. Models from LM "
+    "Studio, Jan, GPT4All, Ollama, llama.cpp and Hugging Face appear here automatically."
 )
 
 
@@ -110,7 +110,7 @@ class LocalPage(QWidget):
         self._header_window: Any = None
         self._folders: FoldersDialog | None = None
         self.setObjectName("local_page")
-        self.setAccessibleName("Weights on this machine")
+        self.setAccessibleName("Models on this computer")
         self.model = LocalModel(self._home, self.fit_of)
         self._delegate = LocalDelegate(theme, self._home, self)
         self._judging = rest_timer(self, self._judge, JUDGE_AFTER_MS)
@@ -137,14 +137,14 @@ class LocalPage(QWidget):
     def _make_top(self) -> None:
         self.search = QLineEdit(self)
         self.search.setObjectName("library_search")
-        self.search.setAccessibleName("Filter the weights on this machine")
-        self.search.setPlaceholderText("Filter by name, type or program")
+        self.search.setAccessibleName("Filter the models on this computer")
+        self.search.setPlaceholderText("Filter by name, type or app")
         self.search.setClearButtonEnabled(True)
         self.folders_button = push_button(
-            "Folders…", self, "folders_button", spoken="Folders that are looked into"
+            "Folders…", self, "folders_button", spoken="Model folders"
         )
         self.again_button = IconButton(
-            self._theme, "arrow-clockwise", "Look again", hint="Look again (F5)", parent=self
+            self._theme, "arrow-clockwise", "Refresh", hint="Refresh (F5)", parent=self
         )
         self.again_button.setObjectName("look_again_button")
         self.troubles = _Lines(self)
@@ -155,7 +155,7 @@ class LocalPage(QWidget):
     def _make_table(self) -> None:
         self.table = QTableView(self)
         self.table.setObjectName("local_table")
-        self.table.setAccessibleName("Weights on this machine")
+        self.table.setAccessibleName("Models on this computer")
         self.table.setProperty("kind", "tight")
         self.table.setModel(self.model)
         self.table.setItemDelegate(self._delegate)
@@ -184,14 +184,14 @@ class LocalPage(QWidget):
         self.nothing_words.setObjectName("local_nothing_words")
         self.nothing_words.setProperty("kind", "dim")
         self.hub_button = push_button(
-            "Find weights on the hub", self._nothing, "local_hub_button", kind="primary"
+            "Find models on the hub", self._nothing, "local_hub_button", kind="primary"
         )
         self.add_button = push_button("Add a folder…", self._nothing, "local_add_folder_button")
         self.clear_button = push_button(
             "Show all",
             self._nothing,
             "local_clear_button",
-            spoken="Clear the filter and show all weights",
+            spoken="Clear the filter and show all models",
         )
         column = QVBoxLayout()
         row = QHBoxLayout(self._nothing)
@@ -217,19 +217,19 @@ class LocalPage(QWidget):
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.load_button = push_button("Load", self, "local_load_button", kind="primary")
         self.details_button = push_button(
-            "Details…", self, "local_details_button", hint="All that the file says of itself"
+            "Details…", self, "local_details_button", hint="Everything stored in the file's header"
         )
         self.defaults_button = push_button(
             "Defaults…",
             self,
             "local_defaults_button",
-            hint="How these weights are loaded and what they write with",
+            hint="Settings for loading this model and for its replies",
         )
         self.memory_button = push_button(
             "Memory…",
             self,
             "local_memory_button",
-            hint="What they need, part by part, and which settings fit",
+            hint="Memory needed, by part, and settings that fit",
         )
         self.show_button = push_button("Show in folder", self, "local_show_button")
         self.trash_button = push_button("Move to trash", self, "local_trash_button")
@@ -359,8 +359,8 @@ class LocalPage(QWidget):
         is_filtered = bool(text and snapshot is not None and snapshot.entries)
         is_looking = snapshot is None or snapshot.is_looking
         if is_filtered:
-            self.nothing_title.setText("Nothing found")
-            self.nothing_words.setText(f"No weights on this machine match “{one_line(text)}”.")
+            self.nothing_title.setText("No results")
+            self.nothing_words.setText(f"No model on this computer matches “{one_line(text)}”.")
         else:
             self.nothing_title.setText(LOOKING if is_looking else NOTHING)
             self.nothing_words.setText("" if is_looking else NOTHING_WORDS)
@@ -463,7 +463,7 @@ class LocalPage(QWidget):
         self.trash_button.setVisible(is_ours)
         self.trash_button.setEnabled(is_ours and not is_loaded)
         self.trash_button.setToolTip(
-            "Unload these weights first" if is_loaded else "The files that were downloaded"
+            "Unload this model first" if is_loaded else "Moves the downloaded files"
         )
         words = whole_words(weights) if weights is not None else ""
         fit = self.fit_of(weights) if weights is not None else None
@@ -471,10 +471,10 @@ class LocalPage(QWidget):
             words += f"\n{fit.why}"
         self.words.setText(words)
         self.words.setVisible(bool(self.model.shown))
-        name = one_line(weights.name) if weights is not None else "the chosen weights"
+        name = one_line(weights.name) if weights is not None else "the selected model"
         self.load_button.setAccessibleName(f"Load {name}")
         self.load_button.setToolTip(
-            one_line(weights.trouble) if weights is not None else "Choose weights first"
+            one_line(weights.trouble) if weights is not None else "Choose a model first"
         )
         self.details_button.setAccessibleName(f"Details of {name}")
         self.defaults_button.setAccessibleName(f"Defaults of {name}")

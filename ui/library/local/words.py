@@ -59,7 +59,7 @@ def whole_words(weights: FoundWeights) -> str:
     if len(weights.also_at) > MAX_ALSO:
         lines.append(f"And at {len(weights.also_at) - MAX_ALSO:,} more places.")
     if weights.sha256:
-        how = "computed" if weights.is_computed else "by its name, not computed yet"
+        how = "computed" if weights.is_computed else "from its name, not computed yet"
         lines.append(f"SHA-256 {weights.sha256[:16]}… ({how})")
     return "\n".join(one_line(line) for line in lines)
 
@@ -74,7 +74,7 @@ def status_text(snapshot: LocalSnapshot, n_shown: int) -> str:
         return f"{words} · looking…" if words else "Looking…"
     if snapshot.n_unhashed:
         files = "1 file" if snapshot.n_unhashed == 1 else f"{snapshot.n_unhashed:,} files"
-        return f"{words} · {files} still to be compared by content"
+        return f"{words} · {files} left to compare by content"
     return words
 
 

@@ -20,14 +20,14 @@ from ui.widgets.combo import Combo
 if TYPE_CHECKING:
     from app.chat.desk import Desk
 
-POLICIES: Final = (("drop_oldest", "Leave out the oldest"), ("stop", "Stop and say so"))
+POLICIES: Final = (("drop_oldest", "Drop oldest messages"), ("stop", "Stop with a message"))
 TITLE: Final = "When the context window is full"
 CHIP_PX: Final = 28
 MEASURE: Final = "Measure now"
-NOT_YET: Final = "What the cache saves at the next token: measured on your machine when you ask."
-READING: Final = "Reading everything again, in a context beside the chat’s…"
-STOPPED: Final = "The measurement was stopped."
-ONE_STATE: Final = "These weights keep one state after the last token, however many came before."
+NOT_YET: Final = "Time saved by the cache on the next token, measured on your computer."
+READING: Final = "Processing everything again in a separate context…"
+STOPPED: Final = "Measurement stopped."
+ONE_STATE: Final = "This model keeps a single state, no matter how many tokens came before."
 
 
 class SmallButton(QPushButton):
@@ -66,7 +66,7 @@ class SizeCard(FigureCard):
         self.flash = self.add_row("cache_flash", "flash attention")
         self.windows = self.add_row("cache_window", "")
         self.full = self.add_row("cache_full", "")
-        self.allocated = self.add_row("cache_allocated", "the same, measured at load")
+        self.allocated = self.add_row("cache_allocated", "measured at load")
         self.copy_caption = self.add_caption("cache_copy_caption")
 
     def show_sizes(self, loaded: Loaded, slot: CacheSlot | None) -> None:
@@ -104,7 +104,7 @@ class SizeCard(FigureCard):
         if slot is not None:
             n_tokens = slot.token_ids.shape[0]
             native = words.copy_text(loaded.cache, n_tokens, slot.first_position, slot.state_bytes)
-            sentences.append(f"This chat’s {words.tokens_text(n_tokens)} copied out: {native}.")
+            sentences.append(f"This chat’s {words.tokens_text(n_tokens)}, copied: {native}.")
         self.copy_caption.setText(" ".join(sentences))
         self.copy_caption.setVisible(bool(sentences))
 
@@ -120,14 +120,14 @@ class StepCard(FigureCard):
         self.is_measuring = False
         self._measured_of = ""
         self.with_cache = self.add_row("cache_step_with", "with the cache")
-        self.without = self.add_row("cache_step_without", "reading everything again")
+        self.without = self.add_row("cache_step_without", "without the cache")
         self.caption = self.add_caption("cache_step_caption")
         self.caption.setText(NOT_YET)
         self.button = SmallButton(
             theme,
             MEASURE,
             "measure_button",
-            "Time the next token with the cells there are, and by reading everything again",
+            "Time the next token with the cache and without it",
             self,
         )
         row = QHBoxLayout()
@@ -204,7 +204,7 @@ class PolicyCard(FigureCard):
         policy = resolved.settings.context_policy
         self.choice.setCurrentIndex(max(self.choice.findData(policy), 0))
         level = resolved.level_of("context_policy")
-        where = {"weights": "Set for these weights. ", "chat": "Set for this chat. "}.get(level, "")
+        where = {"weights": "Set for this model. ", "chat": "Set for this chat. "}.get(level, "")
         is_text = self._desk.conversation.kind is ConversationKind.TEXT
         counted = (self._used, self._size, self._n_cut)
         self.caption.setText(where + words.policy_text(policy, *counted, is_text=is_text))

@@ -21,13 +21,9 @@ class Mode:
     hint: str
 
 
-BY_MESSAGE: Final = Mode(
-    "cache_by_message", "Message", "Colour each cell by what its token comes from"
-)
-BY_SLOT: Final = Mode("cache_by_slot", "Slot", "Colour each cell by the sequences that hold it")
-BY_TURN: Final = Mode(
-    "cache_by_turn", "Last turn", "Colour each cell by what the last turn did with it"
-)
+BY_MESSAGE: Final = Mode("cache_by_message", "Message", "Colour cells by message")
+BY_SLOT: Final = Mode("cache_by_slot", "Slot", "Colour cells by slot")
+BY_TURN: Final = Mode("cache_by_turn", "Last turn", "Colour cells by their role in the last turn")
 MODES: Final = (BY_MESSAGE, BY_SLOT, BY_TURN)
 
 FREE: Final = "free"
@@ -86,7 +82,7 @@ def _origin_entry(name: str, n_cells: int) -> LegendEntry:
 
 def _turn_entry(name: str, n_cells: int) -> LegendEntry:
     return LegendEntry(
-        name if name in TURNS else "of no turn", n_cells, _TURN_ORIGINS.get(name, "")
+        name if name in TURNS else "not in a turn", n_cells, _TURN_ORIGINS.get(name, "")
     )
 
 

@@ -39,8 +39,8 @@ FREE: Final = 1
 """In a byte per square: nothing is there; 0: no cell is. From 2 on: the colours."""
 
 HINT: Final = (
-    "Each square is a cell of the KV cache: K and V of one token in every layer. Arrow keys go "
-    "from square to square, with Ctrl from message to message; Enter looks at the token."
+    "Each square is a cell of the KV cache: K and V of one token in every layer. Arrow keys "
+    "move by square, Ctrl+arrow keys by message; Enter shows the token."
 )
 
 

@@ -60,25 +60,24 @@ STREAM_MS: Final = 1500 if cores.HAS_FEW else 500
 SOON_MS: Final = 60
 """… and so soon after anything else, once for all that happens together."""
 
-POINT: Final = "Point at a square, or walk through them with the arrow keys."
-ASKING: Final = "Asking the engine what its cache holds…"
-EMPTY: Final = "The cache is empty. Send a message, and its tokens will be here."
-PARKED: Final = "No chat is in the cache now. A parked chat comes back with its next message."
-COUNTED: Final = "Tokens of this chat, counted by the engine."
+POINT: Final = "Hover over a square or use the arrow keys."
+ASKING: Final = "Reading the cache…"
+EMPTY: Final = "The cache is empty. Send a message to fill it."
+PARKED: Final = "No chat is in the cache. A parked chat returns with its next message."
+COUNTED: Final = "Tokens in this chat."
 RECORDED: Final = (
-    "Recorded with the reply that is looked at. This chat has asked for none since the weights "
-    "were loaded."
+    "Recorded with the selected reply. No reply in this chat since the model was loaded."
 )
-NO_TURN: Final = "This chat has asked for no reply since the weights were loaded."
+NO_TURN: Final = "No reply in this chat since the model was loaded."
 BY_HAND: Final = (
-    "What is taken out is read again when it is needed: that costs time, and nothing else. "
-    "Where a reply is being written, nothing can be changed."
+    "Whatever you remove is processed again when needed, which only costs time. Not available "
+    "while a reply is being generated."
 )
 DONE: Final = {
-    "clear": "The cache is empty: the next message reads everything again.",
-    "park": "The chat is in host memory: its next message brings it back.",
-    "drop": "Forgotten: the next message of that chat reads everything again.",
-    "keep_prefix": "Only the beginning is kept: the next message goes on from there.",
+    "clear": "Cache cleared. The next message processes everything again.",
+    "park": "Chat parked in host memory. Its next message brings it back.",
+    "drop": "Chat dropped. Its next message processes everything again.",
+    "keep_prefix": "Prefix kept. The next message continues from there.",
 }
 
 
@@ -123,8 +122,8 @@ class CachePanel(Panel):
         self.legend.setObjectName("cache_legend")
         self.turn_card = FigureCard(theme, "Last turn", self)
         self.reused = self.turn_card.add_row("cache_reused", "reused")
-        self.evaluated = self.turn_card.add_row("cache_evaluated", "evaluated (prefill)")
-        self.written = self.turn_card.add_row("cache_written", "written (decode)")
+        self.evaluated = self.turn_card.add_row("cache_evaluated", "processed (prefill)")
+        self.written = self.turn_card.add_row("cache_written", "generated (decode)")
         self.turn_caption = self.turn_card.add_caption("cache_turn_caption")
         self.size_card = SizeCard(theme, self)
         self.step_card = StepCard(theme, self._desk, self)
@@ -132,15 +131,15 @@ class CachePanel(Panel):
         self._make_acts()
 
     def _make_acts(self) -> None:
-        self.acts_card = FigureCard(self._theme, "By hand", self)
+        self.acts_card = FigureCard(self._theme, "Actions", self)
         self.clear_button = self._chip(
-            "Clear", "cache_clear_button", "Empty the cache: all cells and all parked copies go"
+            "Clear", "cache_clear_button", "Clear the cache: all cells and all parked copies"
         )
         self.park_button = self._chip(
             "Park", "cache_park_button", "Copy this chat to host memory and free its cells"
         )
         self.drop_button = self._chip(
-            "Drop this chat", "cache_drop_button", "Forget what the cache has of this chat"
+            "Drop this chat", "cache_drop_button", "Remove this chat from the cache"
         )
         self.keep_button = self._chip("", "cache_keep_button", "")
         self.parked_card = FigureCard(self._theme, "Parked in host memory", self)
@@ -331,8 +330,7 @@ class CachePanel(Panel):
         self.grid_caption.setVisible(told is not None)
         if told is not None:
             self.grid_caption.setText(
-                f"{words.grid_text(self.map.grid, told.n_ctx)} In the order in which they were "
-                "written; asked of the engine now."
+                f"{words.grid_text(self.map.grid, told.n_ctx)} In order of writing."
             )
         self._show_marked()
 
@@ -521,11 +519,11 @@ class CachePanel(Panel):
         what = "the token" if self._looking.index is not None else "the end of the message"
         is_all = keep >= max((slot.token_ids.shape[0] for slot in self._slots_here()), default=0)
         if keep and is_all:
-            hint = "That is all that this chat has: choose an earlier message or token"
+            hint = "That is the whole chat: choose an earlier message or token"
         elif keep:
-            hint = f"Keep only what this chat has up to {what} that is looked at: {keep:,} tokens"
+            hint = f"Keep this chat only up to {what} you selected: {keep:,} tokens"
         else:
-            hint = "Choose a message or a token of this chat first: the cells up to it are kept"
+            hint = "Choose a message or token of this chat first: the cells up to it are kept"
         can_keep = bool(keep) and not is_all
         self.keep_button.setText(f"Keep {keep:,} tokens" if can_keep else "Keep a prefix")
         self.keep_button.setToolTip(hint)

@@ -41,7 +41,7 @@ class _ParkedRow(QWidget):
     def show_copy(self, copy: ParkedCopy, title: str) -> None:
         self.title.set_text(title)
         self.size_label.setText(f"{tokens_text(copy.n_tokens)} · {bytes_words(copy.size_bytes)}")
-        words = f"Drop the parked copy of “{title}”: it is read again when it goes on"
+        words = f"Drop the parked copy of “{title}”. It is processed again when the chat continues."
         self.button.setAccessibleName(words)
         self.button.setToolTip(words)
 

@@ -28,12 +28,12 @@ def cells_text(told: CacheMap) -> str:
 def grid_text(grid: Grid, n_ctx: int) -> str:
     """What one square is, and what is not drawn."""
     if grid.per_square == 1:
-        square = "One square is one cell"
+        square = "One square = 1 cell"
     else:
-        square = f"One square is {grid.per_square:,} cells, coloured by the first"
+        square = f"One square = {grid.per_square:,} cells, coloured by the first"
     if grid.n_shown >= n_ctx:
-        return f"{square}; all {n_ctx:,} are drawn."
-    return f"{square}; {grid.n_shown:,} of {n_ctx:,} are drawn, the others are free."
+        return f"{square}; all {n_ctx:,} shown."
+    return f"{square}; {grid.n_shown:,} of {n_ctx:,} shown, the rest are free."
 
 
 def cell_lines(
@@ -72,7 +72,7 @@ def cell_lines(
 def reused_text(turn: LastTurn | None) -> str:
     """What was reused, and where it came from."""
     source = SOURCES.get(turn.source, "") if turn is not None and turn.reused else ""
-    return f"reused, {source}" if source else "reused"
+    return f"cached, {source}" if source else "reused"
 
 
 def window_text(shape: CacheShape) -> tuple[str, str]:
@@ -105,12 +105,12 @@ def copy_text(shape: CacheShape | None, n_tokens: int, first: int, native: int) 
 def measured_text(measured: StepMeasured) -> str:
     """How it was had."""
     n_steps, n_passes = len(measured.step_ms), len(measured.replay_ms)
-    steps = f"the middle one of {n_steps:,} steps" if n_steps > 1 else "one step"
-    passes = f"of {n_passes:,} passes" if n_passes > 1 else "one pass"
+    steps = f"median of {n_steps:,} cached runs" if n_steps > 1 else "1 cached run"
+    passes = f"{n_passes:,} uncached runs" if n_passes > 1 else "1 uncached run"
     threads = f"{measured.n_threads:,} thread{'' if measured.n_threads == 1 else 's'}"
     return (
-        f"Measured now for the token after {measured.n_tokens:,}: {steps}, {passes}, {threads}, "
-        "in a context of its own beside the chat's."
+        f"For the token after {measured.n_tokens:,}: {steps}, {passes}, {threads}, in a separate "
+        "context."
     )
 
 
@@ -141,22 +141,22 @@ def policy_text(policy: str, used: int, size: int, n_cut: int, *, is_text: bool 
     >>> policy_text("stop", 5000, 4096, 0)
     'The next prompt would have 5,000 tokens and the window holds 4,096: it would not be answered.'
     """
-    too_long = f"The next prompt would have {used:,} tokens and the window holds {size:,}"
+    too_long = f"The next prompt needs {used:,} tokens, but the context window holds {size:,}"
     if policy == "stop":
         if used > size:
-            return f"{too_long}: it would not be {'continued' if is_text else 'answered'}."
+            return f"{too_long}. It won't be {'continued' if is_text else 'answered'}."
         if is_text:
-            return "A text that does not fit any more is not continued, and that is said."
-        return "A message that does not fit any more is not answered, and that is said."
+            return "If a text no longer fits, it isn't continued and you get a message."
+        return "If a message no longer fits, it isn't answered and you get a message."
     if used > size:
-        return f"{too_long}, even without all that can be left out: it would not be answered."
+        return f"{too_long}, even after dropping older messages. It won't be answered."
     if is_text and n_cut:
-        return "Now the beginning of the text would be left out. Nothing is deleted."
+        return "The next prompt drops the beginning of the text. Nothing is deleted."
     if n_cut:
         messages = "message" if n_cut == 1 else "messages"
         return (
-            f"Now {n_cut:,} older {messages} would be left out of the next prompt: the line in the "
-            "chat is where. Nothing is deleted."
+            f"The next prompt drops {n_cut:,} older {messages}, above the line in the chat. "
+            "Nothing is deleted."
         )
     later = "the beginning of the text is" if is_text else "the oldest turns are"
-    return f"Everything fits now. Later {later} left out; nothing is deleted."
+    return f"Everything fits now. Later {later} dropped; nothing is deleted."

@@ -58,13 +58,13 @@ from ui.widgets.icon_button import IconButton
 
 OF_REPLY: Final = "Prompt of the reply"
 OF_NEXT: Final = "Prompt of the next message"
-NO_SCORES: Final = "The engine gave no scores for this prompt."
+NO_SCORES: Final = "The engine returned no scores for this prompt."
 ASKING: Final = "Asking the engine…"
-NO_TURN_BEFORE: Final = "There is no reply before this one to compare it with."
-NO_TOKENS_BEFORE: Final = "The tokens of the prompt before are not known: {why}"
-NO_WORDS: Final = "The vocabulary is still being read. Try again in a moment."
-GONE: Final = "It stood here in the turn before."
-POINT_AT_A_TOKEN: Final = "Point at a token, or walk through them with the arrow keys."
+NO_TURN_BEFORE: Final = "There is no earlier reply to compare with."
+NO_TOKENS_BEFORE: Final = "The tokens of the previous prompt are unknown: {why}"
+NO_WORDS: Final = "The vocabulary is still loading. Try again in a moment."
+GONE: Final = "It was here in the previous turn."
+POINT_AT_A_TOKEN: Final = "Hover over a token or use the arrow keys."
 MOST_BITS: Final = 10.0
 _CHIP_PX: Final = 28
 
@@ -113,16 +113,16 @@ class PromptPanel(Panel):
         self.surprise_button = self._button(
             "Surprise",
             "prompt_surprise",
-            "Surprise of each token: the prompt is read once more for it",
+            "Surprise of each token (processes the prompt once more)",
         )
         self.difference_button = self._button(
             "Difference",
             "prompt_difference",
-            "Show the difference to the prompt of the turn before, and the reply that followed it",
+            "Show what changed since the previous prompt and its reply",
         )
         self.tint = Legend(theme, self)
         self.tint.setObjectName("prompt_tint")
-        self.tint.show_ends("0 bit", f"{MOST_BITS:.0f} bit and more", REPLAYED)
+        self.tint.show_ends("0 bits", f"{MOST_BITS:.0f} bit and more", REPLAYED)
         self.note = small_words("prompt_note", self)
         self.paper = QFrame(self)
         self.paper.setProperty("plane", "card")

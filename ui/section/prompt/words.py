@@ -17,12 +17,11 @@ MOST_BYTES: Final = 24
 """So many of a token's bytes are spelled out."""
 
 UNKNOWN: Final = (
-    "This chat template changes what it is given, so it cannot be told apart where every message "
-    "stands."
+    "This chat template rewrites messages, so their places in the prompt can't be told."
 )
 REPLAYED: Final = (
-    "Replayed now, in one pass over these tokens: −log2 of the probability of each after those "
-    "before it, before samplers, at temperature 1."
+    "Surprise: −log2 of the probability of each token given those before it, before samplers, "
+    "at temperature 1. Computed now in one pass."
 )
 
 
@@ -41,7 +40,7 @@ def context_words(of: PromptOf) -> str:
     if of.tokens is None or of.shown is None or not of.shown.n_ctx:
         return ""
     share = share_words(len(of.tokens) / of.shown.n_ctx)
-    return f"{share} of the context of {of.shown.n_ctx:,} tokens."
+    return f"{share} of the context window of {of.shown.n_ctx:,} tokens."
 
 
 def share_words(share: float) -> str:
@@ -50,8 +49,8 @@ def share_words(share: float) -> str:
     ('12 %', '< 1 %', '> 99 %', '100 %')
     """
     if 0 < share < 0.005:
-        return "< 1 %"
-    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+        return "< 1%"
+    return "> 99%" if 0.995 <= share < 1 else f"{100 * share:.0f}%"
 
 
 def count_words(count: OriginCount) -> str:
@@ -67,7 +66,7 @@ def cache_words(figures: MessageCounts | None) -> str:
     if figures is None or figures.reused is None or figures.evaluated is None:
         return ""
     reused = _tokens(figures.reused)
-    return f"Reused from the KV cache: {reused}. Evaluated (prefill): {figures.evaluated:,}."
+    return f"{reused} from the KV cache, {figures.evaluated:,} processed (prefill)."
 
 
 def unknown_words(of: PromptOf) -> str:
@@ -83,11 +82,11 @@ def reply_words(of: PromptOf) -> str:
     own, again = len(of.shown.returned), len(of.shown.retokenized)
     said = []
     if own:
-        which = "1 reply entered" if own == 1 else f"{own:,} replies entered"
-        said.append(f"{which} as the IDs that were generated.")
+        which = "1 reply is included" if own == 1 else f"{own:,} replies are included"
+        said.append(f"{which} with its original token IDs.")
     if again:
         which = "1 reply was" if again == 1 else f"{again:,} replies were"
-        said.append(f"{which} tokenised again: the template changes the text.")
+        said.append(f"{which} tokenised again because the template changes the text.")
     return " ".join(said)
 
 
@@ -123,15 +122,15 @@ def bytes_words(piece: bytes) -> str:
 def surprise_words(surprise: Surprise, place: int) -> str:
     bits, rank = surprise.bits(place), surprise.rank(place)
     if not place:
-        return "nothing before it to be surprising after"
+        return "no earlier token to compare with"
     if bits is None or rank is None:
-        return "surprise not known yet"
-    return f"surprise {bits:.2f} bit · rank {rank:,}"
+        return "surprise not computed yet"
+    return f"surprise {bits:.2f} bits · rank {rank:,}"
 
 
 def reading_words(surprise: Surprise) -> str:
     done, total = surprise.n_known + 1, surprise.n_tokens
-    return f"Reading the prompt once more: {done:,} of {total:,} tokens."
+    return f"Processing the prompt again: {done:,} of {total:,} tokens."
 
 
 def mean_words(tokens: PromptTokens, surprise: Surprise) -> str:
@@ -139,7 +138,7 @@ def mean_words(tokens: PromptTokens, surprise: Surprise) -> str:
     whole = surprise.mean(0, len(tokens))
     if whole is None:
         return ""
-    said = [f"Mean {whole:.2f} bit per token"]
+    said = [f"Mean {whole:.2f} bits per token"]
     for count in counts(tokens):
         places = [p for p in tokens.parts if p.origin == count.origin]
         bits = [
@@ -155,20 +154,21 @@ def mean_words(tokens: PromptTokens, surprise: Surprise) -> str:
 
 def difference_words(found: Difference, figures: MessageCounts | None) -> str:
     """What changed since the turn before, and what the cache makes of it."""
-    said = [f"Same beginning: {_tokens(found.common)}, which the KV cache can reuse."]
+    said = [f"Same beginning: {_tokens(found.common)}, reusable from the KV cache."]
     if found.removed:
-        said.append(f"Gone (struck through): {_tokens(found.removed)} of the turn before.")
+        said.append(f"Removed (struck through): {_tokens(found.removed)} of the previous turn.")
     else:
-        said.append("Nothing of the turn before is gone.")
-    said.append(f"New (tinted): {_tokens(found.added)}.")
+        said.append("Nothing removed since the previous turn.")
+    said.append(f"Added (tinted): {_tokens(found.added)}.")
     if found.same_end and found.removed:
         said.append(
-            f"The last {_tokens(found.same_end)} as before, but behind a change: read anew."
+            f"The last {_tokens(found.same_end)} are unchanged but follow a change, so they are "
+            "processed again."
         )
     if figures is not None and figures.reused is not None:
         is_but_last = figures.reused == found.common - 1 and not found.removed
-        why = ", since a reply’s last token is drawn but not read" if is_but_last else ""
-        said.append(f"Recorded as reused: {figures.reused:,}{why}.")
+        why = " (the last token of a reply is drawn but not processed)" if is_but_last else ""
+        said.append(f"Recorded as cached: {figures.reused:,}{why}.")
     return " ".join(said)
 
 

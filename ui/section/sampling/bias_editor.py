@@ -29,7 +29,7 @@ Tokenize = Callable[[str, Callable[[Tokens], None], Callable[[str], None]], None
 FIELD_PX: Final = 56
 _MOST_DIGITS: Final = 20
 """Of “#ID”: a longer number is no ID of anything."""
-EMPTY: Final = "No token has a bias. Type a text: a space before a word counts."
+EMPTY: Final = "No biases yet. Type text to add one; a leading space matters."
 
 
 class BiasEditor(QWidget):
@@ -53,9 +53,9 @@ class BiasEditor(QWidget):
         self._pieces: Pieces | None = None
         self.text = QLineEdit(self)
         self.text.setObjectName("bias_text")
-        self.text.setAccessibleName("Text whose tokens get a bias")
+        self.text.setAccessibleName("Text to bias")
         self.text.setPlaceholderText("Text, or #ID")
-        self.text.setToolTip("Return adds it. “#42” means the token with ID 42.")
+        self.text.setToolTip("Press Return to add. “#42” is the token with ID 42.")
         self.add_button = IconButton(theme, "plus", "Add this text", parent=self)
         self.add_button.setObjectName("bias_add_button")
         self.empty = QLabel(EMPTY, self)
@@ -122,7 +122,7 @@ class BiasEditor(QWidget):
         ban.setObjectName("bias_ban")
         ban.setChecked(entry.ban)
         ban.setEnabled(self._is_editable)
-        gone = IconButton(self._theme, "x", f"Take out {shown}", parent=row)
+        gone = IconButton(self._theme, "x", f"Remove {shown}", parent=row)
         gone.setObjectName("bias_remove_button")
         gone.setVisible(self._is_editable)
         line.setSpacing(self._theme.px(4))
@@ -221,6 +221,6 @@ def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:
     ids = ", ".join(str(token_id) for token_id in tokens.token_ids)
     pieces = " ".join(visible(piece) for piece in tokens.pieces)
     many = len(tokens.token_ids) != 1
-    one = f"ID {ids}" if ids else "no token: it changes nothing"
+    one = f"ID {ids}" if ids else "no token, so it has no effect"
     label.set_text(f"each of IDs {ids}" if many and ids else one)
-    label.setAccessibleName(f"{label.text()}: {pieces}. Each of them gets the bias.")
+    label.setAccessibleName(f"{label.text()}: {pieces}. Each token gets the bias.")

@@ -55,21 +55,19 @@ from ui.widgets.flow import FlowLayout
 NEXT: Final = "next"
 REPLY: Final = "reply"
 CHOOSE: Final = (
-    "Choose a token of the reply, in the Tokens panel or in the transcript (Ctrl T shows them "
-    "there): then each stage shows what it did to it."
+    "Choose a token in the Tokens panel or the chat (Ctrl+T) to see what each stage did."
 )
 OTHER: Final = (
-    "This reply was made with another chain than the next one will be. “This reply” shows that "
-    "chain, and what it did to the chosen token."
+    "This reply used a different chain. Choose “This reply” to see it and what it did to the token."
 )
 OF_ANOTHER: Final = (
-    "This token was drawn in the version that this one was branched from, with another chain. Flip "
-    "back to it to see what its stages did."
+    "This token comes from the version this one was branched from, with a different chain. "
+    "Switch to that version to see its stages."
 )
-UNKNOWN: Final = "What this reply was drawn with was not stored with it."
+UNKNOWN: Final = "The sampling settings of this reply weren't stored."
 CAPTION: Final = (
-    "Recorded as it was drawn. Bars: the best candidates that each stage left, and their shares "
-    "after it, computed from the recorded 64."
+    "Recorded live. Bars: the top candidates left after each stage, with shares computed from "
+    "the recorded 64."
 )
 
 
@@ -89,22 +87,20 @@ class ChainRoom(Panel):
         self.setObjectName("chain_room")
         self.presets = PresetBar(theme, desk, self)
         self.add_button = self._button("Add stage", "add_stage_button", self.open_stages)
-        self.neutral_button = self._button(
-            "Neutralise all", "neutralise_button", self._on_neutralise
-        )
+        self.neutral_button = self._button("Turn all off", "neutralise_button", self._on_neutralise)
         self.neutral_button.setToolTip(
-            "Switch every stage off: a plain draw at temperature 1. No value is lost."
+            "Turn every stage off: plain sampling at temperature 1. Values are kept."
         )
         self.reset_button = self._button("Reset", "reset_chain_button", desk.reset_sampling_links)
-        self.reset_button.setToolTip("Let the settings above this chat say the chain again.")
+        self.reset_button.setToolTip("Use the inherited chain")
         self.which = ChoiceField(theme, [(NEXT, "Next reply"), (REPLY, "This reply")], self)
         self.which.setObjectName("which_chain")
-        self.which.name_choices("Chain of the")
+        self.which.name_choices("Chain for")
         self.which.show_value(NEXT)
         self.note = _small(self)
         self.note.setObjectName("sampling_note")
         self.uncertain_button = self._button(
-            "Take the most uncertain one",
+            "Go to the least certain token",
             "choose_uncertain_button",
             self._looking.go_to_most_uncertain,
         )
@@ -271,7 +267,7 @@ class ChainRoom(Panel):
         """The reply's chain becomes the chat's."""
         self.which.show_value(NEXT)
         links = tuple(Link(stage) for stage in self._stages)
-        self._on_links(links, "The chat has the chain of this reply now.")
+        self._on_links(links, "This chat now uses the chain of this reply.")
 
     # --- what happened --------------------------------------------------------------------------
 

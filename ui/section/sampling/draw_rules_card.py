@@ -34,20 +34,20 @@ class DrawRulesCard(QFrame):
         self._least = 0
         self.setProperty("plane", "card")
         self.setObjectName("draw_rules")
-        self.setAccessibleName("What binds every draw")
+        self.setAccessibleName("Rules for every token")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = QLabel("What binds every draw", self)
+        self.title = QLabel("Rules for every token", self)
         self.least = DragNumber(is_whole=True, step=8, bounds=(0, MAX_MIN_TOKENS), parent=self)
         self.least.setObjectName("value_min_tokens")
-        self.least.setAccessibleName("Fewest tokens before the reply may end")
-        self.ban_end = Switch(theme, "Ban end tokens: the reply goes on past its end", self)
+        self.least.setAccessibleName("Minimum tokens before the reply can end")
+        self.ban_end = Switch(theme, "Ban end tokens: the reply continues past its end", self)
         self.ban_end.setObjectName("value_ban_end_token")
-        self.banned = LinesField("None. One text a line", self)
+        self.banned = LinesField("None (one text per line)", self)
         self.banned.setObjectName("value_banned_strings")
-        self.banned.setAccessibleName("Banned texts, one a line")
+        self.banned.setAccessibleName("Banned texts, one per line")
         self.banned.setToolTip(
-            "Where one of them comes up, the reply goes back to the token in which it began "
-            "and draws another one."
+            "When one appears, generation goes back to the token where it started and draws "
+            "another."
         )
         self.refusal = QLabel(self)
         self.refusal.setObjectName("refusal_label")
@@ -58,7 +58,7 @@ class DrawRulesCard(QFrame):
         self._rows: list[QHBoxLayout] = []
         self._column = QVBoxLayout(self)
         self._column.addWidget(self.title)
-        self._add("At least", self.least, "tokens, before an end token may come")
+        self._add("At least", self.least, "tokens before the reply can end")
         self._add("Ban end tokens", self.ban_end, "")
         self._column.addWidget(_small("Banned texts", self))
         self._column.addWidget(self.banned)
@@ -94,7 +94,7 @@ class DrawRulesCard(QFrame):
         words = " and ".join(words for level, words in LEVELS.items() if level in levels)
         idle = settings.ban_end_token and settings.min_tokens > 0
         self.whence.setText(
-            ("End tokens are banned throughout, so the smallest length has no effect. " * idle)
+            ("End tokens are banned, so the minimum length has no effect. " * idle)
             + f"Set by {words}."
         )
 

@@ -27,9 +27,9 @@ Index = QModelIndex | QPersistentModelIndex
 
 N_BARS: Final = 4
 _HINTS: Final = (
-    "Token, the most probable first",
+    "Token, most probable first",
     "Its probability before samplers, at temperature 1",
-    "The stage that removed it",
+    "Stage that removed it",
 )
 _ROWS_SHOWN: Final = 7
 _COLUMNS: Final = ("Removed", "Before", "By")
@@ -75,14 +75,14 @@ class RemovedModel(QAbstractTableModel):
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
             return None
         if index.row() >= len(self._removed):
-            words = f"{self._n_unknown:,} less probable ones"
+            words = f"{self._n_unknown:,} less probable tokens"
             return (words, "not recorded", self._stage)[index.column()]
         candidate = self._removed[index.row()]
         match index.column():
             case 0:
                 return name_of(candidate.token_id, self._words)
             case 1:
-                return f"{100 * candidate.probability:.3g} %"
+                return f"{100 * candidate.probability:.3g}%"
         return self._stage
 
     def headerData(
@@ -161,7 +161,7 @@ class EvidenceView(QWidget):
         self.removed_button.setText(shown)
         self.removed_button.setEnabled(is_any)
         self.removed_button.setAccessibleName(f"{spoken}. Show them" if is_any else spoken)
-        self.removed_button.setToolTip("Show which ones it removed" if is_any else "")
+        self.removed_button.setToolTip("Show removed candidates" if is_any else "")
         self.bars.show_bars(
             [Bar(name_of(k.token_id, words), k.share, k.is_drawn) for k in best_and_drawn(row)]
         )
@@ -180,7 +180,7 @@ class EvidenceView(QWidget):
             for part in draw.parts
         ]
         self.mark.show_draw(segments, draw.uniform)
-        begun = f"Seed {seed} drew" if seed is not None else "Drawn was"
+        begun = f"Seed {seed} drew" if seed is not None else "Drew"
         where = next((f", which falls on “{s.name}”" for s in segments if s.is_drawn), "")
         return [f"{begun} {draw.uniform:.4f} between 0 and 1{where}.", draw.reason]
 

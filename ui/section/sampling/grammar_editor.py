@@ -39,13 +39,13 @@ _HINTS: Final = {
     GBNF: 'root ::= "yes" | "no"',
     SCHEMA: '{"type": "object", "properties": {"city": {"type": "string"}}}',
 }
-STILL_BOUND: Final = "Until this can be used, what counted before goes on counting."
-COUNTS_ALREADY: Final = "It counts already: replies fail until it is mended or taken out."
-STILL_FREE: Final = "Until this can be used, replies may be any text."
+STILL_BOUND: Final = "Until this is valid, the previous value stays in effect."
+COUNTS_ALREADY: Final = "It is already in effect: replies fail until you fix or remove it."
+STILL_FREE: Final = "Until this is valid, replies are unrestricted."
 _SENTENCES: Final = {
-    NONE: "The reply may be any text.",
-    GBNF: "Each token must fit this grammar (GBNF; it begins with the rule “root”).",
-    SCHEMA: "The reply is JSON that fits this schema.",
+    NONE: "Replies are unrestricted.",
+    GBNF: "Every token must match this grammar (GBNF, starting with the rule “root”).",
+    SCHEMA: "The reply is JSON that matches this schema.",
 }
 
 
@@ -143,7 +143,7 @@ class GrammarEditor(QFrame):
         self._is_showing = False
         self.setProperty("plane", "card")
         self.setObjectName("grammar_editor")
-        self.setAccessibleName("Grammar of replies")
+        self.setAccessibleName("Grammar for replies")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         self.title = QLabel("Grammar", self)
         self.kind = ChoiceField(
@@ -271,10 +271,10 @@ class GrammarEditor(QFrame):
     def _on_too_long(self, length: int) -> None:
         what = "schema" if self.kind.value() == SCHEMA else "grammar"
         found = GrammarChecked(
-            f"What you pasted has {length:,} characters; a {what} may have at most "
+            f"The pasted text has {length:,} characters, but a {what} can have at most "
             f"{MAX_GRAMMAR_BYTES:,} bytes. Shorten it and paste again."
         )
-        self._say(found, "What stands here is as it was.")
+        self._say(found, "Nothing was changed.")
 
     def check_now(self) -> None:
         """Ask the engine about what stands there; an answer to an older text is dropped."""

@@ -57,8 +57,8 @@ class LiveBars(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setObjectName("live_bars")
         self.setToolTip(
-            "● what was drawn. ▸ where its recorded number falls now. Upper bar: before; lower: "
-            "after."
+            "● drawn token. ▸ where its recorded number falls now. Upper bar: before; lower "
+            "bar: after."
         )
         theme.changed.connect(self.updateGeometry)
 

@@ -32,7 +32,7 @@ from ui.section.sampling.stage_words import WORDS
 
 ROWS: Final = 8
 CHOOSE: Final = (
-    "Choose a token of the reply. Then move a value, and see what softmax makes of its logits."
+    "Choose a token of the reply, then change a value to see the effect on its probabilities."
 )
 MOST_TOKENS: Final = 1_000_000
 """Of a vocabulary whose size is not known; the more there are, the wider are the bounds."""
@@ -66,10 +66,12 @@ class LiveCard(Card):
         self.caption = small_label("", self)
         self.caption.setObjectName("live_caption")
         self.use_button = self._button("Use in this chat", "live_use_button")
-        self.use_button.setToolTip("The next reply of this chat is drawn with these values.")
-        self.back_button = self._button("Put back", "live_back_button")
-        self.back_button.setToolTip("Back to the values that the next reply would be drawn with.")
-        self.uncertain_button = self._button("Take the most uncertain one", "live_uncertain_button")
+        self.use_button.setToolTip("Use these values for the next reply in this chat.")
+        self.back_button = self._button("Reset", "live_back_button")
+        self.back_button.setToolTip("Reset to the values of the next reply")
+        self.uncertain_button = self._button(
+            ("Go to the least certain token"), "live_uncertain_button"
+        )
         self._acts = QHBoxLayout()
         self._acts.addWidget(self.uncertain_button)
         self._acts.addWidget(self.use_button)
@@ -227,7 +229,7 @@ class LiveCard(Card):
         if row.removed_by is not None:
             after = f"cut: {_IN_ORDER[row.removed_by]}"
         else:
-            after = "not told" if row.after is None else percent(row.after)
+            after = "unknown" if row.after is None else percent(row.after)
         return LiveRow(
             visible(known) or f"ID {row.token_id}",
             signed(row.logit),
@@ -242,18 +244,17 @@ class LiveCard(Card):
     def _caption(self, found: Live) -> str:
         order = ", ".join(_IN_ORDER[kind] for kind in self._order)
         text = (
-            f"Computed from the recorded {found.n_recorded} (covering "
-            f"{percent(Between(found.covered, found.covered))} of the probability). Logits are "
-            "told relative to the best one: softmax does not notice a constant. Before: recorded, "
-            f"temperature 1, before samplers. After: {order}."
+            f"Computed from the {found.n_recorded} recorded candidates "
+            f"({percent(Between(found.covered, found.covered))} of the probability). Logits are "
+            f"relative to the best one. Before: temperature 1, before samplers. After: {order}."
         )
         if found.is_close:
-            text += " At a limit rounding decides, so one candidate more or less may be left."
+            text += " Rounding may keep or cut one candidate at the limit."
         if found.uniform is not None and not found.is_at_least:
             number = f"the recorded number {found.uniform:.4f}"
             stays = any(row.is_hit and row.is_drawn for row in found.rows)
-            text += f" With these values {number} draws the same token." if stays else ""
-            text += "" if stays else f" ▸ where {number} falls now."
+            text += f" With these values, {number} draws the same token." if stays else ""
+            text += "" if stays else f" ▸ marks where {number} falls now."
         return text
 
     # --- looks ----------------------------------------------------------------------------------
@@ -311,9 +312,9 @@ def without(names: Sequence[str]) -> str:
     'The chain also has DRY, another Top-p and Greedy, which are left out here.'
     """
     if len(names) < 2:
-        return f"The chain also has {names[0]}, which is left out here." if names else ""
+        return f"The chain also has {names[0]}, which isn't included here." if names else ""
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"The chain also has {listed}, which are left out here."
+    return f"The chain also has {listed}, which aren't included here."
 
 
 def summary(found: Live) -> str:
@@ -326,7 +327,7 @@ def summary(found: Live) -> str:
     left = f"more than {found.left:,} left" if found.is_at_least else f"{found.left:,} left"
     low, high = f"{found.entropy_after.low:.2f}", f"{found.entropy_after.high:.2f}"
     after = low if low == high else f"{low}–{high}"
-    return f"{left} · entropy {found.entropy_before:.2f} → {after} bits · sum 100 %"
+    return f"{left} · entropy {found.entropy_before:.2f} → {after} bits · sum 100%"
 
 
 def percent(span: Between) -> str:
@@ -337,12 +338,12 @@ def percent(span: Between) -> str:
     ('> 99.9 %', '100 %')
     """
     if span.low >= 0.9995:
-        return "100 %" if span.low > 1 - 5e-7 else "> 99.9 %"
+        return "100%" if span.low > 1 - 5e-7 else "> 99.9%"
     low, high = f"{100 * span.low:.1f}", f"{100 * span.high:.1f}"
     if low == high:
-        return "0 %" if span.high == 0 else "< 0.1 %" if low == "0.0" else f"{low} %"
+        return "0%" if span.high == 0 else "< 0.1%" if low == "0.0" else f"{low}%"
     low, high = f"{100 * span.low:.0f}", f"{100 * span.high:.0f}"
-    return f"{100 * span.high:.1f} %" if low == high else f"{low}–{high} %"
+    return f"{100 * span.high:.1f}%" if low == high else f"{low}–{high}%"
 
 
 def signed(logit: float) -> str:

@@ -40,6 +40,6 @@ class SamplingPanel(RoomsPanel):
     title = "Sampling"
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
-        super().__init__(tools, ROOMS, "What of sampling to look at", parent)
+        super().__init__(tools, ROOMS, "Sampling views", parent)
         self.setObjectName("panel_sampling")
         self.rooms.setObjectName("sampling_rooms")

@@ -28,15 +28,15 @@ class PresetBar(QWidget):
         self._desk = desk
         self.picker = Combo(theme, self)
         self.picker.setObjectName("preset_picker")
-        self.picker.setAccessibleName("Preset of this chat")
+        self.picker.setAccessibleName("Preset for this chat")
         self.picker.activated.connect(self._on_chosen)
         self.save_button = IconButton(
-            theme, "plus", "Save what counts as a new preset", parent=self
+            theme, "plus", "Save these settings as a new preset", parent=self
         )
         self.save_button.setObjectName("save_preset_button")
         self.save_button.clicked.connect(self._on_save)
         self.update_button = IconButton(
-            theme, "floppy-disk", "Put what counts into this preset", parent=self
+            theme, "floppy-disk", "Update this preset with these settings", parent=self
         )
         self.update_button.setObjectName("update_preset_button")
         self.update_button.clicked.connect(self._on_update)
@@ -77,7 +77,7 @@ class PresetBar(QWidget):
 
     def _say(self, is_applied: bool, found: list[str]) -> None:
         shown, more = found[:_MOST_SAID], len(found) - _MOST_SAID
-        text = "As the preset has it." if is_applied else ""
+        text = "Same as the preset." if is_applied else ""
         if found:
             text = "Differs: " + "; ".join(shown) + (f"; and {more} more" if more > 0 else "") + "."
         self.words.setText(text)
@@ -95,7 +95,7 @@ class PresetBar(QWidget):
         dialog = QInputDialog(self)
         dialog.setObjectName("preset_name_dialog")
         dialog.setWindowTitle("Save as preset")
-        dialog.setLabelText("Name of the preset")
+        dialog.setLabelText("Preset name")
         dialog.textValueSelected.connect(self._save)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()

@@ -12,7 +12,7 @@ from ui.section.sampling.grammar_editor import GrammarEditor
 
 
 class RulesRoom(Panel):
-    title = "What binds every draw"
+    title = "Rules for every token"
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)

@@ -53,7 +53,7 @@ class SamplerChain(QWidget):
         self.cards: list[StageCard] = []
         self.setObjectName("sampler_chain" if is_editable else "reply_chain")
         self.setAccessibleName(
-            "Sampling chain of the next reply" if is_editable else "Sampling chain of this reply"
+            "Sampling chain for the next reply" if is_editable else "Sampling chain of this reply"
         )
         self._line = QFrame(self)
         self._line.hide()
@@ -171,7 +171,7 @@ class SamplerChain(QWidget):
             return
         following = self.cards[at + 1]
         self.cards.append(self.cards.pop(at))
-        self.removed.emit(links, f"{card.title.text()} is taken out.")
+        self.removed.emit(links, f"{card.title.text()} removed.")
         if following in self.cards and (stops := following.stops()):
             stops[0].setFocus(Qt.FocusReason.TabFocusReason)
 
@@ -228,10 +228,10 @@ def _decided(stage: Stage, row: StageEvidence) -> str:
     """Whether XTC acted, and why."""
     if not isinstance(stage, Xtc) or row.uniform is None:
         return ""
-    drew = f"It drew {row.uniform:.4f}"
+    drew = f"Drew {row.uniform:.4f}"
     if row.uniform > stage.probability:
-        return f"{drew}, above its chance of {stage.probability:g}: nothing happens this time."
-    acts = f"{drew}, not above its chance of {stage.probability:g}"
+        return f"{drew}, above its probability of {stage.probability:g}: skipped this time."
+    acts = f"{drew}, within its probability of {stage.probability:g}"
     if removes(row):
-        return f"{acts}: it acts."
+        return f"{acts}: applied."
     return f"{acts}, but fewer than two tokens reach its threshold."

@@ -45,7 +45,7 @@ class SelectCard(StageCard):
             is_whole=True,
             step=1,
             automatic=None,
-            placeholder="New each time",
+            placeholder="Random",
             bounds=(0, MAX_SEED),
         )
         super().__init__(theme, link, tokenize, is_editable=is_editable, parent=parent)
@@ -55,7 +55,7 @@ class SelectCard(StageCard):
         self.kind = Combo(self._theme, self)
         self.kind.setObjectName("select_kind")
         self.kind.setMinimumContentsLength(10)  # “By probability” at every size
-        self.kind.setAccessibleName("How the token is selected")
+        self.kind.setAccessibleName("Token selection")
         for stage in sorted(SELECTING, key=lambda each: list(WORDS).index(each)):
             self.kind.addItem(WORDS[stage].title, stage)
         self.kind.setCurrentText(self._words.title)
@@ -63,7 +63,7 @@ class SelectCard(StageCard):
         self.kind.activated.connect(self._on_kind)
         self.seed.setParent(self)
         self.seed.setObjectName("seed_field" if self._is_editable else "reply_seed_field")
-        self.seed.setAccessibleName("Seed of the random numbers. Empty: a new one for each reply")
+        self.seed.setAccessibleName("Random seed. Leave empty for a new one each reply")
         self.seed.setEnabled(self._is_editable)
         self.seed.changed_by_user.connect(self._on_seed)
         self.seed.taken_back.connect(partial(self._take_back, "seed"))
@@ -100,11 +100,11 @@ class SelectCard(StageCard):
             self.seed.show_value(seed)
         words = LEVELS.get(level, "")
         self.seed.setToolTip(
-            f"{f'Set by {words}. ' if words else ''}Empty: a new seed is drawn for each reply, "
-            "and kept with it."
+            f"{f'Set by {words}. ' if words else ''}Leave empty for a new seed each reply, saved "
+            "with it."
         )
-        self.again_button.setText(f"Use {reply_seed} again")
-        self.again_button.setAccessibleName(f"Use this reply's seed {reply_seed} again")
+        self.again_button.setText(f"Reuse seed {reply_seed}")
+        self.again_button.setAccessibleName(f"Reuse this reply's seed {reply_seed}")
         is_offered = self._is_editable and reply_seed is not None and reply_seed != seed
         self.again_button.setVisible(is_offered)
 

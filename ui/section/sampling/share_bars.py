@@ -38,8 +38,8 @@ def percent(share: float | None) -> str:
     if share is None:
         return "–"
     if 0.9995 <= share < 1 - 5e-7:
-        return "> 99.9 %"
-    return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
+        return "> 99.9%"
+    return "< 0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}%"
 
 
 class ShareBars(QWidget):
@@ -145,8 +145,8 @@ class DrawMark(QWidget):
         drawn = next((s for s in segments if s.is_drawn), None)
         if drawn is not None:
             self.setAccessibleName(
-                f"The number {uniform:.4f} falls on {drawn.name}, "
-                f"which lies from {drawn.start:.4f} to {drawn.end:.4f}"
+                f"The number {uniform:.4f} falls on {drawn.name}, which covers {drawn.start:.4f} "
+                f"to {drawn.end:.4f}"
             )
             self.setToolTip(self.accessibleName())
         self.update()

@@ -45,8 +45,8 @@ from ui.widgets.icon_button import IconButton
 FIELD_PX: Final = 64
 """What the first number has: six digits."""
 OTHER_PX: Final = 42
-GOES_ON: Final = "What counted before goes on counting."
-ESC: Final = "Esc brings it back."
+GOES_ON: Final = "The previous value stays in effect."
+ESC: Final = "Esc restores it."
 _NUMBERS: Final = frozenset(("seed", "bias"))
 """Beside the stage's own values."""
 
@@ -127,7 +127,7 @@ class StageCard(QFrame):
         self.fields: dict[str, DragNumber] = {}
         self._boxes: list[QHBoxLayout] = []
         self.handle = Handle(
-            theme, f"Move {self._words.title}: drag it, or press Alt+Up or Alt+Down", self
+            theme, f"Move {self._words.title}: drag, or press Alt+Up or Alt+Down", self
         )
         self.switch = Switch(theme, f"{self._words.title} on", self)
         self.switch.setObjectName("stage_switch")
@@ -178,10 +178,10 @@ class StageCard(QFrame):
         if isinstance(self._link.stage, Dry):
             self.breakers = LinesField("None", self)
             self.breakers.setObjectName("value_breakers")
-            self.breakers.setAccessibleName("Breakers of DRY, one a line")
-            self.breakers.setToolTip("A repetition does not reach across these; one a line")
+            self.breakers.setAccessibleName("DRY breakers, one per line")
+            self.breakers.setToolTip("Repetitions don't extend across these; one per line")
             self.breakers.setReadOnly(not self._is_editable)
-            self.column.addWidget(_label(self, "small", "breakers, one a line", wraps=False))
+            self.column.addWidget(_label(self, "small", "breakers, one per line", wraps=False))
             self.column.addWidget(self.breakers)
         self.column.addWidget(self.sentence)
         self.column.addWidget(self.idle)
@@ -244,7 +244,7 @@ class StageCard(QFrame):
         for words, act in (
             ("Move up", partial(self.move_requested.emit, -1)),
             ("Move down", partial(self.move_requested.emit, 1)),
-            ("Take out", self.remove_requested.emit),
+            ("Remove", self.remove_requested.emit),
         ):
             menu.addAction(words).triggered.connect(lambda _=False, act=act: act())
         return menu
@@ -274,7 +274,7 @@ class StageCard(QFrame):
                 field.show_value(getattr(link.stage, attribute))
             level = LEVELS.get(link.levels.get(attribute, ""), "")
             hint = next(v.hint for v in self._words.values if v.attribute == attribute)
-            parts = (f"Set by {level}" if level else "", hint, "Drag to the left or right")
+            parts = (f"Set by {level}" if level else "", hint, "Drag left or right")
             field.setToolTip(". ".join(part for part in parts if part) + ".")
         if self.bias is not None and isinstance(link.stage, LogitBias):
             self.bias.show_biases(link.stage.biases)
@@ -378,7 +378,7 @@ class StageCard(QFrame):
 def _whence(link: Link) -> str:
     """Which levels say the values."""
     if not link.is_on:
-        return "Switched off in this chat."
+        return "Turned off in this chat."
     return said_by(link.levels)
 
 

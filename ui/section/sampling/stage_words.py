@@ -60,7 +60,7 @@ _LAST_N: Final = Value(
     16,
     "tokens",
     is_whole=True,
-    hint="How far back it looks. -1: the whole context; 0: off",
+    hint="How many recent tokens count. −1: the whole context; 0: off",
 )
 
 WORDS: Final[dict[type[Stage], StageWords]] = {
@@ -69,17 +69,18 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
     ),
     Penalties: StageWords(
         "Penalties",
-        "Lowers the logits of tokens that already stand in prompt or reply.",
+        "Lowers the logits of tokens already in the prompt or reply.",
         (
-            Value("repeat", "repeat", 0.05, "×", hint="Divides their logits; 1: off"),
+            Value("repeat", "repeat", 0.05, "×", hint="Divides the logits. 1: off"),
             _LAST_N,
-            Value("frequency", "frequency", 0.1, hint="Taken off the logit for each time. 0: off"),
-            Value("presence", "presence", 0.1, hint="Taken off the logit once. 0: off"),
+            Value("frequency", "frequency", 0.1, hint="Subtracted for each occurrence. 0: off"),
+            Value("presence", "presence", 0.1, hint="Subtracted once. 0: off"),
         ),
     ),
     Dry: StageWords(
         "DRY",
-        "Lowers the logits of tokens that would go on with a repetition: the longer, the more.",
+        "Lowers the logits of tokens that would extend a repetition; longer repetitions are "
+        "penalised more.",
         (
             Value("multiplier", "multiplier", 0.1, "logit", hint="0: off"),
             Value("base", "base", 0.05, "×"),
@@ -99,22 +100,23 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
     ),
     Typical: StageWords(
         "Typical",
-        "Keeps the tokens whose surprise is nearest to the entropy, until they reach p together.",
+        "Keeps the tokens whose surprise is closest to the entropy, up to a total probability "
+        "of p.",
         (Value("p", "p", 0.05, hint="1: off"), _keep()),
     ),
     TopP: StageWords(
         "Top-p",
-        "Keeps the fewest tokens whose probabilities reach p together.",
+        "Keeps the smallest set of tokens whose probabilities add up to p.",
         (Value("p", "p", 0.01, hint="1: off"), _keep()),
     ),
     MinP: StageWords(
         "Min-p",
-        "Keeps tokens that are at least p times as probable as the best one.",
+        "Keeps tokens at least p times as probable as the best one.",
         (Value("p", "p", 0.01, hint="0: off"), _keep()),
     ),
     Xtc: StageWords(
         "XTC",
-        "By chance removes all tokens above the threshold but the least probable of them.",
+        "Sometimes removes all tokens above the threshold but the least probable one.",
         (
             Value("probability", "chance", 0.05, hint="0: never"),
             Value("threshold", "threshold", 0.01, hint="Above 0.5: off"),
@@ -123,12 +125,12 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
     ),
     Temperature: StageWords(
         "Temperature",
-        "Divides all logits by t before softmax: below 1 the best gain, above 1 the others.",
-        (Value("t", "t", 0.05, hint="0: the best token alone; 1: off"),),
+        "Divides all logits by t before softmax: below 1 favours the best, above 1 the others.",
+        (Value("t", "t", 0.05, hint="0: always the best token; 1: off"),),
     ),
     DynamicTemperature: StageWords(
         "Dynamic temperature",
-        "A temperature from t − spread to t + spread: the higher, the less sure the weights are.",
+        "A temperature from t − spread to t + spread, higher when the model is less certain.",
         (
             Value("t", "t", 0.05),
             Value("spread", "spread", 0.05),
@@ -136,12 +138,12 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
         ),
     ),
     Dist: StageWords(
-        "By probability", "Draws one of what is left, each as often as its probability says."
+        "By probability", "Draws one of the remaining tokens according to their probabilities."
     ),
-    Greedy: StageWords("Greedy", "Takes the most probable token. No chance in it."),
+    Greedy: StageWords("Greedy", "Always takes the most probable token."),
     Mirostat: StageWords(
         "Mirostat 1",
-        "Cuts and draws so that the surprise of the drawn tokens stays near tau.",
+        "Cuts and draws so that surprise stays near tau.",
         (
             Value("tau", "tau", 0.1, "bits"),
             Value("eta", "step", 0.01),
@@ -150,35 +152,38 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
     ),
     MirostatV2: StageWords(
         "Mirostat 2",
-        "Cuts what is too surprising and draws, so that the surprise stays near tau.",
+        "Cuts tokens that are too surprising so that surprise stays near tau.",
         (Value("tau", "tau", 0.1, "bits"), Value("eta", "step", 0.01)),
     ),
     AdaptiveP: StageWords(
         "Adaptive-p",
-        "Draws so that the probability of the drawn tokens stays near the target.",
+        "Draws so that the probability of the chosen tokens stays near the target.",
         (
             Value("target", "target", 0.05, hint="Below 0: off"),
-            Value("decay", "forgets slowly", 0.05),
+            Value("decay", "decay", 0.05),
         ),
     ),
 }
 
 BEFORE: Final = {
-    "end-token-ban": ("End tokens banned", "The reply was too short to end, or may never end."),
+    "end-token-ban": (
+        "End tokens banned",
+        ("The reply was too short to end, or end tokens are banned."),
+    ),
     "banned-strings": (
         "Banned string",
-        "A banned string began here: the token in which it began is not drawn again.",
+        "A banned string started here, so another token was drawn.",
     ),
     "grammar": (
         "Grammar",
-        "It refused the token that was drawn first, so one of those that it allows was drawn.",
+        "It rejected the first token drawn, so an allowed one was drawn.",
     ),
 }
 """Title and sentence of what forbids tokens before the first stage."""
 
 LEVELS: Final = {
     "app": "the app",
-    "weights": "these weights",
+    "weights": "this model",
     "chat": "this chat",
     "message": "this reply",
 }

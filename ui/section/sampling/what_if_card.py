@@ -35,21 +35,20 @@ from ui.widgets.elided_button import ElidedButton
 CHAT: Final = "chat"
 TYPED: Final = "typed"
 WHAT: Final = (
-    "Draws every token of this reply again: with the number that drew it, and other settings."
+    "Redraws every token of this reply with the same random numbers and different settings."
 )
-UNKNOWN: Final = "What this reply was drawn with was not stored with it: nothing to compare with."
-SAME: Final = "This is the chain that this reply was drawn with. Change it, or take values here."
-ASK: Final = "Same dice, other settings"
+UNKNOWN: Final = (
+    "The sampling settings of this reply weren't stored, so there is nothing to compare with."
+)
+SAME: Final = "This is the chain this reply used. Change it, or change values here."
+ASK: Final = "Same random numbers, other settings"
 ASK_ENGINE: Final = "Ask the engine"
 STOP: Final = "Stop asking"
 FROM_RECORD: Final = (
-    "Computed from the recorded candidates of each token (the best 64 before samplers) and the "
-    "number that drew it. Grammar and bans as the reply had them."
+    "Computed from the recorded candidates of each token (top 64 before samplers) and its "
+    "random number. Grammar and bans unchanged."
 )
-BY_ENGINE: Final = (
-    "Of these, {count} replayed by the engine: it read prompt and reply again and let the recorded "
-    "number fall on all candidates."
-)
+BY_ENGINE: Final = "The engine replayed {count} of these, using all candidates."
 _NAMED: Final = 6
 _REASONS: Final = 3
 
@@ -76,7 +75,7 @@ class WhatIfCard(Card):
             tools.theme, [(CHAT, "The chat's settings"), (TYPED, "Values here")], self
         )
         self.which.setObjectName("what_if_which")
-        self.which.name_choices("Drawn with")
+        self.which.name_choices("Redraw with")
         self.which.show_value(CHAT)
         self.values = LiveValues(tools.theme, "What if", self)
         self.refusal = small_label("", self)
@@ -95,13 +94,13 @@ class WhatIfCard(Card):
         self.unsure.setObjectName("what_if_unsure")
         self.branch_button = self._button("Branch from there", "what_if_branch", self._branch)
         self.branch_button.setToolTip(
-            "Another version of this reply: the same up to there, then this token, then on with "
-            "the settings that were asked about."
+            "Creates a version that is the same up to this token, then continues with these "
+            "settings."
         )
         self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
         self.engine_button.setToolTip(
-            "The engine reads prompt and reply again and draws the unsure tokens from all "
-            "candidates, with the same numbers. That takes as long as writing it did."
+            "The engine processes the prompt and reply again and redraws the undecided tokens "
+            "from all candidates. This takes as long as generating the reply did."
         )
         self.caption = small_label("", self)
         self.caption.setObjectName("what_if_caption")
@@ -223,7 +222,7 @@ class WhatIfCard(Card):
             text = UNKNOWN
         else:
             found = self._differences(message)
-            text = f"Other than this reply: {'; '.join(found)}." if found else SAME
+            text = f"Changed: {'; '.join(found)}." if found else SAME
         self.difference.setText(text)
 
     def _differences(self, message: Message) -> list[str]:
@@ -305,7 +304,7 @@ class WhatIfCard(Card):
                 f"instead of “{self._name(was)}”."
             )
             self.answer.setAccessibleName(self.answer.text())
-            self.answer.setToolTip(f"{self.answer.text()} Look at this token.")
+            self.answer.setToolTip(f"{self.answer.text()} Show this token.")
         self.sentence.setText(nothing_changes(found))
         self.unsure.setText(named(found.unsure, before=change is not None))
         self.caption.setText(
@@ -353,9 +352,9 @@ def nothing_changes(found: WhatIf) -> str:
     'Nothing would change: each of the 40 tokens would be the same.'
     """
     if not found.unsure:
-        return f"Nothing would change: each of the {found.looked_at:,} tokens would be the same."
+        return f"Nothing would change: all {found.looked_at:,} tokens would be the same."
     sure = found.looked_at - len(found.unsure)
-    return f"No token is sure to change, and {sure:,} of {found.looked_at:,} are sure to stay."
+    return f"No token is certain to change; {sure:,} of {found.looked_at:,} are certain to stay."
 
 
 def named(unsure: Sequence[Unsure], *, before: bool) -> str:

@@ -51,8 +51,8 @@ _REACH_PX: Final = 4
 _CLICK_PX: Final = 4
 
 HINT: Final = (
-    "Ctrl and wheel, or + and −: zoom. Arrow keys, or drag: move. Shift with an arrow key: "
-    "the token before or after. Home: all of it."
+    "Zoom: Ctrl+wheel, + or −. Move: arrow keys or drag. Previous or next token: Shift+arrow "
+    "keys. Show all: Home."
 )
 
 
@@ -90,7 +90,7 @@ class TimeLine(QWidget):
         self._pressed: QPointF | None = None
         self._dragged = False
         self.setObjectName("time_line")
-        self.setAccessibleName("Time line")
+        self.setAccessibleName("Timeline")
         self.setToolTip("")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
@@ -465,5 +465,5 @@ class TimeLine(QWidget):
 
 def lane_figure(ms: float, share: float, tokens: str) -> str:
     """What stands at the right of a lane's name."""
-    parts = [tokens, time_text(ms), f"{share:.0%}".replace("%", " %")]
+    parts = [tokens, time_text(ms), f"{share:.0%}"]
     return " · ".join(part for part in parts if part)

@@ -48,22 +48,18 @@ from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.steady_area import SteadyArea
 
-RECORDED: Final = (
-    "Recorded by the engine's clock as it happened, from the arrival of the request there; "
-    "the milliseconds of each token are those of its trace."
-)
-GATHERED: Final = " So much happened that neighbours were put together: sums are exact, places not."
+RECORDED: Final = "Recorded by the engine's clock from the arrival of the request."
+GATHERED: Final = " Neighbouring parts were merged: totals are exact, positions approximate."
 GROWING: Final = (
-    "While the reply grows only decode is shown, from the milliseconds of each token's trace. "
-    "What was before it is known when the reply has ended."
+    "Only decode is shown while the reply is generated. The rest appears when it is finished."
 )
 NOT_RECORDED: Final = (
-    "Prefill and waiting were not recorded for this reply. Decode is from its trace."
+    "Prefill and waiting weren't recorded for this reply. Decode comes from its trace."
 )
-NOTHING_RECORDED: Final = "Times were not recorded for this reply."
+NOTHING_RECORDED: Final = "No times were recorded for this reply."
 
-BEFORE_BRANCH: Final = "Token {number:,} was drawn in the version that this one was branched from."
-POINT: Final = "Point at a block or a bar for its figures; click a bar to look at its token."
+BEFORE_BRANCH: Final = "Token {number:,} comes from the version this one was branched from."
+POINT: Final = "Hover over a block or bar for its figures. Click a bar to show its token."
 
 _TICKS_OF_BAR: Final = 10_000
 
@@ -110,15 +106,15 @@ class TimePanel(Panel):
         self.line = TimeLine(theme, self._card)
         self.bar = QScrollBar(Qt.Orientation.Horizontal, self._card)
         self.bar.setObjectName("time_scroll")
-        self.bar.setAccessibleName("Part of the time line in view")
+        self.bar.setAccessibleName("Visible part of the timeline")
         self.readout = _small("time_readout", self._card)
         self.shared = _small("time_shared", self._card)
         self.prefill = _small("time_prefill", self._card)
         self.ending = _small("time_ending", self._content)
         self.caption = _small("time_caption", self._content)
-        self.out_button = self._button("magnifying-glass-minus", "Show more of the time line")
-        self.in_button = self._button("magnifying-glass-plus", "Closer into the time line")
-        self.fit_button = self._button("arrows-in-line-horizontal", "Show the whole time line")
+        self.out_button = self._button("magnifying-glass-minus", "Zoom out")
+        self.in_button = self._button("magnifying-glass-plus", "Zoom in")
+        self.fit_button = self._button("arrows-in-line-horizontal", "Show the whole timeline")
         self.copy_button = self._button("copy", "Copy the parts as CSV")
         for name, button in (
             ("time_out_button", self.out_button),
@@ -222,18 +218,18 @@ class TimePanel(Panel):
         has_line = bool(stretches)
         self._card.setVisible(has_line or self._says_prefill(message))
         self.parts.setVisible(has_line)
-        self.total.set_text(f"{time_text(total_ms(stretches))} in all" if has_line else "")
+        self.total.set_text(f"{time_text(total_ms(stretches))} in total" if has_line else "")
         self.copy_button.setEnabled(has_line)
         self._say_shared()
         self.caption.setText(self._caption(message, stretches))
         ending = "" if message is None or self._looking.is_growing else ending_text(message)
-        self.ending.setText(f"Why it ended: {ending}." if ending else "")
+        self.ending.setText(f"Ended: {ending}." if ending else "")
         self.ending.setVisible(bool(ending) and has_line)
         self._say_prefill(message)
 
     def _say_shared(self) -> None:
         most = int(self.line.bars.slots.max()) if len(self.line.bars) else 0
-        self.shared.setText(f"The line above the bars: up to {most} replies in one pass.")
+        self.shared.setText(f"Line above the bars: up to {most} replies per pass.")
         self.shared.setVisible(most > 1)
 
     def _caption(self, message: Message | None, stretches: Sequence[Stretch]) -> str:
@@ -269,7 +265,9 @@ class TimePanel(Panel):
         self.prefill.setVisible(is_said)
         if is_said and self._prefilled is not None:
             _, done, total = self._prefilled
-            self.prefill.setText(f"Prefill: {done:,} of {tokens_text(total)} of the prompt read.")
+            self.prefill.setText(
+                f"Prefill: {done:,} of {tokens_text(total)} of the prompt processed."
+            )
 
     # --- the view -------------------------------------------------------------------------------
 
@@ -299,7 +297,7 @@ class TimePanel(Panel):
 
     def _words_of(self, hit: Hit) -> list[str]:
         if hit.token is not None:
-            return [*self._token_lines(hit.token + self._n_head), "Click: look at this token"]
+            return [*self._token_lines(hit.token + self._n_head), "Click to show this token"]
         if hit.stretch is not None and hit.stretch < len(self.line.stretches):
             return stretch_lines(self.line.stretches[hit.stretch])
         return [HINT]
@@ -327,8 +325,8 @@ def _checked(message: Message, recorded: Sequence[Stretch]) -> str:
         return ""
     held = total_ms([one for one in recorded if one.kind == "held"])
     whole = total_ms(recorded) - held
-    but = ", without what was held," if held else ""
-    return f" The parts{but} add up to {whole:,.1f} ms; its clock says {1000 * clock:,.1f} ms."
+    but = ", without holds," if held else ""
+    return f" The parts{but} add up to {whole:,.1f} ms; the clock says {1000 * clock:,.1f} ms."
 
 
 def _small(name: str, parent: QWidget) -> QLabel:

@@ -14,7 +14,7 @@ from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel
 
 HEADINGS: Final = ("Part", "ms", "%", "tokens", "tokens/s")
-TOTAL: Final = "Together"
+TOTAL: Final = "Total"
 _RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
@@ -49,7 +49,7 @@ class TimeParts(QFrame):
         self._kinds: tuple[str, ...] = ()
         self._rows: list[list[QLabel]] = []
         self.setObjectName("time_parts")
-        self.setAccessibleName("Parts of the time")
+        self.setAccessibleName("Time by part")
         self.setProperty("plane", "card")
         self._grid = QGridLayout(self)
         self._grid.setColumnStretch(0, 1)
@@ -117,5 +117,5 @@ def _spoken(cells: Sequence[str]) -> list[str]:
     >>> _spoken(("Decode", "20.0", "50.0", "2", ""))
     ['Decode', '20.0 ms', '50.0 %', '2 tokens']
     """
-    units = ("", " ms", " %", " tokens", " tokens/s")
+    units = ("", " ms", "%", " tokens", " tokens/s")
     return [cell + unit for cell, unit in zip(cells, units, strict=True) if cell]

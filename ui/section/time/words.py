@@ -70,7 +70,7 @@ def stretch_lines(stretch: Stretch) -> list[str]:
     figures.append(pass_text(stretch.slots, stretch.batch, of_many=stretch.parts > 1))
     figures.append(f"from {time_text(stretch.start_ms)}")
     if stretch.parts > 1:
-        figures.append(f"gathered of {stretch.parts:,}")
+        figures.append(f"merged from {stretch.parts:,}")
     lines.append(" · ".join(figure for figure in figures if figure))
     return [*lines, kind.sentence]
 
@@ -83,5 +83,5 @@ def token_lines(
     figures = [time_text(ms), pass_text(slots, batch), f"from {time_text(start_ms)}"]
     lines.append(" · ".join(figure for figure in figures if figure))
     if slots > 1 and batch == slots and ms >= LEAST_MS:
-        lines.append(f"{1000 * slots / ms:,.0f} tokens/s of all {slots} together")
+        lines.append(f"{1000 * slots / ms:,.0f} tokens/s for all {slots} together")
     return lines

@@ -48,8 +48,8 @@ SHARE: Final = Qt.ItemDataRole.UserRole
 DRAWN: Final = Qt.ItemDataRole.UserRole + 1
 FEWEST_ROWS: Final = 3
 HINT_FROM_PX: Final = 180
-CHOOSE: Final = "Choose a token to see what else was on the table."
-NOT_RECORDED: Final = "What else was on the table was not recorded for this token."
+CHOOSE: Final = "Choose a token to see its alternatives."
+NOT_RECORDED: Final = "Alternatives weren't recorded for this token."
 BRANCH_HERE: Final = "Branch here with this token"
 _COLUMNS: Final = ("Token", "Prob. %", "", "Removed by")
 _BAR: Final = 2
@@ -100,7 +100,7 @@ class AlternativesModel(QAbstractTableModel):
     def ended(self, candidate: Candidate) -> str:
         """Which stage removed it, or what became of it."""
         if candidate.is_drawn and self._token is not None and self._token.chosen:
-            return "chosen by hand"
+            return "chosen by you"
         if candidate.is_drawn:
             return "drawn"
         if candidate.removed_by is not None and candidate.removed_by < len(self._stages):
@@ -130,7 +130,7 @@ class AlternativesModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() == 1:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == _BAR:
-            return percent(_log(candidate.probability)) + " %"
+            return percent(_log(candidate.probability)) + "%"
         return None
 
     def headerData(
@@ -188,7 +188,7 @@ class AlternativesTable(QTableView):
         self.empty_words = ""
         self.candidates = AlternativesModel()
         self.setObjectName("alternatives_table")
-        self.setAccessibleName("Alternatives of the chosen token")
+        self.setAccessibleName("Alternatives to the selected token")
         self.setModel(self.candidates)
         self.setShowGrid(False)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -264,16 +264,16 @@ class Alternatives(QWidget):
         self._looking = tools.looking
         self._desk = tools.desk
         self.table = AlternativesTable(tools.theme, self)
-        self.table.setToolTip("Enter or a double click: another version goes on with this token")
+        self.table.setToolTip("Enter or double-click to branch with this token")
         self.text = QLineEdit(self)
         self.text.setObjectName("branch_text")
-        self.text.setPlaceholderText("or type a text")
-        self.text.setAccessibleName("A text in the place of the chosen token")
-        self.text.setToolTip("It is tokenised by itself and stands in place of the chosen token")
+        self.text.setPlaceholderText("or type text")
+        self.text.setAccessibleName("Replacement text for the selected token")
+        self.text.setToolTip("Tokenised on its own and used instead of the selected token")
         self.button = QPushButton("Branch", self)
         self.button.setObjectName("branch_text_button")
-        self.button.setAccessibleName("Branch with the typed text")
-        self.button.setToolTip("Another version of the reply goes on behind this text")
+        self.button.setAccessibleName("Branch with this text")
+        self.button.setToolTip("Creates a version of the reply that continues after this text")
         self.button.setAutoDefault(False)
         self.hint = QLabel(self)
         self.hint.setObjectName("branch_hint")
@@ -326,9 +326,9 @@ class Alternatives(QWidget):
         if token is None:
             self.hint.setText("")
         elif token.chosen:
-            self.hint.setText("This token was chosen by hand, not drawn.")
+            self.hint.setText("You chose this token; it wasn't drawn.")
         else:
-            self.hint.setText("Double-click a row: another version goes on with that token.")
+            self.hint.setText("Double-click a row to branch with that token.")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -22,10 +22,10 @@ MAX_CHIPS: Final = 300
 BEFORE: Final = 100
 
 _BUTTONS: Final = (
-    ("first", "caret-double-left", "To the beginning: nothing is merged yet"),
-    ("back", "caret-left", "One merge back"),
-    ("next", "caret-right", "The next merge"),
-    ("last", "caret-double-right", "To the end: the tokens"),
+    ("first", "caret-double-left", "To the beginning (no merges)"),
+    ("back", "caret-left", "Previous merge"),
+    ("next", "caret-right", "Next merge"),
+    ("last", "caret-double-right", "To the end (final tokens)"),
 )
 
 
@@ -45,7 +45,7 @@ class MergeSteps(Card):
         self.slider = Slider(Qt.Orientation.Horizontal, self)
         self.slider.setObjectName("merge_slider")
         self.slider.setAccessibleName("Step of the merges")
-        self.slider.setToolTip("Arrow keys go step by step, Home and End to either end")
+        self.slider.setToolTip("Arrow keys move one step, Home and End go to either end")
         self.caption = small_label("", self)
         self.caption.setObjectName("merge_caption")
         self._row = QHBoxLayout()
@@ -155,7 +155,7 @@ def _hint(part: Part) -> str:
     if part.is_whole:
         return "Found in the text as a whole, before any merge"
     if part.token_id is None:
-        return "No token by itself"
+        return "Not a token on its own"
     return f"Token {part.token_id}, bytes {hexadecimal(part.data)}"
 
 
@@ -163,7 +163,7 @@ def _sentence(replay: Replay, step: Step | None, before: Sequence[Part], *, is_e
     """What the last step did; at either end what stands there."""
     if step is None:
         if not replay.steps:
-            return "Nothing is merged here: each part is a token already."
+            return "Nothing to merge: each part is already a token."
         what = "bytes" if replay.words_from == "rule" else "characters"
         n_words = len({part.word for part in replay.start})
         words = f" in {n_words:,} words, in two tones" if n_words > 1 else ""
@@ -171,13 +171,13 @@ def _sentence(replay: Replay, step: Step | None, before: Sequence[Part], *, is_e
     taken = [visible(part.data) for part in before[step.at : step.at + step.taken]]
     if step.taken == 1:
         spelled = hexadecimal(before[step.at].data)
-        said = f"“{taken[0]}” is no token: spelled in bytes, {spelled} (byte fallback)"
+        said = f"“{taken[0]}” isn't a token: spelled in bytes, {spelled} (byte fallback)"
     else:
         why = _why(step)
         new = step.into[0]
         name = "" if new.token_id is None else f", ID {new.token_id}"
         said = f"{' + '.join(f'“{each}”' for each in taken)} → “{visible(new.data)}” ({why}{name})"
-    return f"{said}. These are the tokens." if is_end else said
+    return f"{said}. These are the final tokens." if is_end else said
 
 
 def _why(step: Step) -> str:
@@ -186,28 +186,28 @@ def _why(step: Step) -> str:
     return "unknown" if step.score is None else f"score {signed(step.score)}"
 
 
-_COMPARED: Final = " The end was compared with llama.cpp's own tokens: the same IDs."
+_COMPARED: Final = " Verified: same IDs as llama.cpp."
 
 
 def _caption(replay: Replay) -> str:
     """How it was had."""
     if replay.words_from == "text":
         return (
-            "Replayed from the scores in the file: of all neighbours that are a token together, "
-            "those with the best score are joined first." + _COMPARED
+            "Replayed from the scores in the file: among neighbours that form a token, the pair "
+            "with the best score is joined first." + _COMPARED
         )
     if replay.words_from == "sum":
         return (
-            "Unigram: of all ways to cut the text the one with the best sum of scores, which stand "
-            "in the file. Each step is one of its tokens." + _COMPARED
+            "Unigram: the split of the text with the best total of the scores in the file. Each "
+            "step is one of its tokens." + _COMPARED
         )
     rule = replay.rule or "no name"
     if replay.words_from == "rule":
         return (
-            f"Replayed from the file's list of merges, the lowest rank first, within words as the "
-            f"rule “{rule}” cuts them." + _COMPARED
+            "Replayed from the file's list of merges, lowest rank first, within words as split "
+            f"by the rule “{rule}”." + _COMPARED
         )
     return (
-        f"How “{rule}” cuts words is not known here, so each of llama.cpp's tokens is replayed by "
-        "itself, by the file's ranks or scores. The merges are the same." + _COMPARED
+        f"The word rule “{rule}” isn't supported here, so each token is replayed on its own. The "
+        "merges are the same." + _COMPARED
     )

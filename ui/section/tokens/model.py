@@ -31,7 +31,7 @@ _WHOLE_MS: Final = 100
 MAX_PLAIN: Final = 512
 """Rows whose texts are kept: those in view, and what was scrolled by."""
 
-CHOSEN: Final = "chosen by hand"
+CHOSEN: Final = "chosen by you"
 DRAFTED: Final = "drafted"
 
 
@@ -71,18 +71,18 @@ class Column:
 
 
 COLUMNS: Final = (
-    Column("#", "Place among the tokens that were drawn, from 1"),
+    Column("#", "Position in the reply, from 1"),
     Column(
         "Token",
-        "The piece of text; · is a space, ↵ a line break. A sign before it: not drawn by the "
-        "sampler, but chosen by hand or proposed by a draft",
+        "Text of the token; · is a space, ↵ a line break. A symbol in front means chosen by you "
+        "or proposed by a draft model",
         lambda token: visible(token.piece),
         widest=("·token",),
         is_text=True,
     ),
     Column(
         "ID",
-        "The number that stands for it in the vocabulary",
+        "Its number in the vocabulary",
         lambda token: str(token.token_id),
         field="token_id",
     ),
@@ -96,7 +96,7 @@ COLUMNS: Final = (
     ),
     Column(
         "Rank",
-        "How many were as probable or more, before samplers; 1 is the most probable",
+        "Number of tokens at least as probable, before samplers; 1 is the most probable",
         lambda token: f"{token.rank:,}",
         unit="",
         field="rank",
@@ -111,7 +111,7 @@ COLUMNS: Final = (
     ),
     Column(
         "Time",
-        "From the token before to this one, in milliseconds",
+        "Time since the previous token, in milliseconds",
         lambda token: f"{token.ms:.1f}" if token.ms < _WHOLE_MS else f"{token.ms:,.0f}",
         unit="ms",
         field="ms",
@@ -119,13 +119,13 @@ COLUMNS: Final = (
     ),
     Column(
         "Type",
-        "What the vocabulary says it is: normal text, a control token, a single byte, …",
+        "Type in the vocabulary: normal text, control token, single byte, …",
         widest=("user-defined",),
         is_text=True,
     ),
     Column(
         "Bytes",
-        "What the piece is made of, in hexadecimal",
+        "Bytes of the text, in hexadecimal",
         lambda token: hexadecimal(token.piece),
         widest=("e2 96 81 41",),
         is_text=True,

@@ -44,7 +44,7 @@ class TokensPanel(RoomsPanel):
     title = "Tokens"
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
-        super().__init__(tools, ROOMS, "What tokens to look at", parent)
+        super().__init__(tools, ROOMS, "Token views", parent)
         self.setObjectName("panel_tokens")
         self.rooms.setObjectName("token_rooms")
 

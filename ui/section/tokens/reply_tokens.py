@@ -42,8 +42,8 @@ from ui.section.tokens.model import (
 from ui.section.tokens.speed_plot import SpeedPlot
 from ui.widgets.icon_button import IconButton
 
-CAPTION: Final = "Recorded as it was written. Probabilities before samplers, at temperature 1."
-SIGNED: Final = " Tokens with a hand were chosen by hand, those with a lightning were drafted."
+CAPTION: Final = "Recorded live. Probabilities before samplers, at temperature 1."
+SIGNED: Final = " Hand: chosen by you. Lightning: drafted."
 LOW_PX: Final = 600
 _USUAL_VOCABULARY: Final = 99_999
 
@@ -150,8 +150,8 @@ class ReplyTokens(Panel):
         self.certainty = Card(theme, "Certainty", self)
         self.certainty.figure.setObjectName("perplexity_figure")
         self.certainty.setToolTip(
-            "How sure the weights were of what was written, before samplers. Perplexity: among "
-            "how many equally probable tokens it would have been as hard to guess."
+            "How certain the model was of this text, before samplers. Perplexity: the number of "
+            "equally likely tokens that would be as hard to guess."
         )
         self.figures = small_label("", self.certainty)
         self.figures.setObjectName("token_figures")
@@ -159,8 +159,7 @@ class ReplyTokens(Panel):
         self.speed = Card(theme, "Speed", self)
         self.speed.figure.setObjectName("speed_figure")
         self.speed.setToolTip(
-            "Tokens per second of decode, without the first token, which waits for prefill; "
-            "in at most 100 stretches of equally many tokens."
+            "Decode speed in tokens per second, without the first token, which waits for prefill."
         )
         self.plot = SpeedPlot(theme, self.speed)
         self.plot_button = IconButton(
@@ -173,10 +172,10 @@ class ReplyTokens(Panel):
         self.speed.body.addWidget(self.plot)
         self.filter = QLineEdit(self)
         self.filter.setObjectName("token_filter")
-        self.filter.setPlaceholderText("Find a piece or an ID")
-        self.filter.setAccessibleName("Find a piece or an ID")
+        self.filter.setPlaceholderText("Find text or ID")
+        self.filter.setAccessibleName("Find text or ID")
         self.uncertain_button = IconButton(
-            theme, "target", "Go to the most uncertain token", parent=self
+            theme, "target", "Go to the least certain token", parent=self
         )
         self.uncertain_button.setObjectName("most_uncertain_button")
         self.copy_button = IconButton(theme, "copy", "Copy the table as CSV", parent=self)
@@ -262,7 +261,7 @@ class ReplyTokens(Panel):
                 ).setObjectName("show_in_vocabulary")
         if self.copy_button.isEnabled():
             menu.addAction("Copy the table as CSV", self.copy_csv).setObjectName("copy_table")
-            menu.addAction("Go to the most uncertain token", self._looking.go_to_most_uncertain)
+            menu.addAction("Go to the least certain token", self._looking.go_to_most_uncertain)
         menu.popup(self.table.viewport().mapToGlobal(at))
 
     # --- following ------------------------------------------------------------------------------
@@ -357,9 +356,9 @@ def _of_others(count: int) -> str:
     if not count:
         return ""
     first = "The first token is" if count == 1 else f"The first {count:,} tokens are"
-    return f" {first} of the version that was branched; the speed is that of the others."
+    return f" {first} from the version this one was branched from; the speed covers the rest."
 
 
 def _figures(found: Totals) -> str:
     logprob = f"{found.mean_logprob:.2f}".replace("-", "−")
-    return f"mean log-probability {logprob} nat · mean entropy {found.mean_entropy:.2f} bit"
+    return f"mean log-probability {logprob} nats · mean entropy {found.mean_entropy:.2f} bits"

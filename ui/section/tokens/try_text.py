@@ -29,9 +29,9 @@ from ui.widgets.icon_button import IconButton
 REST_MS: Final = 150
 MAX_CHIPS: Final = 2000
 EXAMPLE: Final = "The capital of France is"
-EMPTY: Final = "Write or paste a text above, and see the tokens that it becomes."
-CHOOSE: Final = "Choose a token to read what it is; Enter looks it up in the vocabulary."
-READING: Final = "Reading the merges from the file…"
+EMPTY: Final = "Type or paste text above to see its tokens."
+CHOOSE: Final = "Choose a token for details. Enter looks it up in the vocabulary."
+READING: Final = "Reading merges from the file…"
 
 
 class TryText(Panel):
@@ -69,14 +69,14 @@ class TryText(Panel):
         theme = self._theme
         self.text = QPlainTextEdit(EXAMPLE, self)
         self.text.setObjectName("tokenise_text")
-        self.text.setAccessibleName("Tokenise anything")
-        self.text.setPlaceholderText("Tokenise anything")
+        self.text.setAccessibleName("Text to tokenise")
+        self.text.setPlaceholderText("Text to tokenise")
         self.text.setTabChangesFocus(True)
-        self.special = CheckBox(theme, "Control tokens count as tokens", self)
+        self.special = CheckBox(theme, "Parse control tokens", self)
         self.special.setObjectName("tokenise_special")
         self.special.setToolTip(
-            "Whether the text of a control token, such as <|im_end|>, becomes that token, as in a "
-            "chat template, or is taken as ordinary text, as in what people write"
+            "Treat text such as <|im_end|> as the control token, as chat templates do, instead "
+            "of ordinary text"
         )
         self.tokens_card = Card(theme, "Tokens", self)
         self.tokens_card.figure.setObjectName("tokenise_figure")
@@ -207,12 +207,12 @@ class TryText(Panel):
             found.append(Chip(visible(piece), below, about(token_id, piece, kind)))
         left = len(tokens.token_ids) - len(found)
         if left > 0:
-            found.append(Chip("…", f"{left:,} more", "Only so many are drawn; all are counted"))
+            found.append(
+                Chip("…", f"{left:,} more", ("Not all tokens are shown, but all are counted"))
+            )
         self._show_chips(found)
         self.detail.setText(
-            "Choose a token to read what it is; Enter looks it up in the vocabulary."
-            if found
-            else EMPTY
+            "Choose a token for details. Enter looks it up in the vocabulary." if found else EMPTY
         )
 
     def _show_chips(self, chips: Sequence[Chip]) -> None:

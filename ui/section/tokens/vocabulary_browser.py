@@ -45,7 +45,7 @@ SLICE_S: Final = 0.006
 MAX_IDS: Final = 20_000
 
 READING: Final = "Reading the vocabulary…"
-NO_IDS: Final = "Paste IDs, such as 1 2 3 or [1, 2, 3], to read what they spell."
+NO_IDS: Final = "Paste IDs such as 1 2 3 or [1, 2, 3] to see their text."
 _KINDS: Final = {
     "gpt2": "byte-level BPE",
     "llama": "SentencePiece",
@@ -96,12 +96,12 @@ class VocabularyBrowser(Panel):
         self.search.setAccessibleName("Search the vocabulary by text, ID or bytes")
         self.search.setPlaceholderText("Text, ID, or bytes (0x20, E2 82 AC)")
         self.search.setToolTip(
-            "A text that stands in the piece (· or a space is a space), the number of a token, or "
-            "bytes in hexadecimal. Capitals count where you write some."
+            "Text in the token (· or a space for a space), a token ID, or bytes in hexadecimal. "
+            "Uppercase letters make the search case-sensitive."
         )
         self.table = QTableView(self.card)
         self.table.setObjectName("vocabulary_table")
-        self.table.setAccessibleName("Tokens of the vocabulary")
+        self.table.setAccessibleName("Vocabulary tokens")
         self.table.setModel(self.model)
         self.table.setShowGrid(False)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -202,12 +202,11 @@ class VocabularyBrowser(Panel):
     def _take_file(self, file: FileVocabulary, pieces: Pieces) -> None:
         if pieces is self._pieces:
             self.model.set_file(file)
-            kind = _KINDS.get(file.model, file.model or "of no known kind")
+            kind = _KINDS.get(file.model, file.model or "of unknown type")
             merges = f", {len(file.merges):,} merges" if file.merges else ""
             source = "ranks of merges" if file.merges else "scores"
             self.sentence.setText(
-                f"{kind}{merges}. Pieces and types as llama.cpp tells them, {source} as the file "
-                "has them."
+                f"{kind}{merges}. Text and types from llama.cpp, {source} from the file."
             )
 
     def go_to(self, token_id: int) -> None:
@@ -281,13 +280,13 @@ class VocabularyBrowser(Panel):
         unknown = [token_id for token_id in ids if token_id >= len(self._pieces)]
         if unknown:
             last = len(self._pieces) - 1
-            self._show_spelled("", "", f"{unknown[0]} is no token here: IDs go from 0 to {last}.")
+            self._show_spelled("", "", f"{unknown[0]} isn't a token here: IDs go from 0 to {last}.")
             return
         data = b"".join(map(self._pieces.piece, ids[:MAX_IDS]))
         text = data.decode("utf-8", "replace")
-        note = "" if "\ufffd" not in text else "� stands for bytes that are no whole character."
+        note = "" if "\ufffd" not in text else "� marks bytes that don't form a whole character."
         if len(ids) > MAX_IDS:
-            note = f"The text of the first {MAX_IDS:,}. {note}".strip()
+            note = f"Text of the first {MAX_IDS:,} only. {note}".strip()
         tokens = f"{len(ids):,} token{'' if len(ids) == 1 else 's'}"
         self._show_spelled(text, f"{tokens} · {len(data):,} bytes", note)
 

@@ -20,14 +20,16 @@ COLUMNS: Final = ("ID", "Token", "Bytes", "Type", "Score")
 ID, TOKEN, BYTES, TYPE, SCORE = range(len(COLUMNS))
 RANK: Final = "Rank"
 _HINTS: Final = (
-    "The number that stands for the token",
-    "The piece of text; · is a space, ↵ a line break",
-    "What the piece is made of, in hexadecimal",
-    "What the vocabulary says it is: normal text, a control token, a single byte, …",
+    "Its number in the vocabulary",
+    "Text of the token; · is a space, ↵ a line break",
+    "Bytes of the text, in hexadecimal",
+    "Type in the vocabulary: normal text, control token, single byte, …",
     "",
 )
 _SCORE_HINT: Final = "SentencePiece joins the neighbours with the best score first"
-_RANK_HINT: Final = "Which merge makes the token; BPE makes 0 first, that of the commonest pair"
+_RANK_HINT: Final = (
+    "Order of the merge that makes the token; BPE starts with 0, the most common pair"
+)
 
 
 class VocabularyModel(QAbstractTableModel):

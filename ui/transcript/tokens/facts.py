@@ -16,11 +16,11 @@ from app.insight.trace.tokens_shown import hexadecimal, surprise_at_draw, visibl
 from ui.section.tokens.model import percent
 
 N_ALTERNATIVES: Final = 5
-RECORDED: Final = "Recorded as it was drawn; before samplers, at temperature 1."
-CHOSEN: Final = "Chosen by hand; measured before samplers, at temperature 1."
-NOT_READ: Final = "Load the weights that wrote this to read the pieces and to branch."
-NO_TOKENS: Final = "This is a word of the text: where its tokens are is not known."
-CUT_NOW: Final = "Not drawn: it was written, and is cut here by the loaded vocabulary."
+RECORDED: Final = "Recorded live; before samplers, at temperature 1."
+CHOSEN: Final = "Chosen by you; measured before samplers, at temperature 1."
+NOT_READ: Final = "Load the model that wrote this to see the text of its tokens and to branch."
+NO_TOKENS: Final = "This is a word of the text; its tokens are unknown."
+CUT_NOW: Final = "Not generated: typed text, tokenised with the loaded model's vocabulary."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ def facts_of(
         return _not_drawn(tokens, number, piece)
     trace = tokens.traces[place]
     figures = (
-        f"ID {trace.token_id} · {percent(trace.logprob)} % · rank {trace.rank:,}"
-        f" · entropy {max(0.0, trace.entropy):.2f} bit"
+        f"ID {trace.token_id} · {percent(trace.logprob)}% · rank {trace.rank:,} · entropy "
+        f"{max(0.0, trace.entropy):.2f} bits"
     )
     details = [f"token {place + 1:,} of {len(tokens.traces):,}", f"{trace.ms:.1f} ms"]
     bits = surprise_at_draw(trace)
     if bits is not None:
-        details.append(f"surprise at the draw {bits:.2f} bit")
+        details.append(f"surprise when drawn {bits:.2f} bits")
     recorded = CHOSEN if trace.chosen else RECORDED
     caption = recorded if words is not None else f"{recorded} {NOT_READ}"
     found = _alternatives(trace, words, may_branch and words is not None)

@@ -86,10 +86,10 @@ class _Row:
         self.token_id = found.token_id
         self.state.setText("chosen" if found.is_chosen else "drawn")
         self.piece.set_text(found.text)
-        self.percent.setText(f"{shown_percent(found.probability)} %")
+        self.percent.setText(f"{shown_percent(found.probability)}%")
         self.bar.show_share(found.probability, found.is_drawn)
         self.link.setAccessibleName(f"Branch here with {found.text}")
-        self.link.setToolTip(f"A new version of this reply that goes on with {found.text}")
+        self.link.setToolTip(f"A new version of this reply that continues with {found.text}")
 
 
 class TokenCard(QFrame):

@@ -52,9 +52,9 @@ def test_what_is_taken_out_or_reset_can_be_had_back(room: Any) -> None:
     changed = with_stage(room.desk.sampling_links(), 1, TopK(3))
     room.desk.set_sampling_links(switched(changed, 2, is_on=False))
     shown = room.desk.sampling_links()
-    room.desk.set_sampling_links((*shown[:3], *shown[4:]), "Min-p is taken out.")
+    room.desk.set_sampling_links((*shown[:3], *shown[4:]), "Min-p removed.")
     notice = room.of(Noticed)[-1]
-    assert notice.sentence == "Min-p is taken out."
+    assert notice.sentence == "Min-p removed."
     room.desk.set_at_level("chat", "seed", 5)
     room.desk.undo(notice.undo)
     assert room.desk.sampling_links() == shown
@@ -69,7 +69,7 @@ def test_having_it_back_reaches_the_chat_that_it_was_in(room: Any) -> None:
     room.ask("Where?")
     first = room.desk.conversation.id
     links = room.desk.sampling_links()
-    room.desk.set_sampling_links((*links[:1], *links[2:]), "Top-k is taken out.")
+    room.desk.set_sampling_links((*links[:1], *links[2:]), "Top-k removed.")
     room.desk.new_conversation()
     room.desk.undo(room.of(Noticed)[-1].undo)
     assert room.desk.sampling_links() == links

@@ -139,7 +139,7 @@ def test_the_cache_is_loaded_as_it_is_set() -> None:
 
 
 def test_folders_of_weights_are_absolute_paths_each_once() -> None:
-    awkward = "/a b/Ž models 模型 🙂/it's 100 % #1 & “more”/ trailing dot."
+    awkward = "/a b/Ž models 模型 🙂/it's 100% #1 & “more”/ trailing dot."
     assert checked("weights_folders", [awkward, "/x", awkward]) == (awkward, "/x")
     assert checked("weights_folders", ["/" + "long/" * 100]) == ("/" + "long/" * 100,)
     too_many = [f"/{number}" for number in range(201)]

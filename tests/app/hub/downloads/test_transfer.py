@@ -75,7 +75,7 @@ def test_while_it_grows_only_the_partial_is_there(fetching: Fetching) -> None:
 def test_a_second_attempt_asks_only_for_the_rest(fetching: Fetching) -> None:
     fetching.hub.script(Act(close_after=120_000), server="cdn")
     first, second = Heard(), Heard()
-    assert "40 %" in fault(fetching, first).sentence
+    assert "40%" in fault(fetching, first).sentence
     assert fetching.part.stat().st_size == 120_000
     fetching.run(second, etag=first.etags[-1])
     assert fetching.target.read_bytes() == fetching.file.content
@@ -167,10 +167,10 @@ def test_e01_a_body_that_ends_early_says_how_far_it_came(fetching: Fetching) -> 
     fetching.hub.script(Act(close_after=SIZE * 43 // 100), server="cdn")
     found = fault(fetching)
     assert (found.kind, found.may_retry) == ("broke_off", True)
-    assert "43 %" in found.sentence
+    assert "43%" in found.sentence
     assert fetching.left() == [fetching.part.name]
     fetching.hub.script(Act(close_after=SIZE - SIZE * 43 // 100 - 1), server="cdn")
-    assert "(99 %)" in fault(fetching).sentence
+    assert "(99%)" in fault(fetching).sentence
 
 
 def test_e01_an_error_page_with_200_is_not_saved(fetching: Fetching) -> None:

@@ -79,17 +79,17 @@ def buttons(page: DownloadPage) -> list[str]:
 @pytest.mark.parametrize(
     ("of", "words"),
     [
-        (RUNNING, "42 % · 3.2 MB/s · 18 s left"),
-        (replace(RUNNING, speed_bytes_s=None, left_s=None), "42 %"),
-        (replace(RUNNING, phase="checking"), "Checks what is there…"),
-        (replace(RUNNING, done_bytes=97_999_999, speed_bytes_s=None, left_s=None), "99 %"),
-        (WAITING, "Tries again in 12 s"),
-        (replace(WAITING, retry_in_s=61.2), "Tries again in 1:02 min"),
-        (PAUSED, "Paused at 42 %"),
+        (RUNNING, "42% · 3.2 MB/s · 18 s left"),
+        (replace(RUNNING, speed_bytes_s=None, left_s=None), "42%"),
+        (replace(RUNNING, phase="checking"), "Checking existing files…"),
+        (replace(RUNNING, done_bytes=97_999_999, speed_bytes_s=None, left_s=None), "99%"),
+        (WAITING, "Retrying in 12 s"),
+        (replace(WAITING, retry_in_s=61.2), "Retrying in 1:02 min"),
+        (PAUSED, "Paused at 42%"),
         (FAILED, "Failed"),
         (DONE, "Done"),
         (CANCELLED, "Cancelled"),
-        (progress(1, S.QUEUED), "Waits for its turn"),
+        (progress(1, S.QUEUED), "Queued"),
     ],
 )
 def test_how_far_it_is_in_words(of: DownloadProgress, words: str) -> None:
@@ -110,8 +110,8 @@ def test_an_odd_name_is_shown_on_one_line() -> None:
 
 def test_the_sign_is_one_number_for_all_that_run() -> None:
     other = progress(7, size_bytes=2_000_000, done_bytes=0, speed_bytes_s=1_000_000.0)
-    assert status_text((RUNNING, other)) == "↓ 41 % · 4.2 MB/s"
-    assert status_text((WAITING, PAUSED)) == "↓ waits"
+    assert status_text((RUNNING, other)) == "↓ 41% · 4.2 MB/s"
+    assert status_text((WAITING, PAUSED)) == "↓ queued"
     assert status_text((PAUSED, FAILED, DONE)) == ""
     assert status_hint((RUNNING, DONE)) == f"Downloads\ntiny-1.gguf: {state_text(RUNNING)}"
 
@@ -125,7 +125,7 @@ def test_there_is_a_sign_for_each_state() -> None:
 
 def test_without_downloads_it_says_what_to_do(page: DownloadPage, qtbot: QtBot) -> None:
     assert page.body.currentWidget() is not page.list
-    assert buttons(page) == ["Find weights on the hub"]
+    assert buttons(page) == ["Find models on the hub"]
     with qtbot.waitSignal(page.page_requested) as asked:
         page.hub_button.click()
     assert asked.args == ["hub"]
@@ -197,7 +197,7 @@ def test_what_is_loaded_is_not_loaded_again_nor_thrown_away(
     assert page.load_button.text() == "Loaded"
     assert not page.load_button.isEnabled()
     assert not page.trash_button.isEnabled()
-    assert page.trash_button.toolTip() == "Unload these weights first"
+    assert page.trash_button.toolTip() == "Unload this model first"
     page._on_return()
     assert desk.called("load_weights") == []
 
@@ -322,7 +322,7 @@ def test_the_window_shows_a_sign_while_something_is_fetched(
     assert sign is not None
     assert not sign.isVisible()
     desk.show_downloads(RUNNING)
-    assert sign.text() == "↓ 42 % · 3.2 MB/s"
+    assert sign.text() == "↓ 42% · 3.2 MB/s"
     assert sign.isVisible()
     desk.show_downloads(DONE)
     assert not sign.isVisible()

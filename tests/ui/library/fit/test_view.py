@@ -326,15 +326,15 @@ def test_what_was_measured_stands_beside_what_was_estimated(
     bridge.emit_event(judging.engine_state)
     rows = [(row.what, row.device, row.deviation) for row in view.measured.rows]
     assert rows == [
-        ("weights", "", "0.0 %"),
-        ("weights", "CUDA0", "−1.0 %"),
-        ("kv", "CUDA0", "+2.0 %"),
-        ("compute", "", "25 % used"),
-        ("compute", "CUDA0", "50 % used"),
+        ("weights", "", "0.0%"),
+        ("weights", "CUDA0", "−1.0%"),
+        ("kv", "CUDA0", "+2.0%"),
+        ("compute", "", "25% used"),
+        ("compute", "CUDA0", "50% used"),
     ]
     assert "KV cache on CUDA0" in words(view.measured)
-    assert "+2.0 %" in words(view.measured)
-    assert view.load_button.text() == "Load again"
+    assert "+2.0%" in words(view.measured)
+    assert view.load_button.text() == "Reload"
     view.show_file("/weights/other.gguf")
     assert not view.measured.isVisible()
 

@@ -120,7 +120,7 @@ def test_all_that_the_file_says_is_there(opened: HeaderWindow, path: Path) -> No
     assert len(opened.tensors.shown) == len(header.tensors)
     assert opened.windowTitle() == "tiny.gguf"
     assert opened.name.text() == "Tiny test file"
-    for words in ("llama (chat)", "F16", "2 layers", "512 tokens of context", "licence mit"):
+    for words in ("llama (chat)", "F16", "2 layers", "context window 512 tokens", "licence mit"):
         assert words in opened.summary.text()
     assert opened.trouble.isHidden()
     assert opened.values_table.hasFocus()
@@ -143,7 +143,7 @@ def test_an_array_is_read_a_page_at_a_time(opened: HeaderWindow, qtbot: QtBot) -
     assert not pane.later_button.isEnabled()
     pane.go_field.setText("1000")
     press(pane.go_field, Key.Key_Return)
-    assert "items 0 to 999" in pane.title.text()
+    assert "item from 0 to 999" in pane.title.text()
     choose(opened, "tokenizer.ggml.tokens")
     qtbot.waitUntil(lambda: "<|im_start|>" in pane.text.toPlainText())
     pane.copy_button.click()
@@ -162,7 +162,7 @@ def test_a_long_text_is_read_on_demand(window: HeaderWindow, tmp_path: Path, qtb
     window.open(tmp_path / "long.gguf")
     qtbot.waitUntil(lambda: window.pages.currentIndex() == VALUES)
     choose(window, "a.long")
-    qtbot.waitUntil(lambda: "its first 1,048,576 characters" in window.pane.title.text())
+    qtbot.waitUntil(lambda: "first 1,048,576 characters" in window.pane.title.text())
     assert "more characters" in window.pane.text.toPlainText()
     assert not window.change_button.isEnabled()
     choose(window, "a.line")
@@ -341,7 +341,7 @@ def test_a_corrected_copy(
     choose(opened, "general.license")
     press(opened.values_table, Key.Key_Delete)
     opened.set_value("general.description", value_typed("string", "new"))
-    assert opened.copy_bar.words.text() == "3 changes for the copy."
+    assert opened.copy_bar.words.text() == "3 changes to save in a copy."
     rows = {row.key: row for row in opened.values.shown}
     assert rows["general.license"].is_removed
     assert rows["general.name"].preview == "A better name"
@@ -352,7 +352,7 @@ def test_a_corrected_copy(
     assert not opened.add_button.isEnabled()
     opened.set_value("b.late", value_typed("bool", "true"))
     assert "b.late" not in opened._changes
-    qtbot.waitUntil(lambda: "is written" in opened.copy_bar.words.text())
+    qtbot.waitUntil(lambda: "Copy saved" in opened.copy_bar.words.text())
     written = read_header(target)
     assert written.name == "A better name"
     assert "general.license" not in written.metadata
@@ -401,7 +401,7 @@ def test_a_copy_is_cancelled(
 def test_changes_are_taken_back(opened: HeaderWindow) -> None:
     choose(opened, "general.name")
     opened.remove_button.click()
-    assert opened.remove_button.text() == "Take back"
+    assert opened.remove_button.text() == "Undo"
     assert not opened.change_button.isEnabled()
     opened.remove_button.click()
     assert opened._changes == {}
@@ -497,7 +497,7 @@ def test_a_file_in_parts_is_shown_whole_and_not_changed(
         )
     window.open(tmp_path / "big-00001-of-00003.gguf")
     qtbot.waitUntil(lambda: shown(window))
-    assert "without big-00003-of-00003.gguf" in window.summary.text()
+    assert "missing big-00003-of-00003.gguf" in window.summary.text()
     assert [window.tensors.cell(row, 6).partition(":")[0] for row in window.tensors.shown] == [
         "1",
         "2",
@@ -606,9 +606,9 @@ def test_texts_fit_for_a_field() -> None:
 
 def test_shares() -> None:
     assert [share_text(part, 1000) for part in (0, 1, 500, 1000)] == [
-        "0.0 %",
-        "0.1 %",
-        "50.0 %",
-        "100.0 %",
+        "0.0%",
+        "0.1%",
+        "50.0%",
+        "100.0%",
     ]
-    assert (share_text(1, 10**6), share_text(0, 0)) == ("< 0.1 %", "")
+    assert (share_text(1, 10**6), share_text(0, 0)) == ("< 0.1%", "")

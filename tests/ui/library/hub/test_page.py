@@ -125,7 +125,7 @@ def state(panel: StatePanel) -> tuple[str, str, str]:
 
 def test_nothing_is_asked_before_somebody_does(page, desk, qtbot):
     title, words, button = state(page.panel)
-    assert (title, button) == ("Find weights", "Show the most downloaded")
+    assert (title, button) == ("Find a model", "Show the most downloaded")
     assert "hub.example.org" in words
     qtbot.wait(SEARCH_AFTER_MS + 50)
     assert desk.called("search_hub") == []
@@ -149,7 +149,7 @@ def test_what_was_found_stays_in_view_while_the_next_search_is_quick(page, desk,
     assert page.results.results.repos == [GATED]
     page.results.choose(0)
     qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
-    assert state(page.detail.panel) == ("", f"Looking into {GATED.id}…", "Stop")
+    assert state(page.detail.panel) == ("", f"Reading {GATED.id}…", "Stop")
     page.detail.panel.button.click()
     assert desk.called("stop_hub")[-1] == ("look", "card", "headers")
     assert state(page.detail.panel)[1].startswith("Choose a repository")
@@ -166,16 +166,16 @@ def test_typing_searches_a_moment_later_and_once(page, desk, qtbot):
     assert page.results.isVisible()
     assert page.results.results.rowCount() == 2
     page.search.clear()
-    assert state(page.panel)[0] == "Find weights"
+    assert state(page.panel)[0] == "Find a model"
     assert ("search",) in desk.called("stop_hub")
 
 
 def test_nothing_found_says_what_to_try(page, desk, qtbot):
     search(qtbot, page, desk, "zzz")
-    assert state(page.panel) == ("Nothing found", "Try fewer or other words.", "")
+    assert state(page.panel) == ("No results", "Try fewer or different words.", "")
     page.filters.licence.setCurrentIndex(1)
     desk.answer("search_hub", HubSearchPage())
-    assert state(page.panel)[2] == "Leave nothing out"
+    assert state(page.panel)[2] == "Clear filters"
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
     assert desk.called("search_hub")[-1][0] == SearchWish("zzz")
 
@@ -196,11 +196,11 @@ def test_what_may_be_private_is_looked_for_by_its_name(page, desk, qtbot):
 @pytest.mark.parametrize(
     ("kind", "title", "second"),
     [
-        ("network", "The hub cannot be reached", "Token and address…"),
-        ("not_hub", "No hub there", "Token and address…"),
-        ("token_bad", "The token is not known", "Token and address…"),
-        ("server", "The hub has trouble", ""),
-        ("fault", "This did not work", ""),
+        ("network", "Can't reach the hub", "Token and address…"),
+        ("not_hub", "Not a hub", "Token and address…"),
+        ("token_bad", "Token rejected", "Token and address…"),
+        ("server", "Hub error", ""),
+        ("fault", "Something went wrong", ""),
     ],
 )
 def test_each_trouble_has_a_way_on(page, desk, qtbot, kind, title, second):
@@ -217,11 +217,11 @@ def test_a_limit_counts_down_and_tries_again(page, desk, qtbot):
     qtbot.keyClicks(page.search, "tiny")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.4)
-    assert state(page.panel)[2] == "Again in 1 s"
+    assert state(page.panel)[2] == "Retry in 1 s"
     qtbot.waitUntil(lambda: len(desk.called("search_hub")) == 2)
     desk.fail("search_hub", "rate_limited", "Too many. Wait.", 90.1)
-    assert state(page.panel)[2] == "Again in 1:31"
-    qtbot.waitUntil(lambda: page.panel.button.text() == "Again in 1:30")
+    assert state(page.panel)[2] == "Retry in 1:31"
+    qtbot.waitUntil(lambda: page.panel.button.text() == "Retry in 1:30")
     page.panel.button.click()  # nobody has to wait
     assert len(desk.called("search_hub")) == 3
     desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.1)
@@ -238,7 +238,7 @@ def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
     qtbot.keyClicks(dialog.token, "hf_x")
     qtbot.keyClick(dialog.token, Qt.Key.Key_Return)
     assert desk.called("set_hub_token")[-1][0] == "hf_x"
-    assert dialog.token_sentence.text() == "Asking the hub…"
+    assert dialog.token_sentence.text() == "Checking with the hub…"
     assert not dialog.use_button.isEnabled()
     desk.fail("set_hub_token", "token_bad", "It is not known. Make a new one.")
     assert dialog.isVisible()
@@ -263,14 +263,14 @@ def test_another_address_is_tried_first(page, desk, qtbot):
     qtbot.keyClick(dialog.address, Qt.Key.Key_Return)
     desk.fail("set_hub_endpoint", "not_hub", "There is no hub.")
     assert dialog.isVisible()
-    words = "There is no hub. The address stays as it was: hub.example.org."
+    words = "There is no hub. The address is still hub.example.org."
     assert dialog.address_sentence.text() == words
     dialog.set_button.click()
     desk.settings = replace(desk.settings, hub_endpoint="https://mirror.example.org")
     desk.turn(endpoint="https://mirror.example.org", host="mirror.example.org")
     desk.answer("set_hub_endpoint", "The hub at “mirror.example.org” is used from now on.")
     assert dialog.address.text() == "https://mirror.example.org"
-    assert page.hub_label.text() == "mirror.example.org · without a token"
+    assert page.hub_label.text() == "mirror.example.org · no token"
     assert "mirror.example.org" in page.panel.words.text()
     dialog.close()
 
@@ -312,14 +312,14 @@ def test_a_quantisation_that_is_not_there_is_said(page, desk, qtbot):
     qtbot.keyClicks(page.search, "ana/tiny-GGUF:Q2_K")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     desk.answer("look_into_repo", RepoPage(TINY, (SMALL,)))
-    assert page.detail.facts.text().startswith("There is no Q2_K here.")
+    assert page.detail.facts.text().startswith("No Q2_K here.")
 
 
 def test_an_address_elsewhere_is_refused_in_words(page, desk, qtbot):
     qtbot.keyClicks(page.search, "https://example.org/ana/tiny")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     title, words, button = state(page.panel)
-    assert (title, button) == ("No address of this hub", "Token and address…")
+    assert (title, button) == ("Not an address on this hub", "Token and address…")
     assert "“example.org” is not the hub" in words
     assert desk.called("search_hub") == desk.called("look_into_repo") == []
 
@@ -356,20 +356,20 @@ def test_more_is_listed_at_the_end_and_nothing_twice(page, desk, qtbot):
     assert [repo.id for repo in page.results.results.repos] == [repo.id for repo in repos]
     bar.setValue(bar.maximum())
     desk.fail("more_of_hub", "network", "No network.")
-    assert page.more.text() == "More cannot be listed. No network."
+    assert page.more.text() == "Can't list more. No network."
     assert page.results.results.rowCount() == 40
 
 
 def test_a_filter_that_lets_little_pass_looks_further_on_request(page, desk, qtbot):
     search(qtbot, page, desk, "n", has_more=True)
     assert state(page.panel) == (
-        "Nothing yet", "None of the first 200 is what you leave in.", "Look further",
+        "No matches yet", "None of the first 200 match your filters.", "Search further",
     )  # fmt: skip
     assert desk.called("more_of_hub") == []  # thousands could be asked for
     page.panel.button.click()
     assert state(page.panel)[0] == "Searching…"
     desk.answer("more_of_hub", HubSearchPage((), has_more=True))
-    assert state(page.panel)[1] == "None of the first 400 is what you leave in."
+    assert state(page.panel)[1] == "None of the first 400 match your filters."
     page.panel.button.click()
     desk.answer("more_of_hub", HubSearchPage((TINY,), has_more=True))
     assert page.results.isVisible()
@@ -479,7 +479,7 @@ def test_tab_goes_from_the_top_to_the_foot(page, desk, qtbot):
 def test_what_cannot_be_loaded_alone_is_said_and_not_read(page, desk, qtbot):
     choose(qtbot, page, desk, SMALL, PARTS, EYES)
     page.detail.table.choose(PARTS)
-    assert "Parts of this set are missing" in page.detail.file_words.text()
+    assert "Parts of this model are missing" in page.detail.file_words.text()
     assert not page.detail.act_button.isEnabled()
     page.detail.table.choose(EYES)
     assert "projector" in page.detail.file_words.text()
@@ -508,9 +508,9 @@ def test_the_button_follows_the_download(page, desk, qtbot):
         sha256s=SMALL.sha256s,
     )
     page.detail._on_downloads((there,))
-    assert button.text() == "45 % of it here…"
+    assert button.text() == "45% downloaded…"
     page.detail._on_downloads((replace(there, done_bytes=97_900_000),))
-    assert button.text() == "99 % of it here…"
+    assert button.text() == "99% downloaded…"
     with qtbot.waitSignal(page.page_requested) as asked:
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert asked.args == ["downloads"]

@@ -181,7 +181,7 @@ def test_the_filter_leaves_what_matches_and_the_way_back(page: LocalPage, qtbot:
     assert names(page) == ["qwen"]
     assert page.status.text() == "1 of 3 found · 14.7 GB"
     QTest.keyClicks(page.search, "x")
-    assert page.nothing_words.text() == "No weights on this machine match “wenx”."
+    assert page.nothing_words.text() == "No model on this computer matches “wenx”."
     assert not page.hub_button.isVisible()
     QTest.mouseClick(page.clear_button, Qt.MouseButton.LeftButton)
     assert len(names(page)) == 3
@@ -256,7 +256,7 @@ def test_the_status_says_what_is_going_on() -> None:
     looking = LocalSnapshot((found("a"),))
     assert status_text(looking, 1) == "1 found · 4.9 GB · looking…"
     hashing = LocalSnapshot((found("a"),), (), is_looking=False, n_unhashed=2)
-    assert status_text(hashing, 1).endswith("2 files still to be compared by content")
+    assert status_text(hashing, 1).endswith("2 files left to compare by content")
 
 
 def test_three_thousand_stay_smooth(
@@ -425,7 +425,7 @@ def test_d11_the_folder_is_shown_by_an_encoded_address(
 ) -> None:
     opened: list[QUrl] = []
     monkeypatch.setattr(dialogs.QDesktopServices, "openUrl", lambda url: not opened.append(url))
-    folder = "/a b/Ž 模型 🙂/it's 100 % #1 & “more”?"
+    folder = "/a b/Ž 模型 🙂/it's 100% #1 & “more”?"
     page.show_snapshot(snapshot(found("x", path=Path(folder) / "x.gguf")))
     choose(page, 0)
     QTest.mouseClick(page.show_button, Qt.MouseButton.LeftButton)
@@ -446,7 +446,7 @@ def test_where_the_system_shows_no_folders_it_is_said_where_it_is(
     QTest.mouseClick(page.show_button, Qt.MouseButton.LeftButton)
     box = page.findChild(QMessageBox, "not_opened_dialog")
     assert box is not None
-    assert "no program that shows folders" in box.text()
+    assert "No file manager was found" in box.text()
     assert box.informativeText() == "/a b"
     box.close()
 
@@ -554,7 +554,7 @@ def test_only_what_was_downloaded_here_goes_to_the_trash(
     assert download_id == "of /models/a.gguf"
     bridge.emit_event(EngineStateChanged("ready", "a", replace_path("/models/a.gguf")))
     assert not page.trash_button.isEnabled()
-    assert page.trash_button.toolTip() == "Unload these weights first"
+    assert page.trash_button.toolTip() == "Unload this model first"
 
 
 def test_a_narrow_page_keeps_names_and_leaves_columns_out(page: LocalPage, theme: Theme) -> None:
@@ -671,7 +671,7 @@ def test_the_library_follows_with_its_first_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def add_local(view: LibraryView) -> None:
-        view.add_page("local", "On this machine", LocalPage(desk, theme))  # type: ignore[arg-type]
+        view.add_page("local", "On this computer", LocalPage(desk, theme))  # type: ignore[arg-type]
 
     monkeypatch.setattr(LibraryView, "_add_pages", add_local)
     view = LibraryView(desk, bridge, theme)  # type: ignore[arg-type]

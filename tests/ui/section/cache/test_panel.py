@@ -158,8 +158,8 @@ def test_cells_bytes_and_where_they_come_from(stage: Stage) -> None:
     assert stage.legend() == ["template 6", "system 8", "you 16", "reply 40", "free 4,026"]
     assert stage.text("cache_where") == POINT
     caption = stage.text("cache_grid_caption")
-    assert caption.startswith("One square is one cell; 256 of 4,096 are drawn")
-    assert "asked of the engine now" in caption
+    assert caption.startswith("One square = 1 cell; 256 of 4,096 shown")
+    assert "In order of writing" in caption
 
 
 def test_the_last_turn_and_sizes_by_formula_and_by_llama_cpp(stage: Stage) -> None:
@@ -169,7 +169,7 @@ def test_the_last_turn_and_sizes_by_formula_and_by_llama_cpp(stage: Stage) -> No
         "16",
         "40",
     ]
-    assert stage.panel.reused.label.text() == "reused, from its own cells"
+    assert stage.panel.reused.label.text() == "cached, from its own cells"
     card = stage.panel.size_card
     assert card.formulas[0].label.text() == "30 layers × (K 192 + V 192) × 2 bytes"
     assert stage.row("cache_formula_0") == "23 kB"
@@ -179,8 +179,8 @@ def test_the_last_turn_and_sizes_by_formula_and_by_llama_cpp(stage: Stage) -> No
     assert stage.row("cache_full") == "94.4 MB"
     assert stage.row("cache_allocated") == "189 MB"
     assert stage.text("cache_copy_caption") == (
-        "This chat’s 70 tokens copied out: 1,614,384 bytes by llama.cpp = 1,612,800 of K and V "
-        "+ 1,584 of header."
+        "This chat’s 70 tokens, copied: 1,614,384 bytes by llama.cpp = 1,612,800 of K and V + "
+        "1,584 of header."
     )
 
 
@@ -194,7 +194,7 @@ def test_window_layers_and_states_are_named(stage: Stage, bridge: FakeBridge) ->
     stage.desk.engine_state = EngineStateChanged("ready", "M", loaded(cache=state))
     stage.panel._ask()
     stage.answer(one_chat())
-    assert stage.text("cache_copy_caption").startswith("These weights keep one state")
+    assert stage.text("cache_copy_caption").startswith("This model keeps a single state")
 
 
 def test_coloured_by_slot_a_shared_beginning_stands_once(stage: Stage) -> None:
@@ -216,9 +216,9 @@ def test_coloured_by_slot_a_shared_beginning_stands_once(stage: Stage) -> None:
         "free 4,021",
     ]
     stage.click("cache_by_turn")
-    assert stage.legend() == ["of no turn 75", "free 4,021"]
+    assert stage.legend() == ["not in a turn 75", "free 4,021"]
     stage.click("cache_by_message")
-    assert stage.legend() == ["you 65", "not told apart 10", "free 4,021"]
+    assert stage.legend() == ["you 65", "not distinguished 10", "free 4,021"]
 
 
 def test_the_legend_names_each_origin_once(stage: Stage) -> None:
@@ -401,7 +401,7 @@ def test_a_prefix_is_kept_up_to_what_is_looked_at(stage: Stage, looking: Looking
     stage.answer(one_chat())
     keep = stage.find(QAbstractButton, "cache_keep_button")
     assert (keep.text(), keep.isEnabled()) == ("Keep a prefix", False)
-    assert keep.toolTip().startswith("That is all that this chat has")
+    assert keep.toolTip().startswith("That is the whole chat")
     looking.look_at("m1")
     assert keep.text() == "Keep 30 tokens"
     looking.look_at("m2", 5)
@@ -418,7 +418,7 @@ def test_where_nothing_of_this_chat_is_looked_at_no_prefix_can_be_kept(stage: St
     stage.answer(told(slot(0, [(1, 0, 70)], PARTS, "c2"), n_used=70))
     keep = stage.find(QAbstractButton, "cache_keep_button")
     assert (keep.text(), keep.isEnabled()) == ("Keep a prefix", False)
-    assert "Choose a message or a token" in keep.toolTip()
+    assert "Choose a message or token" in keep.toolTip()
     assert not stage.find(QAbstractButton, "cache_park_button").isEnabled()
     assert stage.find(QAbstractButton, "cache_clear_button").isEnabled()
 
@@ -468,8 +468,8 @@ def test_one_step_is_measured_when_asked(stage: Stage) -> None:
     assert stage.row("cache_step_with") == "18.0 ms"
     assert stage.row("cache_step_without") == "690 ms"
     caption = stage.text("cache_step_caption")
-    assert caption.startswith("Measured now for the token after 70: the middle one of 3 steps")
-    assert "one pass, 2 threads" in caption
+    assert caption.startswith("For the token after 70: median of 3 cached runs")
+    assert "1 uncached run, 2 threads" in caption
     assert stage.find(QAbstractButton, "measure_button").text() == "Measure now"
 
 
@@ -491,7 +491,7 @@ def test_a_measurement_can_be_stopped_and_may_fail(stage: Stage) -> None:
 def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
     stage.answer(one_chat())
     policy = stage.panel.policy_card.choice
-    assert policy.currentText() == "Leave out the oldest"
+    assert policy.currentText() == "Drop oldest messages"
     policy.activated.emit(1)
     assert stage.desk.called("set_where_it_counts") == [("context_policy", "stop")]
     chat = Resolved(
@@ -500,7 +500,7 @@ def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
     stage.desk.resolved_settings = lambda: chat  # type: ignore[attr-defined]
     stage.bridge.emit_event(LevelsChanged("chat"))
     assert stage.text("cache_policy_caption").startswith("Set for this chat. ")
-    assert policy.currentText() == "Stop and say so"
+    assert policy.currentText() == "Stop with a message"
     policy.activated.emit(0)
     assert stage.desk.called("set_where_it_counts")[1:] == [("context_policy", "drop_oldest")]
 
@@ -509,9 +509,11 @@ def test_how_much_would_be_left_out_now(stage: Stage) -> None:
     stage.answer(one_chat())
     assert stage.text("cache_policy_caption").startswith("Everything fits now.")
     stage.bridge.emit_event(ContextCounted(3000, 4096, 3, "m1"))
-    assert stage.text("cache_policy_caption").startswith("Now 3 older messages would be left out")
+    assert stage.text("cache_policy_caption").startswith("The next prompt drops 3 older messages")
     stage.bridge.emit_event(ContextCounted(3000, 4096))
-    assert stage.text("cache_policy_caption").startswith("Now 3"), "nobody has looked again"
+    assert stage.text("cache_policy_caption").startswith("The next prompt drops 3"), (
+        "nobody has looked again"
+    )
     stage.bridge.emit_event(ContextCounted(30, 4096, 0, ""))
     assert stage.text("cache_policy_caption").startswith("Everything fits now.")
 
@@ -700,7 +702,7 @@ def test_after_a_restart_the_turn_is_what_was_stored_with_the_reply(
         "15",
         "9",
     ]
-    assert stage.panel.reused.label.text() == "reused, from host memory"
+    assert stage.panel.reused.label.text() == "cached, from host memory"
     assert stage.text("cache_turn_caption") == RECORDED
     # What the engine has counted since is newer.
     stage.panel._ask()
@@ -725,7 +727,7 @@ def test_what_was_counted_before_the_panel_was_there_is_known(
     panel.set_active(True)
     caption = panel.findChild(QLabel, "cache_policy_caption")
     assert caption is not None
-    assert caption.text().startswith("Now 12 older messages would be left out")
+    assert caption.text().startswith("The next prompt drops 12 older messages")
     panel.set_active(False)
 
 

@@ -121,9 +121,9 @@ def test_the_reply_that_is_looked_at_is_asked_about_once(panel: PromptPanel, des
     assert desk.asked == []
     assert panel.card.heading.text() == OF_REPLY
     assert panel.card.figure.text() == "9 tokens · 37 bytes"
-    assert panel.card.shown_counts() == ["template 2 (22 %)", "you 5 (56 %)", "reply 2 (22 %)"]
+    assert panel.card.shown_counts() == ["template 2 (22%)", "you 5 (56%)", "reply 2 (22%)"]
     assert panel.card.sentence.text() == "What the engine was given."
-    assert "Reused from the KV cache: 4 tokens. Evaluated (prefill): 5." in panel.card.facts.text()
+    assert "4 tokens from the KV cache, 5 processed (prefill)." in panel.card.facts.text()
 
 
 def test_the_tone_behind_a_token_says_where_it_comes_from(panel: PromptPanel, theme: Theme) -> None:
@@ -136,7 +136,7 @@ def test_the_tone_behind_a_token_says_where_it_comes_from(panel: PromptPanel, th
 
 
 def test_what_is_known_of_a_token(panel: PromptPanel, qtbot: QtBot) -> None:
-    assert panel.whence.text().startswith("Point at a token")
+    assert panel.whence.text().startswith("Hover over a token")
     panel.text.choose(5)
     assert panel.whence.text() == "reply, message 2 · token 6 of 9"
     assert panel.token.text() == "! · ID 105 · normal"
@@ -256,19 +256,19 @@ def test_surprise_comes_on_request_and_in_chunks(
     ((ids, take, then, _),) = desk.scoring
     assert ids == list(range(100, 109))
     assert panel.tint.isVisible()
-    assert panel.note.text() == "Reading the prompt once more: 1 of 9 tokens."
+    assert panel.note.text() == "Processing the prompt again: 1 of 9 tokens."
     assert tones(panel, 9) == [None] * 9
     take(scores(1, [1.0, 2**-5, 2**-30], [1, 9, 40_000]))
-    wanted = "Reading the prompt once more: 4 of 9 tokens."
+    wanted = "Processing the prompt again: 4 of 9 tokens."
     qtbot.waitUntil(lambda: panel.note.text() == wanted)  # at most ten times a second
     tints = tint_colors(theme.colors)
     assert tones(panel, 5) == [None, tints[0], tints[round(15 / 2)], tints[15], None]
     panel.text.choose(2)
-    assert panel.whence.text().endswith("surprise 5.00 bit · rank 9")
+    assert panel.whence.text().endswith("surprise 5.00 bits · rank 9")
     take(scores(4, [0.5] * 5, [1] * 5))
     then()
-    assert panel.note.text().startswith("Mean 5.00 bit per token")
-    assert "Replayed now" in panel.note.text()
+    assert panel.note.text().startswith("Mean 5.00 bits per token")
+    assert "Computed now" in panel.note.text()
     press(panel, panel.surprise_button, qtbot)
     assert not panel.tint.isVisible()
     assert panel.note.text() == ""
@@ -316,9 +316,8 @@ def test_the_difference_to_the_turn_before(
     press(panel, panel.difference_button, qtbot)
     desk.answer(FIRST)
     assert panel.note.text() == (
-        "Same beginning: 4 tokens, which the KV cache can reuse. "
-        "Gone (struck through): 2 tokens of the turn before. New (tinted): 5 tokens. "
-        "Recorded as reused: 4."
+        "Same beginning: 4 tokens, reusable from the KV cache. Removed (struck through): 2 "
+        "tokens of the previous turn. Added (tinted): 5 tokens. Recorded as cached: 4."
     )
     groups = panel.text.lines.groups
     assert "".join(s.raw for s in groups.spellings) == (
@@ -336,7 +335,7 @@ def test_the_difference_to_the_turn_before(
     ]
     assert new == [*[False] * 6, *[True] * 5]
     panel.text.choose(4)
-    assert panel.whence.text() == "It stood here in the turn before."
+    assert panel.whence.text() == "It was here in the previous turn."
     panel.text.choose(6)
     assert panel.token.text() == "Paris · ID 104 · normal"
     panel.text.choose(3)

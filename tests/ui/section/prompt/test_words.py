@@ -28,22 +28,22 @@ def test_sizes_and_shares() -> None:
     assert say.size_words(prompt_of(None, ("text", [b"a"], None))) == "1 token · 1 byte"
     assert say.size_words(PromptOf(None, "", "four")) == "4 characters"
     assert say.size_words(PromptOf(None, "")) == ""
-    assert say.context_words(OF) == "< 1 % of the context of 4,096 tokens."
+    assert say.context_words(OF) == "< 1% of the context window of 4,096 tokens."
     assert say.context_words(PromptOf(None, "", "four")) == ""
     assert OF.tokens is not None
     assert [say.count_words(count) for count in counts(OF.tokens)] == [
-        "template 1 (14 %)",
-        "you 4 (57 %)",
-        "attachment 1 (14 %)",
-        "reply 1 (14 %)",
+        "template 1 (14%)",
+        "you 4 (57%)",
+        "attachment 1 (14%)",
+        "reply 1 (14%)",
     ]
 
 
 def test_what_the_cache_and_the_replies_did() -> None:
     assert say.cache_words(None) == say.cache_words(MessageCounts(reused=3)) == ""
     assert say.reply_words(OF) == (
-        "1 reply entered as the IDs that were generated. "
-        "2 replies were tokenised again: the template changes the text."
+        "1 reply is included with its original token IDs. 2 replies were tokenised again because "
+        "the template changes the text."
     )
     assert say.reply_words(prompt_of(None, ("text", [b"a"], None))) == ""
 
@@ -76,9 +76,9 @@ def test_a_token_in_three_lines() -> None:
     surprise.take(scores(1, [0.25], [12]))
     whence = [say.token_words(tokens, place, NUMBERS, surprise)[0] for place in range(3)]
     assert whence == [
-        "template · token 1 of 7 · nothing before it to be surprising after",
-        "you, message 3 · token 2 of 7 · surprise 2.00 bit · rank 12",
-        "you, message 3 · token 3 of 7 · surprise not known yet",
+        "template · token 1 of 7 · no earlier token to compare with",
+        "you, message 3 · token 2 of 7 · surprise 2.00 bits · rank 12",
+        "you, message 3 · token 3 of 7 · surprise not computed yet",
     ]
 
 
@@ -88,9 +88,9 @@ def test_the_mean_of_all_and_of_each_origin() -> None:
     assert say.mean_words(tokens, surprise) == ""
     surprise.take(scores(1, [0.5, 0.25, 0.5, 0.25, 0.125, 1.0], [1] * 6))
     assert say.mean_words(tokens, surprise) == (
-        "Mean 1.50 bit per token · you 1.50 · attachment 3.00 · reply 0.00"
+        "Mean 1.50 bits per token · you 1.50 · attachment 3.00 · reply 0.00"
     )
-    assert say.reading_words(surprise) == "Reading the prompt once more: 7 of 7 tokens."
+    assert say.reading_words(surprise) == "Processing the prompt again: 7 of 7 tokens."
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_the_mean_of_all_and_of_each_origin() -> None:
             Difference(120, 0, 33, 0),
             MessageCounts(reused=119),
             (
-                "Same beginning: 120 tokens, which the KV cache can reuse. "
-                "Nothing of the turn before is gone. New (tinted): 33 tokens. "
-                "Recorded as reused: 119, since a reply’s last token is drawn but not read."
+                "Same beginning: 120 tokens, reusable from the KV cache. Nothing removed since "
+                "the previous turn. Added (tinted): 33 tokens. Recorded as cached: 119 (the last "
+                "token of a reply is drawn but not processed)."
             ),
         ),
         (
             Difference(1, 2, 9, 4),
             None,
             (
-                "Same beginning: 1 token, which the KV cache can reuse. "
-                "Gone (struck through): 2 tokens of the turn before. New (tinted): 9 tokens. "
-                "The last 4 tokens as before, but behind a change: read anew."
+                "Same beginning: 1 token, reusable from the KV cache. Removed (struck through): "
+                "2 tokens of the previous turn. Added (tinted): 9 tokens. The last 4 tokens are "
+                "unchanged but follow a change, so they are processed again."
             ),
         ),
     ],

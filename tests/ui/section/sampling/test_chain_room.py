@@ -267,7 +267,7 @@ def test_the_menu_of_a_card_does_it_too(panel: ChainRoom, desk: SamplingDesk) ->
     assert [type(s) for s in desk.asked()][2:4] == [MinP, TopP]
     card(panel, MinP).menu().actions()[2].trigger()
     assert MinP not in map(type, desk.asked())
-    assert desk.called("set_sampling_links")[-1][1] == "Min-p is taken out."
+    assert desk.called("set_sampling_links")[-1][1] == "Min-p removed."
 
 
 # --- on and off -----------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_a_switch_takes_a_stage_out_and_back_with_its_value(
     type_into(card(panel, TopP).fields["p"], "0.7")
     QTest.mouseClick(card(panel, TopP).switch, LEFT)
     assert TopP not in map(type, desk.asked())
-    assert "Switched off" in card(panel, TopP).sentence.text()
+    assert "Turned off" in card(panel, TopP).sentence.text()
     assert card(panel, TopP).fields["p"].text() == "0.7"
     card(panel, TopP).switch.setFocus()
     QTest.keyClick(card(panel, TopP).switch, Key.Key_Space)
@@ -483,7 +483,7 @@ def test_presets_are_chosen_and_what_differs_is_said(
     assert panel.presets.words.text().startswith("Differs: with penalties; top-k 40, not 20;")
     assert panel.presets.update_button.isEnabled()
     desk.put({"chain": chain})
-    assert panel.presets.words.text() == "As the preset has it."
+    assert panel.presets.words.text() == "Same as the preset."
     assert not panel.presets.update_button.isEnabled()
     picker.activated.emit(2)
     assert desk.called("apply_preset") == [("p-Free", "chat")]
@@ -651,10 +651,10 @@ def test_every_removed_candidate_names_its_stage(
             for row in range(rows.rowCount())
         ]
     assert found[TopK] == [
-        ["·Lyon", "3.12 %", "Top-k"],
-        ["995 less probable ones", "not recorded", "Top-k"],
+        ["·Lyon", "3.12%", "Top-k"],
+        ["995 less probable tokens", "not recorded", "Top-k"],
     ]
-    assert found[TopP] == [["·a", "12.5 %", "Top-p"], ["·in", "6.25 %", "Top-p"]]
+    assert found[TopP] == [["·a", "12.5%", "Top-p"], ["·in", "6.25%", "Top-p"]]
 
 
 def test_the_draw_is_a_mark_on_what_was_left(
@@ -716,7 +716,7 @@ def test_the_reply_s_chain_and_seed_can_be_used_again(
     panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
 ) -> None:
     show_reply(panel, token())
-    assert last(panel).again_button.text() == "Use 7 again"
+    assert last(panel).again_button.text() == "Reuse seed 7"
     QTest.mouseClick(last(panel).again_button, LEFT)
     assert desk.resolved_settings().settings.seed == 7
     assert last(panel).again_button.isHidden()
@@ -759,9 +759,9 @@ def test_what_forbade_tokens_first_has_cards_of_its_own(
 @pytest.mark.parametrize(
     ("uniform", "left", "words"),
     [
-        (0.9, 4, "It drew 0.9000, above its chance of 0.5: nothing happens this time."),
-        (0.2, 3, "It drew 0.2000, not above its chance of 0.5: it acts."),
-        (0.2, 4, "It drew 0.2000, not above its chance of 0.5, but fewer than two tokens reach"),
+        (0.9, 4, "Drew 0.9000, above its probability of 0.5: skipped this time."),
+        (0.2, 3, "Drew 0.2000, within its probability of 0.5: applied."),
+        (0.2, 4, "Drew 0.2000, within its probability of 0.5, but fewer than two tokens reach"),
     ],
 )
 def test_xtc_says_whether_it_acted(
@@ -797,7 +797,7 @@ def test_a_stage_that_is_off_gets_no_evidence(
 def test_empty_states_say_what_to_do(
     panel: ChainRoom, desk: SamplingDesk, show_reply: Reply
 ) -> None:
-    assert "There is no reply yet" in panel.note.text()
+    assert "No reply yet" in panel.note.text()
     as_made(desk)
     show_reply(panel, token())
     panel._looking.select(None)

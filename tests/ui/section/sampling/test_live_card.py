@@ -95,7 +95,7 @@ def test_the_rows_tell_logits_and_both_shares(shown: LiveCard) -> None:
     rows = shown.bars.rows
     assert [row.name for row in rows[:2]] == ["ID 100", "ID 101"]
     assert [row.logit for row in rows[:2]] == ["0.0", "−0.7"]
-    assert [row.before for row in rows[:2]] == ["40.0 %", "20.0 %"]
+    assert [row.before for row in rows[:2]] == ["40.0%", "20.0%"]
     assert rows[1].is_drawn
     assert rows[ROWS].name == f"{64 - ROWS} more"
     assert rows[-1].name == "not recorded"
@@ -123,7 +123,7 @@ def test_where_the_number_falls_now_is_marked(shown: LiveCard) -> None:
     move(shown, "top_k", 3)
     (hit,) = [row for row in shown.bars.rows if row.is_hit]
     assert hit.name == "ID 100"
-    assert "▸ where the recorded number 0.5000 falls now" in shown.caption.text()
+    assert "▸ marks where the recorded number 0.5000 falls now" in shown.caption.text()
     for name, at in (("top_p", 100), ("min_p", 0), ("temperature", 25), ("top_k", 4)):
         move(shown, name, at)
     (hit,) = [row for row in shown.bars.rows if row.is_hit]
@@ -214,11 +214,11 @@ def test_what_it_leaves_out_of_the_chain_is_said(shown: LiveCard, desk: Sampling
     chain = (Penalties(), TopP(0.9), TopP(0.5), MinP(), Xtc(), Xtc(0.0), Temperature(1.3), Dist())
     desk.put({"chain": as_stored(chain)})
     assert shown.without.text() == (
-        "The chain also has another Top-p and XTC, which are left out here."
+        "The chain also has another Top-p and XTC, which aren't included here."
     )
     assert shown.without.isVisible()
     desk.put({"chain": as_stored((TopK(), MirostatV2()))})
-    assert shown.without.text() == "The chain also has Mirostat 2, which is left out here."
+    assert shown.without.text() == "The chain also has Mirostat 2, which isn't included here."
     desk.put({})
     assert not shown.without.isVisible()
 
@@ -253,4 +253,4 @@ def test_every_control_has_a_name(shown: LiveCard) -> None:
 
 
 def test_shares_are_written_shortly() -> None:
-    assert percent(Between(0.0001, 0.0001)) == "< 0.1 %"
+    assert percent(Between(0.0001, 0.0001)) == "< 0.1%"

@@ -44,7 +44,7 @@ def test_only_the_drawn_one_has_the_full_colour_and_all_are_spoken(
     image = painted(bars)
     assert n_accent(image, 9, theme) > 20
     assert n_accent(image, 27, theme) == n_accent(image, 45, theme) == 0
-    assert bars.accessibleName() == "a 50.0 %, drawn; b 40.0 %; c –"
+    assert bars.accessibleName() == "a 50.0%, drawn; b 40.0%; c –"
 
 
 def test_the_mark_stands_where_the_number_fell(qtbot: QtBot, theme: Theme) -> None:

@@ -84,7 +84,7 @@ def test_the_settings_of_the_reply_are_known_as_its_own(card: WhatIfCard) -> Non
 
 def test_what_differs_is_said(card: WhatIfCard, desk: WhatIfDesk) -> None:
     desk.set_at_level("chat", "temperature", 1.4)
-    assert card.difference.text() == "Other than this reply: temperature 1.4, not 0.8."
+    assert card.difference.text() == "Changed: temperature 1.4, not 0.8."
 
 
 def test_the_chats_settings_are_asked_about(card: WhatIfCard, desk: WhatIfDesk) -> None:
@@ -126,7 +126,7 @@ def test_the_answer_leads_to_the_token_and_to_a_branch(card: WhatIfCard, desk: W
 def test_nothing_changes_is_an_answer(card: WhatIfCard, desk: WhatIfDesk) -> None:
     card.ask_button.click()
     desk.then(WhatIf(None, (), 5))
-    assert card.sentence.text() == "Nothing would change: each of the 5 tokens would be the same."
+    assert card.sentence.text() == "Nothing would change: all 5 tokens would be the same."
     assert not card.answer.isVisible()
     assert not card.branch_button.isVisible()
 

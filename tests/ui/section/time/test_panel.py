@@ -120,12 +120,12 @@ def test_the_parts_of_the_time_add_up(show: Callable[..., TimePanel]) -> None:
         ("First token", "1.0", "0.5", "1", ""),
         ("Decode", "90.0", "45.0", "4", "44.4"),
         ("End", "9.0", "4.5", "", ""),
-        ("Together", "200.0", "100.0", "5", ""),
+        ("Total", "200.0", "100.0", "5", ""),
     ]
-    assert panel.total.text() == "200 ms in all"
+    assert panel.total.text() == "200 ms in total"
     assert panel.caption.text().startswith(RECORDED)
-    assert "add up to 200.0 ms; its clock says 200.0 ms" in panel.caption.text()
-    assert panel.ending.text() == "Why it ended: ended by itself."
+    assert "add up to 200.0 ms; the clock says 200.0 ms" in panel.caption.text()
+    assert panel.ending.text() == "Ended: finished."
     shown = {label.text() for label in panel.parts.findChildren(QLabel)}
     assert any("bound by arithmetic" in words for words in shown)
     assert any("bound by memory" in words for words in shown)
@@ -133,17 +133,17 @@ def test_the_parts_of_the_time_add_up(show: Callable[..., TimePanel]) -> None:
 
 def test_what_was_held_is_no_part_of_the_engines_clock(show: Callable[..., TimePanel]) -> None:
     panel = show(timeline=[*LINE, ["held", 5000.0]])
-    assert panel.total.text() == "5.20 s in all"
-    words = "The parts, without what was held, add up to 200.0 ms; its clock says 200.0 ms."
+    assert panel.total.text() == "5.20 s in total"
+    words = "The parts, without holds, add up to 200.0 ms; the clock says 200.0 ms."
     assert panel.caption.text().endswith(words)
 
 
 def test_the_lanes_say_how_much_lies_in_them(show: Callable[..., TimePanel]) -> None:
     panel = show(timeline=LINE)
     assert panel.line.figures == {
-        "waited": "13.0 ms · 6 %",
-        "prefill": "84 tokens · 87.0 ms · 44 %",
-        "decode": "5 tokens · 100 ms · 50 %",
+        "waited": "13.0 ms · 6%",
+        "prefill": "84 tokens · 87.0 ms · 44%",
+        "decode": "5 tokens · 100 ms · 50%",
     }
 
 
@@ -156,7 +156,7 @@ def test_tokens_lie_where_they_were_written(show: Callable[..., TimePanel]) -> N
     assert panel.line.rect_of_token(4).right() == pytest.approx(1910)
     assert panel.line.bars.slots.tolist() == [2, 1, 1, 3, 3]
     assert panel.shared.isVisible()
-    assert panel.shared.text() == "The line above the bars: up to 3 replies in one pass."
+    assert panel.shared.text() == "Line above the bars: up to 3 replies per pass."
 
 
 def test_the_heading_has_its_font_from_the_start(show: Callable[..., TimePanel]) -> None:
@@ -174,8 +174,8 @@ def test_a_click_looks_at_a_token_and_the_token_is_marked(
     assert panel._looking.index == 3
     assert panel.line.selected == 3
     assert panel.readout.text() == (
-        "·Paris · token 4 of the reply · 24.0 ms · 3 replies in the pass · from 141 ms · "
-        "125 tokens/s of all 3 together"
+        "·Paris · token 4 of the reply · 24.0 ms · 3 replies in the pass · from 141 ms · 125 "
+        "tokens/s for all 3 together"
     )
     assert panel.line.accessibleDescription() == panel.readout.text()
     panel._looking.select(0)
@@ -192,7 +192,7 @@ def test_the_hover_card_has_the_figures(show: Callable[..., TimePanel]) -> None:
     assert panel._words_of(Hit(token=1)) == [
         "·capital · token 2 of the reply",
         "18.0 ms · alone in its pass · from 101 ms",
-        "Click: look at this token",
+        "Click to show this token",
     ]
     assert panel._words_of(Hit(stretch=6)) == [
         "Prefill · 27.0 ms",
@@ -320,7 +320,7 @@ def test_so_many_stretches_that_they_were_put_together_are_said(
 ) -> None:
     panel = show(timeline=[["prefill", 10.0, 5, 1, 5, 7], ["first", 1.0, 1, 1, 1]])
     assert GATHERED in panel.caption.text()
-    assert "gathered of 7" in panel._words_of(Hit(stretch=0))[1]
+    assert "merged from 7" in panel._words_of(Hit(stretch=0))[1]
 
 
 # --- what was not recorded ----------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_a_reply_without_a_record_has_decode_from_its_trace(
     assert [row[:2] for row in cells(panel)] == [
         ("First token", "1.0"),
         ("Decode", "90.0"),
-        ("Together", "91.0"),
+        ("Total", "91.0"),
     ]
     assert panel.caption.text() == NOT_RECORDED
 
@@ -348,7 +348,7 @@ def test_a_reply_without_anything_says_so(show: Callable[..., TimePanel]) -> Non
 
 def test_a_record_without_a_trace_has_no_bars(show: Callable[..., TimePanel]) -> None:
     panel = show(tokens=(), timeline=LINE)
-    assert panel.total.text() == "200 ms in all"
+    assert panel.total.text() == "200 ms in total"
     assert len(panel.line.bars) == 0
     room = panel.line.room_of("decode")
     assert panel.line.hit(QPointF(panel.line.scale.x_of(120.0), room.center().y())) == Hit(
@@ -361,7 +361,7 @@ def test_before_there_is_a_reply_it_says_what_to_do(section: Section, qtbot: QtB
     qtbot.waitExposed(section)
     panel = section.panel()
     assert isinstance(panel, TimePanel)
-    assert "Write a message" in panel.caption.text()
+    assert "Send a message" in panel.caption.text()
 
 
 # --- while it grows -----------------------------------------------------------------------------
@@ -387,19 +387,19 @@ def test_a_reply_that_grows(
     assert not panel.prefill.isVisible()
     bridge.emit_event(PrefillProgressed("c1", "m2", 512, 1024))
     assert panel.prefill.isVisible()
-    assert panel.prefill.text() == "Prefill: 512 of 1,024 tokens of the prompt read."
+    assert panel.prefill.text() == "Prefill: 512 of 1,024 tokens of the prompt processed."
     for token in traces():
         table.append(token)
         bridge.emit_event(TokenRecorded("c1", "m2", token, 10))
     qtbot.waitUntil(lambda: len(panel.line.bars) == 5)
-    assert [row[:2] for row in cells(panel)][-1] == ("Together", "91.0")
+    assert [row[:2] for row in cells(panel)][-1] == ("Total", "91.0")
     ended = dataclasses.replace(
         messages[1], state=MessageState.COMPLETE, settings={"timeline": LINE}
     )
     bridge.emit_event(MessageChanged(ended))
     assert panel.caption.text().startswith(RECORDED)
     assert not panel.prefill.isVisible()
-    assert [row[:2] for row in cells(panel)][-1] == ("Together", "200.0")
+    assert [row[:2] for row in cells(panel)][-1] == ("Total", "200.0")
 
 
 def test_refreshes_of_a_long_reply_are_short(

@@ -60,6 +60,6 @@ def test_every_kind_of_stretch_has_its_card(kind: str) -> None:
 
 
 def test_the_speed_of_all_is_said_where_all_wrote() -> None:
-    assert token_lines(0, "·a", 20.0, 5.0, 4, 4)[-1] == "200 tokens/s of all 4 together"
+    assert token_lines(0, "·a", 20.0, 5.0, 4, 4)[-1] == "200 tokens/s for all 4 together"
     assert len(token_lines(0, "·a", 20.0, 5.0, 4, 60)) == 2
     assert len(token_lines(0, "·a", 20.0, 5.0, 1, 1)) == 2

@@ -80,8 +80,8 @@ def test_a_token_that_was_chosen_is_not_called_drawn(shown: Alternatives, lookin
     chosen = msgspec.structs.replace(TRACE[1], chosen=True, uniform=None)
     looking.traces = [TRACE[0], chosen, TRACE[2]]
     shown.candidates.show(chosen, words())
-    assert cells(shown, 0)[2] == "chosen by hand"
-    assert shown.hint.text() == "This token was chosen by hand, not drawn."
+    assert cells(shown, 0)[2] == "chosen by you"
+    assert shown.hint.text() == "You chose this token; it wasn't drawn."
 
 
 def test_enter_branches_with_the_candidate_under_the_keyboard(

@@ -48,8 +48,8 @@ def test_it_begins_at_the_end_and_goes_back_and_forth(card: MergeSteps) -> None:
     card.show_replay(HELLO)
     assert chips(card) == ["ll", "·", "⟨E2⟩", "⟨82⟩", "⟨AC⟩"]
     assert card.figure.text() == "2 of 2 steps · 5 parts"
-    assert "“€” is no token: spelled in bytes, E2 82 AC (byte fallback)" in card.sentence.text()
-    assert card.sentence.text().endswith("These are the tokens.")
+    assert "“€” isn't a token: spelled in bytes, E2 82 AC (byte fallback)" in card.sentence.text()
+    assert card.sentence.text().endswith("These are the final tokens.")
     card.buttons["back"].click()
     assert chips(card) == ["ll", "·", "€"]
     assert card.sentence.text() == "“l” + “l” → “ll” (rank 1,234, ID 30)"
@@ -114,12 +114,12 @@ def test_the_caption_says_how_words_were_found(card: MergeSteps) -> None:
     assert "same IDs" in card.caption.text()
     unknown = Replay(HELLO.start, HELLO.steps, "tokens", "tomorrow")
     card.show_replay(unknown)
-    assert card.caption.text().startswith("How “tomorrow” cuts words is not known here")
+    assert card.caption.text().startswith("The word rule “tomorrow” isn't supported here")
 
 
 def test_nothing_to_merge_and_no_replay_are_said(card: MergeSteps) -> None:
     card.show_replay(Replay((Part(b"a", 1, 0),), (), "rule"))
-    assert card.sentence.text() == "Nothing is merged here: each part is a token already."
+    assert card.sentence.text() == "Nothing to merge: each part is already a token."
     card.say("This kind is not replayed.")
     assert card.sentence.text() == "This kind is not replayed."
     assert not card.slider.isVisible()

@@ -244,10 +244,10 @@ def test_tokens_that_the_sampler_did_not_draw_are_marked() -> None:
     model.show([token(), token(chosen=True), token(drafted=True)])
     roles = Qt.ItemDataRole.AccessibleTextRole
     assert [shown(model, row, roles)[TOKEN] for row in range(3)] == [
-        *(None, "x, chosen by hand", "x, drafted"),
+        *(None, "x, chosen by you", "x, drafted"),
     ]
     origins = [row["Origin"] for row in read(model)]
-    assert origins == ["drawn", "chosen by hand", "drafted"]
+    assert origins == ["drawn", "chosen by you", "drafted"]
 
 
 def read(model: TokenModel) -> list[dict[str, str]]:

@@ -116,7 +116,7 @@ def test_before_there_is_a_reply_it_says_what_to_do(room: ReplyTokens) -> None:
 def test_figures_say_their_units(read: Callable[..., ReplyTokens]) -> None:
     room = read()
     assert room.certainty.figure.text() == "4 tokens · perplexity 2.00"
-    assert room.figures.text() == "mean log-probability −0.69 nat · mean entropy 2.50 bit"
+    assert room.figures.text() == "mean log-probability −0.69 nats · mean entropy 2.50 bits"
     assert room.speed.figure.text() == "47.6 tokens/s"
     assert len(room.plot._speeds) == 3
 
@@ -133,7 +133,7 @@ def test_the_speed_of_a_branch_is_that_of_its_own_tokens(
 
 @pytest.mark.parametrize(
     ("taken_over", "sentence"),
-    [(0, ""), (1, "The first token is of"), (2, "The first 2 tokens are of")],
+    [(0, ""), (1, "The first token is from"), (2, "The first 2 tokens are from")],
 )
 def test_the_caption_says_which_tokens_are_of_the_version_that_was_branched(
     read: Callable[..., ReplyTokens], taken_over: int, sentence: str

@@ -110,7 +110,7 @@ def test_an_answer_that_was_overtaken_is_dropped(
     room.special.setChecked(True)
     replay = engine.replays[0]
     replay.failed("late")
-    assert room.steps.sentence.text() == "Nothing is merged here: each part is a token already."
+    assert room.steps.sentence.text() == "Nothing to merge: each part is already a token."
 
 
 def test_control_tokens_count_as_tokens_only_where_it_is_wanted(

@@ -265,13 +265,13 @@ def test_ids_that_are_none_and_bytes_that_are_no_text_are_said(
 ) -> None:
     vocabularies.load("w1", made_pieces(TEXTS, ATTRIBUTES))
     room.ids.setText("1 2 8")
-    assert room.ids_sentence.text() == "8 is no token here: IDs go from 0 to 7."
+    assert room.ids_sentence.text() == "8 isn't a token here: IDs go from 0 to 7."
     assert room.ids_text.toPlainText() == ""
     room.ids.setText("one")
     assert room.ids_sentence.text().startswith("“one” is no ID.")
     room.ids.setText("1 2")
     assert room.ids_text.toPlainText() == "\ufffdh"
-    assert room.ids_sentence.text().startswith("� stands for bytes")
+    assert room.ids_sentence.text().startswith("� marks bytes")
 
 
 def test_qt_finds_no_fault_with_the_model(qtmodeltester: ModelTester) -> None:

@@ -40,9 +40,9 @@ def test_the_card_says_what_the_trace_holds(words: Pieces) -> None:
     facts = facts_of(tokens, 1, words, may_branch=True)
     trace = tokens.traces[1]
     assert facts.piece == "·city"
-    assert facts.figures == "ID 101 · 77.3 % · rank 1 · entropy 2.00 bit"
-    assert f"{100 * math.exp(trace.logprob):.1f} %" in facts.figures
-    assert facts.details == "token 2 of 2 · 21.0 ms · surprise at the draw 0.00 bit"
+    assert facts.figures == "ID 101 · 77.3% · rank 1 · entropy 2.00 bits"
+    assert f"{100 * math.exp(trace.logprob):.1f}%" in facts.figures
+    assert facts.details == "token 2 of 2 · 21.0 ms · surprise when drawn 0.00 bits"
     assert facts.bytes == "bytes 20 63 69 74 79"
     assert facts.caption == RECORDED
     drawn, other = facts.alternatives
@@ -58,7 +58,7 @@ def test_a_token_has_one_probability_in_its_card(words: Pieces) -> None:
     coarse = Array("f4", [2], struct.pack("<2f", math.log(0.36851), math.log(0.1)))
     token = msgspec.structs.replace(token, alternative_logprobs=coarse)
     facts = facts_of(MessageTokens(traces=(token,)), 0, words, may_branch=True)
-    assert " 36.8 % " in facts.figures
+    assert " 36.8% " in facts.figures
     assert [shown_percent(each.probability) for each in facts.alternatives] == ["36.8", "10.0"]
 
 
@@ -73,7 +73,7 @@ def test_a_token_that_was_chosen_by_hand_is_not_called_drawn(words: Pieces) -> N
         (False, False),
     ]
     assert facts.caption == CHOSEN
-    assert "Load the weights" in facts_of(tokens, 1, None, may_branch=True).caption
+    assert "Load the model" in facts_of(tokens, 1, None, may_branch=True).caption
 
 
 def test_without_the_vocabulary_ids_stand_there_and_nothing_branches() -> None:
@@ -81,7 +81,7 @@ def test_without_the_vocabulary_ids_stand_there_and_nothing_branches() -> None:
     facts = facts_of(tokens, 0, None, may_branch=True)
     assert [each.text for each in facts.alternatives] == ["ID 100", "ID 7"]
     assert not any(each.may_branch for each in facts.alternatives)
-    assert "Load the weights" in facts.caption
+    assert "Load the model" in facts.caption
 
 
 def test_what_was_not_drawn_says_so(words: Pieces) -> None:
@@ -97,5 +97,7 @@ def test_what_was_not_drawn_says_so(words: Pieces) -> None:
 
 def test_a_screen_reader_hears_the_same_figures() -> None:
     tokens = MessageTokens(traces=trace_of([b"The", b" city"], [0.5, 0.773]))
-    assert spoken(tokens, 1) == ("·city. Token 2 of 2. ID 101 · 77.3 % · rank 1 · entropy 2.00 bit")
-    assert spoken(MessageTokens(before=[b"a"], before_ids=[5]), 0).startswith("a. ID 5. Not drawn")
+    assert spoken(tokens, 1) == "·city. Token 2 of 2. ID 101 · 77.3% · rank 1 · entropy 2.00 bits"
+    assert spoken(MessageTokens(before=[b"a"], before_ids=[5]), 0).startswith(
+        "a. ID 5. Not generated"
+    )

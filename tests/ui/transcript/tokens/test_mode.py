@@ -262,7 +262,7 @@ def test_pointing_at_a_token_opens_its_card_and_leaving_closes_it(
     card = tokens.card()
     qtbot.waitUntil(card.isVisible)
     assert card.piece.text() == "·Par"
-    assert card.figures.text() == "ID 103 · 50.0 % · rank 1 · entropy 4.00 bit"
+    assert card.figures.text() == "ID 103 · 50.0% · rank 1 · entropy 4.00 bits"
     assert card.bytes.text() == "bytes 20 50 61 72"
     token = in_view(view, 1, 3).toPoint()
     assert not card.geometry().contains(view.viewport().mapTo(view.window(), token))
@@ -475,7 +475,7 @@ def test_a_screen_reader_hears_messages_whole_and_tokens_one_by_one(
     press(view, Qt.Key.Key_End, CONTROL)
     press(view, Qt.Key.Key_Left)
     assert view.accessibleDescription() == (
-        "·of. Token 9 of 10. ID 108 · 50.0 % · rank 1 · entropy 2.00 bit"
+        "·of. Token 9 of 10. ID 108 · 50.0% · rank 1 · entropy 2.00 bits"
     )
     assert item.state().focused
 

@@ -53,7 +53,7 @@ def test_menu_names_what_will_be_shown(view: TranscriptView) -> None:
     def label() -> str:
         return next(each.label for each in view.offers_of(0) if each.name == "toggle_raw")
 
-    assert label() == "Show as it was written"
+    assert label() == "Show plain text"
     QTest.keyClick(view, Qt.Key.Key_U)
     assert label() == "Show as Markdown"
 

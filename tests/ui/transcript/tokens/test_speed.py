@@ -133,9 +133,7 @@ def test_it_grows_with_the_loop_never_held_up(
     seconds = time.perf_counter() - began
     rate = (view.repaints - repaints) / seconds
     longest = [round(gap, 1) for gap in sorted(gaps)[-3:]]
-    print(
-        f"longest {longest} ms, {rate:.1f} repaints/s, {sum(gaps) / seconds / 10:.1f} % of a core"
-    )
+    print(f"longest {longest} ms, {rate:.1f} repaints/s, {sum(gaps) / seconds / 10:.1f}% of a core")
     assert view.is_at_end
     assert view.rows.item(0).tokens.document.groups.n_tokens == N_TOKENS
     assert max(gaps) < GAP_MS

@@ -23,12 +23,8 @@ def _run(tokens_per_s: float, generated: int = 32) -> Run:
     return Run(tokens_per_s, 0.5, load_s=0.25, generated=generated, token_ids=ids, peak_bytes=100)
 
 
-def _summary(**fields: Any) -> Summary:
-    values: dict[str, Any] = {
-        name: 0 for name in Summary.__struct_fields__ if name not in ("cut", "reuse_source")
-    }
-    values |= {"text": "Hi", "stop_reason": "max_tokens", "token_ids": [], "notes": []}
-    return Summary(**(values | fields))
+def _summary(stop_reason: str = "max_tokens", **fields: Any) -> Summary:
+    return Summary(stop_reason, "Hi", **fields)
 
 
 class FakeMachine:

@@ -20,6 +20,7 @@ from app.engine.protocol.messages import (
     TextFlushed,
     TextTakenBack,
     TokenArrived,
+    tokens_per_s,
 )
 
 
@@ -74,21 +75,13 @@ class OpenRequest:
             reasoning="".join(self._texts["reasoning"]),
             token_ids=self._token_ids,
             stop_reason=stop_reason,
-            stop_detail="",
             seed=command.sampling.seed or 0,
             prompt_tokens=self._prompt_tokens,
-            reused=0,
             evaluated=self._prefilled,
             generated=generated,
-            first_token_s=0.0,
-            prefill_s=0.0,
             decode_s=decode_s,
             total_s=decode_s,
-            tokens_per_s=max(generated - 1, 0) / decode_s if decode_s > 0 else 0.0,
-            prefill_tokens_per_s=0.0,
-            n_threads=0,
+            tokens_per_s=tokens_per_s(generated, decode_s),
             context_used=self._context_used,
             context_size=context_size,
-            rendered_prompt="",
-            notes=[],
         )

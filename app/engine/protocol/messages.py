@@ -223,7 +223,7 @@ Command = (
 
 
 class Summary(WireMessage, frozen=True, tag=True):
-    """How a reply ended.
+    """How a reply ended; what is not given is nothing.
 
     stop_reason: end_token, turn_end (the template's marker, in ordinary tokens), max_tokens,
     stop_string, context_full, stopped, deadline. stop_detail: the token, marker, text or number.
@@ -234,33 +234,37 @@ class Summary(WireMessage, frozen=True, tag=True):
     command's arrival to the end; empty where nobody recorded it.
     """
 
-    text: Text
-    reasoning: Text
-    token_ids: Annotated[list[TokenId], MANY]
     stop_reason: Word
-    stop_detail: Text
-    seed: Amount
-    prompt_tokens: Count
-    reused: Count
-    evaluated: Count
-    generated: Count
-    first_token_s: Seconds
-    prefill_s: Seconds
-    decode_s: Seconds
-    total_s: Seconds
-    tokens_per_s: Rate
-    prefill_tokens_per_s: Rate
-    n_threads: Count
-    context_used: Count
-    context_size: Count
-    rendered_prompt: Text
-    notes: Annotated[list[Sentence], FEW]
+    text: Text = ""
+    reasoning: Text = ""
+    token_ids: Annotated[list[TokenId], MANY] = msgspec.field(default_factory=list)
+    stop_detail: Text = ""
+    seed: Amount = 0
+    prompt_tokens: Count = 0
+    reused: Count = 0
+    evaluated: Count = 0
+    generated: Count = 0
+    first_token_s: Seconds = 0.0
+    prefill_s: Seconds = 0.0
+    decode_s: Seconds = 0.0
+    total_s: Seconds = 0.0
+    tokens_per_s: Rate = 0.0
+    n_threads: Count = 0
+    context_used: Count = 0
+    context_size: Count = 0
+    rendered_prompt: Text = ""
+    notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
     cut: Annotated[list[CutMessage], MANY] = msgspec.field(default_factory=list)
     reuse_source: Word = ""
     prompt_ids: Annotated[list[TokenId], MANY] | None = None
     timeline: Annotated[list[Span], msgspec.Meta(max_length=MAX_SPANS)] = msgspec.field(
         default_factory=list
     )
+
+
+def tokens_per_s(generated: int, decode_s: float) -> float:
+    """Of a reply whose first token is not in the time."""
+    return max(generated - 1, 0) / decode_s if decode_s > 0 else 0.0
 
 
 class Tokens(WireMessage, frozen=True, tag=True):

@@ -28,7 +28,7 @@ from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.process.trace.timeline import Timeline
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
-from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.messages import Generate, Summary, tokens_per_s
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, CutMessage
 from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.channels import ChannelSplitter
@@ -261,7 +261,6 @@ class SlotReply:
         arrived = self.request.arrived
         decode_s = max(self.last_at - self.first_at - self.waited_s, 0.0)
         waiting_s = now - self.held_at if self.held_at else 0.0
-        prefill_s = max((self.read_at or now) - self.started, 0.0) if self.started else 0.0
         return Summary(
             text=self.text.content,
             reasoning=self.text.reasoning,
@@ -274,11 +273,10 @@ class SlotReply:
             evaluated=self.evaluated,
             generated=len(self.generated),
             first_token_s=self.first_at - arrived - self.waited_before_s if self.first_at else 0.0,
-            prefill_s=prefill_s,
+            prefill_s=max((self.read_at or now) - self.started, 0.0) if self.started else 0.0,
             decode_s=decode_s,
             total_s=now - arrived - self.waited_before_s - self.waited_s - waiting_s,
-            tokens_per_s=max(len(self.generated) - 1, 0) / decode_s if decode_s > 0 else 0.0,
-            prefill_tokens_per_s=self.evaluated / prefill_s if prefill_s > 0 else 0.0,
+            tokens_per_s=tokens_per_s(len(self.generated), decode_s),
             n_threads=n_threads,
             context_used=used,
             context_size=n_ctx,
@@ -292,29 +290,7 @@ class SlotReply:
 
 def empty_summary(generate: Generate, n_ctx: int) -> Summary:
     """Of a reply that was stopped before its prompt was even built."""
-    return Summary(
-        text="",
-        reasoning="",
-        token_ids=[],
-        stop_reason="stopped",
-        stop_detail="",
-        seed=generate.sampling.seed or 0,
-        prompt_tokens=0,
-        reused=0,
-        evaluated=0,
-        generated=0,
-        first_token_s=0.0,
-        prefill_s=0.0,
-        decode_s=0.0,
-        total_s=0.0,
-        tokens_per_s=0.0,
-        prefill_tokens_per_s=0.0,
-        n_threads=0,
-        context_used=0,
-        context_size=n_ctx,
-        rendered_prompt="",
-        notes=[],
-    )
+    return Summary("stopped", seed=generate.sampling.seed or 0, context_size=n_ctx)
 
 
 @dataclass(frozen=True, slots=True)

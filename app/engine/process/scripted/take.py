@@ -12,7 +12,7 @@ from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.loading_messages import Loaded
-from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.messages import Generate, Summary, tokens_per_s
 from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.text import Part, Piece, ReplyText
 
@@ -199,11 +199,9 @@ class Take:
     def summary(self, stop_reason: str) -> Summary:
         now = time.monotonic()
         generated = len(self.token_ids)
-        prefill_s = self._prefilled - self._began
         first_s = (self._first or now) - self._began - self._waited_before_s
         decode_s = self._lap - self._first - self._waited_s if self._first else 0.0
         waiting_s = now - self._held_at if self._since == "held" else 0.0
-        evaluated = self.prompt_tokens - self.reused
         return Summary(
             text=self._text.content,
             reasoning=self._text.reasoning,
@@ -213,14 +211,13 @@ class Take:
             seed=1 if self._seed is None else self._seed,
             prompt_tokens=self.prompt_tokens,
             reused=self.reused,
-            evaluated=evaluated,
+            evaluated=self.prompt_tokens - self.reused,
             generated=generated,
             first_token_s=first_s,
-            prefill_s=prefill_s,
+            prefill_s=self._prefilled - self._began,
             decode_s=decode_s,
             total_s=now - self._began - self._waited_before_s - self._waited_s - waiting_s,
-            tokens_per_s=max(generated - 1, 0) / decode_s if decode_s > 0 else 0.0,
-            prefill_tokens_per_s=evaluated / prefill_s if prefill_s > 0 else 0.0,
+            tokens_per_s=tokens_per_s(generated, decode_s),
             n_threads=self._loaded.n_threads,
             context_used=self.context_used,
             context_size=self._loaded.n_ctx,

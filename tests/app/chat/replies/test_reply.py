@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal
 
-import msgspec
 import pytest
 
 from app.chat.replies.reply import Reply
@@ -29,14 +28,7 @@ def reply() -> Reply:
 
 
 def summary(text: str, reasoning: str) -> Summary:
-    """What an engine says at the end; what is not given is nothing."""
-    empty = {str: "", int: 0, float: 0.0}
-    fields = {
-        field.name: empty.get(field.type, [])
-        for field in msgspec.structs.fields(Summary)
-        if field.required
-    }
-    return Summary(**(fields | {"text": text, "reasoning": reasoning, "stop_reason": "end_token"}))
+    return Summary("end_token", text, reasoning)
 
 
 def test_reasoning_is_timed_from_its_first_token_to_its_last(reply: Reply) -> None:

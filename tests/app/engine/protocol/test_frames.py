@@ -138,8 +138,8 @@ CACHE = told(
     parked=[ParkedCopy(1, "b", 5, 99, 0)],
 )
 SUMMARY = Summary(
-    *("Hi", "", [1], "stop_string", "x", 7, 1, 0, 1, 1),
-    *(0.1, 0.1, 0.1, 0.3, 9.0, 10.0, 2, 3, 64, "Hi", ["A note."]),
+    *("stop_string", "Hi", "", [1], "x", 7, 1, 0, 1, 1),
+    *(0.1, 0.1, 0.1, 0.3, 9.0, 2, 3, 64, "Hi", ["A note."]),
     cut=[CutMessage("m", "user", 3)],
     prompt_ids=[5],
     timeline=[Span("decode", 0.0, 1.0)],

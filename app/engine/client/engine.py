@@ -48,7 +48,7 @@ from app.engine.client.supervisor import (
     Supervisor,
 )
 from app.engine.protocol.frames import clean_text
-from app.engine.protocol.loading_messages import Loaded, LoadOptions, LoadWeights, UnloadWeights
+from app.engine.protocol.loading_messages import Loaded, LoadOptions, LoadWeights
 from app.engine.protocol.messages import (
     Choose,
     Command,
@@ -148,7 +148,9 @@ class Engine:
 
     def unload(self) -> int:
         """End the child, so that all its memory returns. Ends in Finished(Done)."""
-        return self.request(UnloadWeights(0))
+        request_id = self._new_id()
+        self._post(request_id, partial(self._oversight.unload, request_id))
+        return request_id
 
     def generate(self, request: Generate) -> int:
         """Start a reply; `request.id` is filled in. Waits for weights that are loading."""
@@ -167,8 +169,6 @@ class Engine:
         command = msgspec.structs.replace(command, id=self._new_id())
         if isinstance(command, LoadWeights):
             step = partial(self._oversight.load, command)
-        elif isinstance(command, UnloadWeights):
-            step = partial(self._oversight.unload, command)
         else:
             step = partial(self._oversight.submit, OpenRequest(command, self._clock()))
         self._post(command.id, step)

@@ -24,7 +24,7 @@ from app.engine.client.process import BrokenFrames, ChildProcess, ChildReport, E
 from app.engine.client.timers import Timers
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.frames import FrameTooLarge, ProtocolError, clean_text
-from app.engine.protocol.loading_messages import Loaded, LoadWeights, UnloadWeights
+from app.engine.protocol.loading_messages import Loaded, LoadWeights
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
@@ -74,10 +74,9 @@ class EngineState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StateChanged:
     """The engine's state. In crashed, and in stopped after a failed load, `sentence` says why
-    (`reason_kind` is one of `Failed.kind`) and `evidence` holds the last lines of the log."""
+    and `evidence` holds the last lines of the log."""
 
     state: EngineState
-    reason_kind: str = ""
     sentence: str = ""
     evidence: str = ""
 
@@ -152,7 +151,7 @@ class Supervisor:
         if reason is None:
             self._emit(StateChanged(state))
         else:
-            self._emit(StateChanged(state, reason.kind, reason.sentence, reason.evidence))
+            self._emit(StateChanged(state, reason.sentence, reason.evidence))
 
     def _present_state(self) -> EngineState:
         if self._farewell is not None:
@@ -226,12 +225,12 @@ class Supervisor:
             self._settle()
         return None
 
-    def unload(self, command: UnloadWeights) -> None:
-        """End the child; the command ends when it has gone."""
+    def unload(self, request_id: int) -> None:
+        """End the child; the request ends when it has gone."""
         self._wanted = None
         self._crashed = None
         self._end_open_requests_as_stopped()
-        self._end_child(lambda: self._finish(Finished(command.id, Done())))
+        self._end_child(lambda: self._finish(Finished(request_id, Done())))
 
     def submit(self, request: OpenRequest) -> None:
         """Send a command that needs weights, hold it until they are there, or refuse it."""

@@ -56,7 +56,6 @@ from app.engine.protocol.loading_messages import (
     DevicesRead,
     LoadWeights,
     ReadDevices,
-    UnloadWeights,
 )
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
@@ -334,7 +333,11 @@ class Serving:
                 break
             self._do(job)
         if self._weights_lock.acquire(timeout=_LEAVE_AFTER_S / 2):
-            self._unload()
+            if self._scheduler is not None:
+                self._scheduler.end_all("not_loaded", _UNLOADED)
+            if self._weights is not None:
+                self._weights.close()
+            self._scheduler = self._weights = None
             self._weights_lock.release()
 
     def _step(self) -> None:
@@ -352,20 +355,18 @@ class Serving:
             self._guard(job.generate.id, lambda: self._schedule(job))
         elif isinstance(job, LoadWeights):
             self._guard(job.id, lambda: self._load(job))
-        elif isinstance(job, UnloadWeights):
-            self._guard(job.id, lambda: self._unload_as_asked(job))
         elif isinstance(job, SetThreads):
             self._guard(job.id, lambda: self._set_threads(job))
         elif isinstance(job, Generate):
             self._guard(job.id, lambda: self._prepare(job))
         elif isinstance(job, CacheCommand):
             self._guard(job.id, lambda: self._look_at_cache(job))
-        if isinstance(job, LoadWeights | UnloadWeights | SetThreads | Generate):
+        if isinstance(job, LoadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
 
     def _load(self, command: LoadWeights) -> None:
         with self._weights_lock:
-            self._unload()
+            assert self._weights is None  # others are loaded by another process
             try:
                 weights = load(
                     os.fsdecode(command.path_bytes) if command.path_bytes else command.path,
@@ -392,19 +393,6 @@ class Serving:
                 wake=lambda: self._inbox.put(_Wake()),
             )
         self._finish(command.id, weights.loaded)
-
-    def _unload_as_asked(self, command: UnloadWeights) -> None:
-        with self._weights_lock:
-            self._unload()
-        self._finish(command.id, Done())
-
-    def _unload(self) -> None:
-        if self._scheduler is not None:
-            self._scheduler.end_all("not_loaded", _UNLOADED)
-        self._scheduler = None
-        if self._weights is not None:
-            self._weights.close()
-        self._weights = None
 
     def _set_threads(self, command: SetThreads) -> None:
         if self._weights is None:

@@ -92,10 +92,6 @@ class LoadWeights(WireMessage, frozen=True, tag=True):
     path_bytes: bytes = b""
 
 
-class UnloadWeights(WireMessage, frozen=True, tag=True):
-    id: Amount
-
-
 class Device(WireMessage, frozen=True, tag=True):
     """A compute device as ggml lists it. `kind`: cpu, gpu, igpu, accel."""
 

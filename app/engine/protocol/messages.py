@@ -68,7 +68,6 @@ from app.engine.protocol.loading_messages import (
     Loaded,
     LoadWeights,
     ReadDevices,
-    UnloadWeights,
 )
 from app.engine.protocol.prompt_messages import (
     ContextPolicy,
@@ -198,7 +197,6 @@ class Shutdown(WireMessage, frozen=True, tag=True):
 
 Command = (
     LoadWeights
-    | UnloadWeights
     | Generate
     | Stop
     | Hold

@@ -88,10 +88,6 @@ class Pool:
         """e^score: what softmax divides by their sum."""
         return [math.exp(score) for score in self.scores]
 
-    @property
-    def is_sorted(self) -> bool:
-        return self.layout is True
-
     def in_native_order(self) -> list[int]:
         """Places in `ids`, in the order in which llama.cpp has them."""
         if self.layout is True:

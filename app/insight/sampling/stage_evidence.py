@@ -72,7 +72,6 @@ class StageEvidence:
     removed: int | None
     kept: tuple[Kept, ...]
     removed_known: tuple[Candidate, ...]
-    drawn_share: float
     uniform: float | None
     reason: str
 
@@ -202,7 +201,6 @@ def _row(
         step.removed,
         tuple(kept),
         tuple(c for c in fall.candidates if c.removed_by == at),
-        step.probability,
         step.uniform,
         ""
         if is_alone

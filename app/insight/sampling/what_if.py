@@ -69,10 +69,6 @@ class WhatIf:
     looked_at: int
     replayed: int = 0
 
-    @property
-    def is_exact(self) -> bool:
-        return not self.unsure
-
 
 @dataclass(frozen=True, slots=True)
 class DrawSettings:

@@ -132,7 +132,6 @@ class Part:
     ms: float
     share: float
     tokens: int
-    n_stretches: int
     tokens_per_s: float | None
 
     @property
@@ -244,7 +243,6 @@ def parts(stretches: Sequence[Stretch]) -> list[Part]:
                 ms,
                 ms / whole if whole > 0 else 0.0,
                 tokens,
-                sum(one.parts for one in those),
                 1000 * tokens / ms if has_rate else None,
             )
         )

@@ -38,17 +38,9 @@ def totals(tokens: Sequence[TokenTrace]) -> Totals | None:
     return running.totals()
 
 
-def speed_over_time(tokens: Sequence[TokenTrace], points: int = 100) -> list[tuple[float, float]]:
-    """(seconds after the first token, tokens/s) of at most so many stretches of equal length.
-
-    >>> speed_over_time([], 3)
-    []
-    """
-    return speeds([token.ms for token in tokens], points)
-
-
 def speeds(times: Sequence[float], points: int = 100) -> list[tuple[float, float]]:
-    """The same of each token's milliseconds. The first one is left out: it waited for the prompt.
+    """(seconds after the first token, tokens/s) of at most so many stretches of equal length, from
+    each token's milliseconds. The first one is left out: it waited for the prompt.
 
     >>> speeds([500.0, 10.0, 10.0, 40.0, 40.0], 2)
     [(0.02, 100.0), (0.1, 25.0)]

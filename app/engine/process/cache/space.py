@@ -22,10 +22,6 @@ from app.engine.process.cache.cells import CANNOT_CUT, cells_in_use, common_leng
 from app.engine.process.cache.parking import Parked, Parking, copy_bytes
 from app.engine.process.cache.slot import Phase, Request, Slot, SlotReply, origins_of
 
-MAX_IDLE_CELLS: Final = 0
-"""Cells that idle slots may keep while others work: a copy to host memory and back takes
-milliseconds, once, and a cell slows every step."""
-
 PARK_FROM: Final = 32
 """Fewer cells are read again as fast as they are copied."""
 
@@ -245,11 +241,12 @@ class CellSpace:
     # --- leaving ----------------------------------------------------------------------------
 
     def thin_out(self) -> None:
-        """Let idle slots keep so few cells, the ones used last; the others are parked, as far as
-        nothing else has to make way for them."""
+        """Let idle slots keep no cells that are theirs alone while others work: a copy to host
+        memory and back takes milliseconds, once, and a cell slows every step. They are parked, as
+        far as nothing else has to make way for them."""
         busy = cells_in_use(slot.cells for slot in self._slots if not slot.is_idle)
         for slot in sorted(self._idle_with_cells(), key=lambda s: s.used_at):
-            if self.used - busy <= MAX_IDLE_CELLS:
+            if self.used == busy:
                 break
             if len(slot.cells) < PARK_FROM or self._park(slot, self.parking.free_bytes):
                 slot.cells.clear()

@@ -17,7 +17,6 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -126,8 +125,6 @@ class Scheduler:
         self._threads = Threads(weights, governed=options.governor)
         self._latest = Pass()
         self._news: list[Event | TokenRecord] = []
-        self._returned_at = 0.0
-        self.host_gaps: deque[float] = deque(maxlen=1024)
         """Seconds from a decode's end to the next one's begin: what the host adds to a step."""
 
     # --- from the thread that owns the context --------------------------------------------
@@ -202,7 +199,6 @@ class Scheduler:
         rows = self._batching.build(self._give_way)
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
-            self._returned_at = 0.0
             self._tell()
             return
         if self._on_processor:
@@ -210,14 +206,12 @@ class Scheduler:
         is_watched = self._threads.wants_processor_time
         processor_s = time.process_time() if is_watched else 0.0
         started = self._clock()
-        if self._returned_at:
-            self.host_gaps.append(started - self._returned_at)
         code = llama.llama_decode(self._weights.context, self._batch.native)
         if not self._on_processor:
             self._tell()  # a device is still computing
             if code == 0:
                 llama.llama_synchronize(self._weights.context)
-        now = self._returned_at = self._clock()
+        now = self._clock()
         had_s = time.process_time() - processor_s if is_watched else None
         if code == 0:
             if any(row.is_reading for row in rows):

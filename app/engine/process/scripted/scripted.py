@@ -50,7 +50,6 @@ from app.engine.protocol.loading_messages import (
     Loaded,
     LoadWeights,
     ReadDevices,
-    UnloadWeights,
 )
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
@@ -217,9 +216,6 @@ class ScriptedEngine:
             self._play_load(job)
         elif isinstance(job, Generate):
             self._play_generate(job)
-        elif isinstance(job, UnloadWeights):
-            self._loaded = None
-            self._answer(job.id, Done())
         elif isinstance(job, SetThreads) and self._loaded:
             self._loaded = msgspec.structs.replace(self._loaded, n_threads=job.n_threads)
             self._answer(job.id, Done())

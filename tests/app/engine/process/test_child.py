@@ -16,7 +16,7 @@ from conversation import OPTIONS, PATIENCE_S, ROOT, Conversation
 from gguf_writer import impostors, tiny_llama, truncated_copy
 
 from app.engine.protocol.grammar_messages import CheckGrammar
-from app.engine.protocol.loading_messages import LoadWeights, ReadDevices, UnloadWeights
+from app.engine.protocol.loading_messages import LoadWeights, ReadDevices
 from app.engine.protocol.messages import (
     Choose,
     CountPrompt,
@@ -281,7 +281,7 @@ def test_stop_of_a_load(child: Conversation, starter_gguf: Path) -> None:
     child.say(Stop(1))
     ending = child.ending(1)
     if isinstance(ending, Finished):  # it was quicker than the Stop
-        ending = child.ask(UnloadWeights(9))
+        return
     assert ending.result == Done()
     assert child.ask(Generate(2, CAPITAL)).kind == "not_loaded"
     child.load(starter_gguf)
@@ -312,7 +312,6 @@ def test_requests_without_weights(child: Conversation) -> None:
     ):
         failed = child.ask(command)
         assert (failed.kind, failed.sentence[:3]) == ("not_loaded", "No ")
-    assert child.ask(UnloadWeights(7)).result == Done()
     told = child.ask(ReadDevices(8)).result
     assert any(0 < device.free_bytes <= device.total_bytes for device in told.devices)
 
@@ -365,19 +364,6 @@ def test_prompt_over_the_window(talking: Conversation) -> None:
     assert failed.kind == "prompt_too_long"
     assert "2,048" in failed.sentence
     assert talking.ask(Generate(3, CAPITAL, GREEDY, max_tokens=1)).result.generated == 1
-
-
-def test_unloading_ends_the_reply_and_gives_memory_back(loaded: Conversation) -> None:
-    process = psutil.Process(loaded.process.pid)
-    loaded.say(Generate(2, CAPITAL, GREEDY))
-    loaded.hear((TokenArrived, Progress), 2)
-    before = process.memory_info().rss
-    loaded.say(UnloadWeights(3))
-    ending = loaded.ending(2)
-    assert isinstance(ending, Failed | Finished)
-    assert loaded.ending(3).result == Done()
-    assert process.memory_info().rss < before - 40_000_000
-    assert loaded.ask(Generate(4, CAPITAL)).kind == "not_loaded"
 
 
 # --- leaving ----------------------------------------------------------------------------------

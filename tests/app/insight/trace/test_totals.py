@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.table import TraceTable
-from app.insight.trace.totals import RunningTotals, speed_over_time, speeds, totals
+from app.insight.trace.totals import RunningTotals, speeds, totals
 
 NONE = Array("i4", [0], b"")
 
@@ -44,7 +44,7 @@ def test_figures_are_those_of_the_whole_text(rows: list[tuple[float, float, floa
 def test_the_stretches_add_up_to_the_whole(
     rows: list[tuple[float, float, float]], points: int
 ) -> None:
-    found = speed_over_time([token(*row) for row in rows], points)
+    found = speeds([row[2] for row in rows], points)
     assert len(found) <= points
     seconds = sum(row[2] for row in rows[1:]) / 1000
     if not found:
@@ -77,7 +77,7 @@ def test_what_grows_and_is_taken_back_has_the_figures_of_what_is_left(
         assert (now is None) == (anew is None)
         if now is not None and anew is not None:
             assert dataclasses.astuple(now) == pytest.approx(dataclasses.astuple(anew))
-    assert speeds(running.times) == speed_over_time(whole)
+    assert speeds(running.times) == speeds([each.ms for each in whole])
 
 
 @given(rows=RATES, others=RATES, cut=st.integers(0, 20))

@@ -16,7 +16,7 @@ from ui.section.sampling.evidence_view import EvidenceView
 )
 def test_the_drawn_token_has_a_bar(qtbot: QtBot, drawn: int, shown: list[int]) -> None:
     kept = tuple(Kept(number, 1 / number / 4, number == drawn) for number in range(1, 12))
-    row = StageEvidence("top-k", 0, 11, 989, kept, (), 1 / drawn / 4, None, "")
+    row = StageEvidence("top-k", 0, 11, 989, kept, (), None, "")
     view = EvidenceView(Theme("light"))
     qtbot.addWidget(view)
     view.show_stage(row, "Top-k", None)

@@ -12,7 +12,6 @@ from native_session import NativeSession, load_quietly
 from other_shapes import settled
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
-from app.engine.process.cache import space
 from app.engine.process.cache.cells import CANNOT_CUT, WINDOW_MOVED, Cells, Traits, cells_in_use
 from app.engine.process.cache.parking import DEFAULT_MOST_BYTES, Parking, default_cap
 from app.engine.process.native.native import NativeLog, llama
@@ -121,11 +120,8 @@ def test_what_an_architecture_can_go_on_from(
 pytestmark = pytest.mark.weights
 
 
-def test_two_long_chats_in_turn_evaluate_only_what_is_new(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_long_chats_in_turn_evaluate_only_what_is_new(make: Make) -> None:
     """C04. A, B, A, B …: each comes back from parking and is read once."""
-    monkeypatch.setattr(space, "MAX_IDLE_CELLS", 40)
     session = make()
     texts = {"a": numbers(1, 60), "b": numbers(2, 70)}
     for turn in range(4):

@@ -34,7 +34,6 @@ from app.engine.protocol.loading_messages import (
     LoadOptions,
     LoadWeights,
     ReadDevices,
-    UnloadWeights,
 )
 from app.engine.protocol.messages import (
     Choose,
@@ -304,14 +303,11 @@ def test_a_grammar_that_takes_too_long_ends_a_draw_that_is_done_again(
 # --- without weights ------------------------------------------------------------------------------
 
 
-def test_after_an_unload_each_says_so_and_a_load_brings_everything_back(
+def test_without_weights_each_says_so_and_a_load_brings_everything(
     starter_gguf: Path,
 ) -> None:
     conversation = Conversation()
     try:
-        conversation.load(starter_gguf)
-        for _ in range(2):
-            assert isinstance(conversation.ask(UnloadWeights(next(_ids))), Finished)
         asked = [
             *(command for command, _ in questions()),
             *replays(),

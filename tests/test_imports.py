@@ -120,9 +120,9 @@ def offence(place: PurePosixPath, name: str) -> str | None:
 def _engine_offence(place: PurePosixPath, name: str) -> str | None:
     if not f"{name}.".startswith("app."):
         return None
-    is_of_protocol = f"{name}.".startswith("app.engine.protocol.")
-    if str(place).startswith("app/engine/protocol/") and not is_of_protocol:
-        return "the protocol imports nothing of ours: both sides stand on it"
+    may_be = f"{name}.".startswith(("app.engine.protocol.", "app.refusal."))
+    if str(place).startswith("app/engine/protocol/") and not may_be:
+        return "the protocol imports nothing of ours but refusals: both sides stand on it"
     if not f"{name}.".startswith(f"{PROCESS}."):
         return None
     inside = "app/engine/process/"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from app.refusal import Refusal
 
-class HeaderRefused(Exception):  # noqa: N818
-    """The file cannot be used. `kind` is one of `protocol.Failed`'s; `sentence` is for the user."""
 
-    def __init__(self, kind: str, sentence: str, evidence: str = "") -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
-        self.evidence = evidence
+class HeaderRefused(Refusal):
+    """The file cannot be used."""
 
 
 class Fault(Exception):  # noqa: N818

@@ -15,8 +15,9 @@ import msgspec
 
 from app.chat.settings.resolved import LOADING
 from app.chat.settings.settings import SettingRefused, Settings, as_stored
-from app.engine.planning.load_checks import LoadRefused, check_options
+from app.engine.planning.load_checks import check_options
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.refusal import Refusal
 from app.strict_reading import Refused, field_types, read_fields
 
 LOAD: Final = "load"
@@ -44,7 +45,7 @@ def load_options(settings: Settings, stored: object) -> LoadOptions:
             try:
                 taken = msgspec.structs.replace(options, **{name: _read(name, value)})
                 check_options(_alone(name, taken))
-            except (SettingRefused, LoadRefused):
+            except (SettingRefused, Refusal):
                 continue
             options = taken
     return options
@@ -65,7 +66,7 @@ def changed_load(stored: object, name: str, value: object) -> dict[str, Any]:
     taken = usual if value is None else _read(name, value)
     try:
         check_options(_alone(name, msgspec.structs.replace(_USUAL, **{name: taken})))
-    except LoadRefused as refused:
+    except Refusal as refused:
         raise SettingRefused(refused.sentence) from refused
     if taken == usual:
         values.pop(name, None)

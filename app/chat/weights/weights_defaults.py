@@ -24,9 +24,10 @@ from app.chat.settings.settings import SettingRefused, as_stored, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.load_settings import LOAD, changed_load, load_options, load_value
 from app.chat.weights.loading import Loader
-from app.engine.planning.load_checks import LoadRefused, check_options
+from app.engine.planning.load_checks import check_options
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.loading_messages import LoadOptions
+from app.refusal import Refusal
 
 NOTES: Final = "notes"
 DRAFT: Final = "draft"
@@ -109,7 +110,7 @@ class WeightsDefaults:
                 check_options(load_options(settings, stored.get(LOAD)))
         except SettingRefused as refused:
             return str(refused)
-        except LoadRefused as refused:
+        except Refusal as refused:
             return refused.sentence
         return self._keep(path, stored, name)
 

@@ -357,7 +357,7 @@ class Supervisor:
                 check_request(request.command)
             return self._child.send(request.command)
         except BadSetting as error:
-            failed = Failed(request.id, "bad_setting", error.sentence, error.field)
+            failed = Failed(request.id, error.kind, error.sentence, error.evidence)
         except FrameTooLarge as error:
             failed = Failed(request.id, "prompt_too_long", _TOO_MUCH_TEXT, str(error))
         except ProtocolError as error:

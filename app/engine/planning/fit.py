@@ -23,12 +23,12 @@ import msgspec
 
 from app.amounts import bytes_words
 from app.engine.planning.estimate import HOST
-from app.engine.planning.load_checks import LoadRefused
 from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_on
 from app.engine.planning.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
 from app.engine.planning.sizes import MIB, Outline, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
 from app.gguf.header import Header
+from app.refusal import Refusal
 
 GRAPHICS: Final = ("gpu", "igpu")
 SMALLER_CACHE: Final = "q8_0"
@@ -162,7 +162,7 @@ def fit(
     )
     try:
         chosen = check_wish(outline, options, machine)
-    except LoadRefused as refused:
+    except Refusal as refused:
         return _refused(outline, options, machine, refused.sentence)
     judging = _Judging(outline, options, machine, tuple(chosen), adapter_bytes, returned)
     return judging.judge((returning or Returning()).name)
@@ -174,7 +174,7 @@ def _refused(outline: Outline, options: LoadOptions, machine: Machine, sentence:
     suggestions: tuple[Suggestion, ...] = ()
     try:
         check_wish(outline, usual, machine)
-    except LoadRefused:
+    except Refusal:
         pass
     else:
         suggestions = (Suggestion("the usual settings", "These can be loaded.", usual),)
@@ -269,7 +269,7 @@ class _Judging:
                 adapter_bytes=self.adapter_bytes,
                 must_hold=False,
             )
-        except LoadRefused:
+        except Refusal:
             return None
         return _Try(options, planned, self.needs(planned))
 

@@ -14,6 +14,7 @@ from typing import Final
 from app.engine.planning.placement import DeviceMemory
 from app.engine.planning.sizes import CACHE_TYPES, Outline
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.refusal import Refusal
 
 MAX_SLOTS: Final = 64
 MAX_LORAS: Final = 16
@@ -43,18 +44,8 @@ _ROPE_NUMBERS: Final = {
 }
 
 
-class LoadRefused(Exception):  # noqa: N818
-    """The weights cannot be loaded. `kind` is one of `protocol.Failed`'s."""
-
-    def __init__(self, kind: str, sentence: str, evidence: str = "") -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
-        self.evidence = evidence
-
-
-def bad_setting(sentence: str) -> LoadRefused:
-    return LoadRefused("bad_setting", sentence)
+def bad_setting(sentence: str) -> Refusal:
+    return Refusal("bad_setting", sentence)
 
 
 def check_options(options: LoadOptions) -> None:

@@ -13,13 +13,12 @@ from typing import Final
 
 from app.engine.planning.estimate import estimate
 from app.engine.planning.load_checks import (
-    LoadRefused,
     check_cache_types,
     check_devices_and_split,
     check_options,
     choose_devices,
 )
-from app.engine.planning.placement import DeviceMemory, DoesNotFit, Placement, plan
+from app.engine.planning.placement import DeviceMemory, Placement, plan
 from app.engine.planning.sizes import Outline, WeightSizes, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart, RopeScaling
 from app.gguf.header import Header
@@ -78,7 +77,7 @@ def estimate_of(planned: LoadPlan) -> list[MemoryPart]:
 
 
 def check_wish(outline: Outline, options: LoadOptions, machine: Machine) -> list[DeviceMemory]:
-    """The devices that shall take layers. Raises LoadRefused where the options cannot be met by
+    """The devices that shall take layers. Raises Refusal where the options cannot be met by
     this file or this machine, whatever is free."""
     check_options(options)
     check_cache_types(outline, options)
@@ -93,7 +92,7 @@ def check_wish(outline: Outline, options: LoadOptions, machine: Machine) -> list
 def plan_load(
     header: Header, options: LoadOptions, machine: Machine, *, adapter_bytes: int = 0
 ) -> LoadPlan:
-    """Decide. Raises LoadRefused."""
+    """Decide. Raises Refusal."""
     outline = outline_of(header)
     devices = check_wish(outline, options, machine)
     planned = plan_on(outline, options, machine, devices, adapter_bytes=adapter_bytes)
@@ -110,7 +109,7 @@ def plan_on(
     adapter_bytes: int = 0,
     must_hold: bool = True,
 ) -> LoadPlan:
-    """Decide where the devices are chosen already (`check_wish`). Raises LoadRefused, if it
+    """Decide where the devices are chosen already (`check_wish`). Raises Refusal, if it
     `must_hold`."""
     repacked = machine.repacked if options.use_mmap else frozenset[str]()
     n_ubatch = options.n_ubatch or (DEVICE_UBATCH if devices else PROCESSOR_UBATCH)
@@ -120,21 +119,18 @@ def plan_on(
         adapter_bytes=adapter_bytes,
         n_ctx_train=trained_window(outline.n_ctx_train, options.rope),
     )
-    try:
-        placement = plan(
-            sizes,
-            devices,
-            machine.host.free_bytes,
-            n_ubatch=n_ubatch,
-            n_ctx=options.n_ctx,
-            n_gpu_layers=options.n_gpu_layers,
-            tensor_split=options.tensor_split if options.split_mode != "none" else None,
-            cpu_moe_layers=options.cpu_moe_layers,
-            is_mapped=options.use_mmap,
-            must_hold=must_hold,
-        )
-    except DoesNotFit as error:
-        raise LoadRefused("out_of_memory", error.sentence) from error
+    placement = plan(
+        sizes,
+        devices,
+        machine.host.free_bytes,
+        n_ubatch=n_ubatch,
+        n_ctx=options.n_ctx,
+        n_gpu_layers=options.n_gpu_layers,
+        tensor_split=options.tensor_split if options.split_mode != "none" else None,
+        cpu_moe_layers=options.cpu_moe_layers,
+        is_mapped=options.use_mmap,
+        must_hold=must_hold,
+    )
     return LoadPlan(
         sizes=sizes,
         placement=placement,

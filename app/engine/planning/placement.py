@@ -20,6 +20,7 @@ from typing import Final
 
 from app.amounts import bytes_words
 from app.engine.planning.sizes import MIB, WeightSizes
+from app.refusal import Refusal
 
 GIB: Final = 1024 * MIB
 CONTEXT_CAP: Final = 8192
@@ -79,14 +80,6 @@ class Placement:
         return [end - start for start, end in zip(starts, ends, strict=True)]
 
 
-class DoesNotFit(Exception):  # noqa: N818
-    """The wish cannot be met on this machine; `sentence` says what to do."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-
-
 def plan(
     sizes: WeightSizes,
     devices: Sequence[DeviceMemory],
@@ -100,7 +93,7 @@ def plan(
     is_mapped: bool = True,
     must_hold: bool = True,
 ) -> Placement:
-    """Decide context and layers. Raises DoesNotFit if a context that was asked for cannot fit
+    """Decide context and layers. Raises Refusal if a context that was asked for cannot fit
     (not without `must_hold`: for whoever wants to show by how much).
 
     A context that nobody asked for is what fits, at most CONTEXT_CAP and what the weights were
@@ -259,9 +252,10 @@ class _Task:
         if not self.is_mapped:
             need += sum(self.sizes.layer_bytes) + self.sizes.input_bytes
         if need > free:
-            raise DoesNotFit(
+            raise Refusal(
+                "out_of_memory",
                 f"A context of {n_ctx:,} tokens needs {bytes_words(need)}, and only "
-                f"{bytes_words(free)} are free. Choose a shorter context or a smaller cache type."
+                f"{bytes_words(free)} are free. Choose a shorter context or a smaller cache type.",
             )
 
     def _host_holds(self, n_ctx: int) -> bool:

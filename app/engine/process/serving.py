@@ -28,7 +28,6 @@ from functools import partial
 from itertools import count
 from typing import BinaryIO, Final
 
-from app.engine.planning.load_checks import LoadRefused
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
@@ -38,7 +37,7 @@ from app.engine.process.native.weights import LoadCancelled, Weights, load
 from app.engine.process.pulse import Pulse
 from app.engine.process.sampling.grammar_check import checked_grammar
 from app.engine.process.sampling.registry import prepare
-from app.engine.process.scheduling.admission import check_ids, unforeseen
+from app.engine.process.scheduling.admission import check_ids, reason_of
 from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.process.trace.outbox import Outbox, TokenRecord
 from app.engine.process.trace.timeline import Timeline
@@ -48,7 +47,7 @@ from app.engine.prompts.shown import shown
 from app.engine.prompts.tokens import inside_ids
 from app.engine.prompts.turn_end import turn_end
 from app.engine.protocol import wire
-from app.engine.protocol.bounds import BadSetting, shown_text
+from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
 from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.grammar_messages import CheckGrammar
@@ -317,7 +316,7 @@ class Serving:
         try:
             act()
         except Exception as error:  # noqa: BLE001 - what we did not foresee ends the request
-            self._fail(request_id, *unforeseen(error))
+            self._fail(request_id, *reason_of(error))
 
     # --- the context thread -----------------------------------------------------------------
 
@@ -346,7 +345,7 @@ class Serving:
         try:
             scheduler.step()
         except Exception as error:  # noqa: BLE001 - it ends the open requests
-            kind, sentence, evidence = unforeseen(error)
+            kind, sentence, evidence = reason_of(error)
             self._outbox.put(Log("error", evidence))
             scheduler.end_all(kind, sentence)
 
@@ -380,9 +379,6 @@ class Serving:
                 )
             except LoadCancelled:
                 self._emit(Stopped(command.id, Done()))
-                return
-            except LoadRefused as refused:
-                self._fail(command.id, refused.kind, refused.sentence, refused.evidence)
                 return
             self._weights = weights
             self._scheduler = Scheduler(
@@ -474,13 +470,8 @@ class Serving:
                     prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
                     timeline.mark("rendering", time.perf_counter())
                     return _Prepared(generate, prompt, None, timeline)
-        except PromptTooLong as error:
-            used = f"{error.used}/{error.limit}"
-            failed = Failed(generate.id, "prompt_too_long", error.sentence, used)
-        except TemplateFailed as error:
-            failed = Failed(generate.id, "bad_template", error.sentence)
         except Exception as error:  # noqa: BLE001 - it ends this request
-            failed = Failed(generate.id, *unforeseen(error))
+            failed = Failed(generate.id, *reason_of(error))
         return _Prepared(generate, None, failed, timeline)
 
     def _render(
@@ -525,15 +516,8 @@ class Serving:
                     self._fail(command.id, "not_loaded", _NOT_LOADED)
                 else:
                     self._finish(command.id, self._answer(command, self._weights))
-        except PromptTooLong as error:
-            used = f"{error.used}/{error.limit}"
-            self._fail(command.id, "prompt_too_long", error.sentence, used)
-        except TemplateFailed as error:
-            self._fail(command.id, "bad_template", error.sentence)
-        except BadSetting as error:
-            self._fail(command.id, "bad_setting", error.sentence, error.field)
         except Exception as error:  # noqa: BLE001 - it ends this request
-            self._fail(command.id, *unforeseen(error))
+            self._fail(command.id, *reason_of(error))
 
     def _read_devices(self, command: ReadDevices) -> None:
         def read() -> None:

@@ -48,6 +48,7 @@ from app.engine.protocol.prompt_messages import (
     Prompt,
     TextPrompt,
 )
+from app.refusal import Refusal
 
 Policy = Literal["stop", "drop_oldest"]
 Build = Callable[[Prompt], BuiltPrompt]
@@ -65,12 +66,11 @@ REPLY_SHARE: Final = 16
 """One sixteenth of the window is kept for the reply, as long as there is something to leave out."""
 
 
-class PromptTooLong(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+class PromptTooLong(Refusal):
     """The prompt does not fit. `used` tokens, where the window holds `limit`."""
 
     def __init__(self, sentence: str, used: int, limit: int) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
+        super().__init__("prompt_too_long", sentence, f"{used}/{limit}")
         self.used = used
         self.limit = limit
 

@@ -44,7 +44,7 @@ def missing_opening(template: str, words: TemplateWords, render: Callable[..., s
             return ""
         before, mark, _ = run([_USER, _REPLY], asked=False).partition(_MARK)
     except TemplateFailed as failed:
-        if failed.kind not in ("raised", "failed"):
+        if failed.fault not in ("raised", "failed"):
             raise
         return ""  # on the messages of the conversation it may do better, or it says so then
     if not mark or not before.startswith(question):

@@ -10,17 +10,18 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from app.refusal import Refusal
+
 _MAX_SHOWN: Final = 40
 
 
-class BadSetting(Exception):  # noqa: N818
+class BadSetting(Refusal):
     """A value that cannot be used; `sentence` names the field and what it may be. `place`: line and
     column, from 1, where a text of several lines goes wrong."""
 
     def __init__(self, field: str, sentence: str, place: tuple[int, int] | None = None) -> None:
-        super().__init__(sentence)
+        super().__init__("bad_setting", sentence, field)
         self.field = field
-        self.sentence = sentence
         self.place = place
 
 

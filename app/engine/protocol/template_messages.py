@@ -7,22 +7,22 @@ from typing import Any, Final
 import msgspec
 
 from app.engine.protocol.frames import Count, ProtocolError, Sentence, Text, WireMessage, Word
+from app.refusal import Refusal
 
 AT_FAULT: Final = "Choose another chat format or another model."
 
 
-class TemplateFailed(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
+class TemplateFailed(Refusal):
     """A chat template did not give a prompt.
 
-    kind: bad_template (it cannot be read), raised (it refused the messages itself),
+    fault: bad_template (it cannot be read), raised (it refused the messages itself),
     failed (it went wrong on these messages), timeout, memory, too_large.
     `line` is the template's line, or 0 where none can be named.
     """
 
-    def __init__(self, kind: str, sentence: str, line: int = 0) -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
+    def __init__(self, fault: str, sentence: str, line: int = 0) -> None:
+        super().__init__("bad_template", sentence)
+        self.fault = fault
         self.line = line
 
 

@@ -91,7 +91,7 @@ def answer(request: RenderTemplate) -> Rendered | NotRendered:
     try:
         return Rendered(render(request))
     except TemplateFailed as failed:
-        return NotRendered(failed.kind, failed.sentence, failed.line)
+        return NotRendered(failed.fault, failed.sentence, failed.line)
     except MemoryError:
         sentence = f"The chat template wanted more memory than it may have. {AT_FAULT}"
         return NotRendered("memory", sentence, 0)

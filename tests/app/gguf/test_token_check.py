@@ -12,10 +12,9 @@ import pytest
 from gguf_writer import Vocabulary, bpe_vocabulary, spm_vocabulary, tiny_llama
 from hostile_native import ends_well
 
-from app.engine.planning.load_checks import LoadRefused
-from app.engine.process.native import weights
 from app.gguf import token_check
 from app.gguf.token_check import TOKENS_KEY, read_for_load
+from app.refusal import Refusal
 
 SPM, BPE = spm_vocabulary(), bpe_vocabulary()
 N = len(SPM)
@@ -46,8 +45,8 @@ def test_two_with_the_same_text_are_refused_before_a_load(
     path: Path, vocabulary: Vocabulary, words: str
 ) -> None:
     tiny_llama(path, vocabulary=vocabulary)
-    with pytest.raises(LoadRefused) as refused:
-        weights._read(str(path))
+    with pytest.raises(Refusal) as refused:
+        read_for_load(str(path))
     assert words in refused.value.sentence
 
 
@@ -68,15 +67,15 @@ def test_a_model_that_does_not_fit_its_tokens_is_refused(
     path: Path, vocabulary: Vocabulary, words: str
 ) -> None:
     tiny_llama(path, vocabulary=vocabulary)
-    with pytest.raises(LoadRefused) as refused:
-        weights._read(str(path))
+    with pytest.raises(Refusal) as refused:
+        read_for_load(str(path))
     assert words in refused.value.sentence
 
 
 @pytest.mark.parametrize("vocabulary", GOOD)
 def test_others_are_taken(path: Path, vocabulary: Vocabulary) -> None:
     tiny_llama(path, vocabulary=vocabulary)
-    assert weights._read(str(path)).array_counts[TOKENS_KEY] == len(vocabulary)
+    assert read_for_load(str(path)).array_counts[TOKENS_KEY] == len(vocabulary)
 
 
 @pytest.mark.weights

@@ -21,10 +21,8 @@ from app.engine.process.cache.cells import Cells, common_length
 from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
 from app.engine.process.cache.slot import Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
-from app.engine.process.cache.step_meter import LEFT_OFF, MeasureRefused, MeasureStopped, StepMeter
+from app.engine.process.cache.step_meter import LEFT_OFF, MeasureStopped, StepMeter
 from app.engine.process.native.weights import Weights
-from app.engine.process.sampling.grammar import GrammarTooSlow
-from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.cache_messages import (
     CacheCommand,
     CacheMap,
@@ -40,6 +38,7 @@ from app.engine.protocol.cache_messages import (
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import Done, Event, Failed, Finished, Progress, Stopped
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws
+from app.refusal import Refusal
 
 TURNS: Final = 64
 """Conversations whose last turn is remembered."""
@@ -66,13 +65,6 @@ WINDOW_PAST: Final = (
     "there. Keep a longer prefix, or drop the chat."
 )
 TOO_SHORT: Final = "There are too few tokens to measure. Send a message first."
-
-
-class Refused(Exception):  # noqa: N818 - an outcome with a sentence for the user
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
 
 
 class CacheControl:
@@ -113,12 +105,8 @@ class CacheControl:
             if isinstance(command, ReplayDraws):
                 return Finished(command.id, self._replay(command, is_stopped, is_in_the_way))
             return Finished(command.id, self.read())
-        except (Refused, MeasureRefused) as refused:
-            return Failed(command.id, refused.kind, refused.sentence)
-        except BadSetting as refused:
-            return Failed(command.id, "bad_setting", refused.sentence, refused.field)
-        except GrammarTooSlow as refused:
-            return Failed(command.id, "bad_setting", refused.sentence, "grammar")
+        except Refusal as refused:
+            return Failed(command.id, refused.kind, refused.sentence, refused.evidence)
         except MeasureStopped:
             return Stopped(command.id, Done())
 
@@ -154,7 +142,7 @@ class CacheControl:
     # --- changing ---------------------------------------------------------------------------
 
     def _change(self, command: ChangeCache) -> None:
-        """Raises Refused, with nothing changed."""
+        """Raises Refusal, with nothing changed."""
         match command.act:
             case "clear":
                 self._clear()
@@ -169,7 +157,7 @@ class CacheControl:
 
     def _clear(self) -> None:
         if any(not slot.is_idle for slot in self._slots):
-            raise Refused("busy", BUSY_ANYWHERE)
+            raise Refusal("busy", BUSY_ANYWHERE)
         for slot in self._slots:
             slot.cells.clear()
         self._space.parking.clear()
@@ -177,13 +165,13 @@ class CacheControl:
     def _park(self, conversation: str) -> None:
         for slot in self._cells_of(conversation):
             if not self._space.move_out(slot):
-                raise Refused("out_of_memory", NO_ROOM)
+                raise Refusal("out_of_memory", NO_ROOM)
 
     def _drop(self, conversation: str) -> None:
         slots = self._slots_of(conversation)
         copies = [p for p in self._space.parking if p.conversation == conversation]
         if not slots and not copies:
-            raise Refused("bad_setting", NOTHING_HERE)
+            raise Refusal("bad_setting", NOTHING_HERE)
         for slot in slots:
             slot.cells.clear()
         for parked in copies:
@@ -192,38 +180,38 @@ class CacheControl:
     def _drop_copy(self, number: int) -> None:
         parked = next((p for p in self._space.parking if p.number == number), None)
         if parked is None:
-            raise Refused("bad_setting", GONE)
+            raise Refusal("bad_setting", GONE)
         self._space.parking.drop(parked)
 
     def _keep_prefix(self, conversation: str, keep: int) -> None:
         """Copies of the chat that hold more go too, or the next turn would go on from them."""
         if keep < 1:
-            raise Refused("bad_setting", KEEP_ONE)
+            raise Refusal("bad_setting", KEEP_ONE)
         slots = [s for s in self._cells_of(conversation) if len(s.cells) > keep]
         for slot in slots:
             if slot.cells.usable(keep) is not None:
                 is_state = slot.cells.traits.is_recurrent
-                raise Refused("unsupported", ONE_STATE if is_state else WINDOW_PAST)
+                raise Refusal("unsupported", ONE_STATE if is_state else WINDOW_PAST)
         for slot in slots:
             for parked in list(self._space.parking):
                 holds_more = common_length(parked.ids, slot.cells.ids) > keep
                 if holds_more and parked.conversation == conversation:
                     self._space.parking.drop(parked)
             if not slot.cells.cut(keep):
-                raise Refused("unsupported", ONE_STATE)
+                raise Refusal("unsupported", ONE_STATE)
 
     def _slots_of(self, conversation: str) -> list[Slot]:
-        """Where a conversation has cells. Raises Refused where a reply is written there."""
+        """Where a conversation has cells. Raises Refusal where a reply is written there."""
         slots = [s for s in self._slots if s.conversation == conversation and len(s.cells)]
         writing = [s for s in self._slots if s.conversation == conversation and not s.is_idle]
         if writing:
-            raise Refused("busy", BUSY)
+            raise Refusal("busy", BUSY)
         return slots
 
     def _cells_of(self, conversation: str) -> list[Slot]:
         slots = self._slots_of(conversation)
         if not slots:
-            raise Refused("bad_setting", NO_CELLS)
+            raise Refusal("bad_setting", NO_CELLS)
         return slots
 
     # --- measuring --------------------------------------------------------------------------
@@ -234,11 +222,11 @@ class CacheControl:
         is_stopped: Callable[[], bool],
         is_in_the_way: Callable[[], bool],
     ) -> StepMeasured:
-        """Raises Refused, MeasureRefused or MeasureStopped."""
+        """Raises Refusal or MeasureStopped."""
         self._refuse_beside_replies()
         ids = self._ids_of(command.conversation)
         if len(ids) < 2:
-            raise Refused("bad_setting", TOO_SHORT)
+            raise Refusal("bad_setting", TOO_SHORT)
 
         def progress(done: int, total: int) -> None:
             self._emit(Progress(command.id, "measure", done, total))
@@ -253,7 +241,7 @@ class CacheControl:
         is_stopped: Callable[[], bool],
         is_in_the_way: Callable[[], bool],
     ) -> DrawsReplayed:
-        """As `_measure`; raises BadSetting and GrammarTooSlow too."""
+        """As `_measure`."""
         self._refuse_beside_replies()
 
         def progress(done: int, total: int) -> None:
@@ -266,7 +254,7 @@ class CacheControl:
     def _refuse_beside_replies(self) -> None:
         """Nobody who waits for a reply waits for this as well."""
         if self._is_open():
-            raise Refused("busy", BUSY_ANYWHERE)
+            raise Refusal("busy", BUSY_ANYWHERE)
 
     @contextmanager
     def _beside(self) -> Iterator[None]:
@@ -299,7 +287,7 @@ def _go_on(
         if is_stopped():
             raise MeasureStopped
         if is_in_the_way():
-            raise MeasureRefused("busy", left_off)
+            raise Refusal("busy", left_off)
 
     return go_on
 

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from app.amounts import bytes_words
-from app.engine.process.cache.step_meter import MeasureRefused, free_bytes, needed_bytes
+from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
@@ -38,6 +38,7 @@ from app.engine.protocol.replay_messages import (
     ReplayedDraw,
 )
 from app.engine.protocol.stages import AdaptiveP, Dist, Greedy, Sampling, Xtc
+from app.refusal import Refusal
 
 HAS_MEMORY: Final = "Mirostat and adaptive-p go by all that they have drawn before."
 NO_NUMBER: Final = "No number was drawn for this token."
@@ -144,7 +145,7 @@ class DrawReplay:
     _batch: Batch = field(init=False)
 
     def answer(self) -> DrawsReplayed:
-        """Raises MeasureRefused, BadSetting, or what `go_on` raises."""
+        """Raises Refusal, or what `go_on` raises."""
         command, vocabulary = self.command, self.weights.vocabulary
         positions = [asked.position for asked in command.asked]
         self._check(positions)
@@ -183,7 +184,7 @@ class DrawReplay:
             or not all(0 <= token_id < n_vocab for token_id in command.token_ids)
             or not all(map(_is_number, command.asked))
         ):
-            raise MeasureRefused("bad_setting", NONSENSE)
+            raise Refusal("bad_setting", NONSENSE)
 
     def _draws(self, chain: ReplayedChain) -> list[ReplayedDraw]:
         command, n_vocab = self.command, self.weights.vocabulary.n_vocab
@@ -194,15 +195,14 @@ class DrawReplay:
             read = asked.position
             for token_id in command.token_ids[max(command.n_prompt, accepted) : asked.position]:
                 if not chain.allows(token_id):  # llama.cpp would end the process
-                    raise MeasureRefused("bad_setting", NONSENSE)
+                    raise Refusal("bad_setting", NONSENSE)
                 chain.accept(token_id)
             accepted = asked.position
             scores = scores_of(self._context, self._batch.size - 1, n_vocab)
             try:
                 token_id, share, left = chain.replayed(scores, candidates, asked)
             except (_Undecided, NoCandidate) as reason:
-                sentence = reason.sentence if isinstance(reason, NoCandidate) else str(reason)
-                found.append(ReplayedDraw(asked.position, -1, reason=sentence))
+                found.append(ReplayedDraw(asked.position, -1, reason=str(reason)))
             else:
                 found.append(ReplayedDraw(asked.position, token_id, share, left))
         return found
@@ -225,7 +225,7 @@ class DrawReplay:
             llama.llama_synchronize(self._context)
             if code:
                 self.go_on()
-                raise MeasureRefused("native_error", FAILED)
+                raise Refusal("native_error", FAILED)
             first += len(tokens)
             self.progress(first, self.command.asked[-1].position)
 
@@ -235,5 +235,5 @@ def _is_number(asked: AskedDraw) -> bool:
     return all(number is None or 0 <= number <= 1 for number in (asked.uniform, *asked.deciding))
 
 
-def _no_room(needed: int) -> MeasureRefused:
-    return MeasureRefused("out_of_memory", _NO_ROOM.format(needed=bytes_words(needed)))
+def _no_room(needed: int) -> Refusal:
+    return Refusal("out_of_memory", _NO_ROOM.format(needed=bytes_words(needed)))

@@ -41,6 +41,7 @@ from app.engine.text.reasoning import (
     used_tags,
 )
 from app.engine.text.text import Match, Piece, ReplyText, Splitter, TextMark
+from app.refusal import Refusal
 
 BEGINNING_REFUSED: Final = (
     "The grammar does not allow what this reply begins with. Switch the grammar off, or branch "
@@ -71,14 +72,6 @@ class PreparedPrompt(Protocol):
     def tail(self) -> bytes: ...
     @property
     def template(self) -> str: ...
-
-
-class ChoiceRefused(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
-    """A token that was chosen, or that the reply begins with, cannot stand there."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
 
 
 class Phase(Enum):
@@ -203,11 +196,11 @@ class SlotReply:
 
     def begin(self, shown: Callable[[int], bytes]) -> list[Piece]:
         """Let chain and text see what the reply begins with; the pieces to show. `shown`: the
-        bytes that a token has in a text. Raises ChoiceRefused."""
+        bytes that a token has in a text. Raises Refusal."""
         pieces: list[Piece] = []
         for token_id in self.begin_ids:
             if not self.chain.allows(token_id):
-                raise ChoiceRefused(BEGINNING_REFUSED)
+                raise Refusal("bad_setting", BEGINNING_REFUSED, "choice")
             self.chain.accept(token_id)
             pieces += self.text.begin(self.marks.get(token_id) or shown(token_id))
         return pieces

@@ -20,6 +20,7 @@ from app.engine.process.native import native
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
 from app.engine.protocol.cache_messages import StepMeasured
+from app.refusal import Refusal
 
 WARM_UP: Final = 1
 STEPS: Final = 7
@@ -37,15 +38,6 @@ LEFT_OFF: Final = (
     "Measure again when the reply has ended."
 )
 FAILED: Final = "llama.cpp could not run the measurement. The engine's log says more."
-
-
-class MeasureRefused(Exception):  # noqa: N818 - an outcome with a sentence for the user
-    """It cannot be measured now. `kind` as in `Failed`."""
-
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
 
 
 class MeasureStopped(Exception):  # noqa: N818 - whoever asked has stopped it
@@ -66,7 +58,7 @@ class StepMeter:
     _batch: Batch = field(init=False)
 
     def measure(self) -> StepMeasured:
-        """Raises MeasureRefused, or what `ask_whether_to_go_on` raises."""
+        """Raises Refusal, or what `ask_whether_to_go_on` raises."""
         needed = needed_bytes(self.weights, len(self.ids))
         if free_bytes(self.weights) < needed:
             raise _not_enough(needed)
@@ -111,7 +103,7 @@ class StepMeter:
         llama.llama_synchronize(self._context)
         if code:
             self.ask_whether_to_go_on()
-            raise MeasureRefused("native_error", FAILED)
+            raise Refusal("native_error", FAILED)
         self.progress(min(position + len(tokens), len(self.ids)), len(self.ids))
 
 
@@ -129,8 +121,8 @@ def free_bytes(weights: Weights) -> int:
     return sum(d.free_bytes for d in used or devices if used or d.kind == "cpu")
 
 
-def _not_enough(needed: int) -> MeasureRefused:
-    return MeasureRefused(
+def _not_enough(needed: int) -> Refusal:
+    return Refusal(
         "out_of_memory",
         f"Measuring takes {bytes_words(needed)} beside the weights, which are not free now. "
         "Close other programs, or measure a shorter chat.",

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.engine.planning.load_checks import LoadRefused
 from app.engine.process.native.logparse import last_error, names_lack_of_memory
 from app.engine.process.native.native import llama
 from app.engine.protocol.loading_messages import Lora
 from app.gguf.header import Header, read_header
 from app.gguf.refusal import HeaderRefused
+from app.refusal import Refusal
 
 _INVOCATION = "adapter.alora.invocation_tokens"
 
@@ -40,7 +40,7 @@ class Adapter:
 
 
 def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
-    """Read and check the files. Raises LoadRefused naming the first that does not fit."""
+    """Read and check the files. Raises Refusal naming the first that does not fit."""
     shapes = {tensor.name: tensor.shape for tensor in weights.tensors}
     adapters = []
     for lora in loras:
@@ -48,7 +48,7 @@ def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
             header = read_header(Path(lora.path).expanduser())
         except HeaderRefused as refused:
             sentence = f"A LoRA adapter cannot be loaded. {refused.sentence}"
-            raise LoadRefused(refused.kind, sentence, refused.evidence) from refused
+            raise Refusal(refused.kind, sentence, refused.evidence) from refused
         _check(header, weights, shapes)
         adapters.append(Adapter(lora, header))
     return adapters
@@ -57,19 +57,19 @@ def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
 def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]]) -> None:
     name, base = adapter.path.name, weights.path.name
     if adapter.kind != "adapter" or adapter.metadata.get("adapter.type") != "lora":
-        raise LoadRefused(
+        raise Refusal(
             "unsupported",
             f"“{name}” is no LoRA adapter. Choose a GGUF file that was made as one, "
             "or load it as weights.",
         )
     if adapter.architecture != weights.architecture:
-        raise LoadRefused(
+        raise Refusal(
             "unsupported",
             f"The LoRA adapter “{name}” was made for {adapter.architecture or 'unnamed'} weights, "
             f"and “{base}” holds {weights.architecture} weights. Choose the one made for them.",
         )
     if adapter.array_counts.get(_INVOCATION):
-        raise LoadRefused(
+        raise Refusal(
             "unsupported",
             f"The adapter “{name}” works only from certain words on (an “activated” LoRA), which "
             "is not supported. Leave it out.",
@@ -80,7 +80,7 @@ def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]])
         for target, halves in pairs.items()
     )
     if not fits:
-        raise LoadRefused(
+        raise Refusal(
             "unsupported",
             f"The LoRA adapter “{name}” was made for other weights than “{base}”: its matrices do "
             "not fit. Choose the one made for them.",
@@ -114,7 +114,7 @@ def _fits(
 
 
 def load_adapters(model: Any, adapters: list[Adapter], lines: list[str]) -> list[Any]:
-    """Load them into the weights; the weights own them from now on. Raises LoadRefused."""
+    """Load them into the weights; the weights own them from now on. Raises Refusal."""
     handles = []
     for adapter in adapters:
         path = str(adapter.header.path).encode("utf-8", "surrogateescape")
@@ -122,7 +122,7 @@ def load_adapters(model: Any, adapters: list[Adapter], lines: list[str]) -> list
         if not handle:
             evidence = last_error(lines)
             is_memory = names_lack_of_memory(evidence)
-            raise LoadRefused(
+            raise Refusal(
                 "out_of_memory" if is_memory else "native_error",
                 f"llama.cpp could not load the LoRA adapter “{adapter.header.path.name}”. "
                 + ("Free some memory, or leave it out." if is_memory else "Leave it out."),
@@ -140,4 +140,4 @@ def apply_adapters(context: Any, adapters: list[Adapter], handles: list[Any]) ->
     pointers = (llama.llama_adapter_lora_p_ctypes * count)(*handles)
     scales = (ctypes.c_float * count)(*(adapter.lora.scale for adapter in adapters))
     if llama.llama_set_adapters_lora(context, pointers, count, scales) != 0:
-        raise LoadRefused("native_error", "llama.cpp could not apply the LoRA adapters.")
+        raise Refusal("native_error", "llama.cpp could not apply the LoRA adapters.")

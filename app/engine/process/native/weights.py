@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.engine.planning.load_checks import (
-    LoadRefused,
     check_options,
 )
 from app.engine.planning.load_plan import LoadPlan, estimate_of, plan_load
@@ -38,8 +37,8 @@ from app.engine.protocol.loading_messages import Loaded, LoadOptions, MemoryPart
 from app.gguf.fingerprint import fast_hash
 from app.gguf.header import Header
 from app.gguf.local.split_names import part_names, split_name
-from app.gguf.refusal import HeaderRefused
 from app.gguf.token_check import read_for_load
+from app.refusal import Refusal
 
 MAX_OUTPUTS: Final = 16
 """Batch rows that may ask for scores at once; the compute buffer holds room for them."""
@@ -124,14 +123,14 @@ def load(
     is_cancelled: Callable[[], bool],
     on_planned: Callable[[Sequence[MemoryPart]], object] = lambda parts: None,
 ) -> Weights:
-    """Load the file at `path`. Raises LoadRefused or LoadCancelled.
+    """Load the file at `path`. Raises Refusal or LoadCancelled.
 
     `on_progress(done, total)` counts bytes and is called on this thread, as `on_planned` is before
     native code sees the file, with what the load will take.
     """
     started = time.perf_counter()
     check_options(options)
-    header = _read(path)
+    header = read_for_load(path)
     adapters = read_adapters(options.loras, header)
     adapter_bytes = sum(adapter.size_bytes for adapter in adapters)
     plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
@@ -162,13 +161,6 @@ def load(
 
 
 # --- before native code ---------------------------------------------------------------------------
-
-
-def _read(path: str) -> Header:
-    try:
-        return read_for_load(path)
-    except HeaderRefused as refused:
-        raise LoadRefused(refused.kind, refused.sentence, refused.evidence) from refused
 
 
 def _notes_after(options: LoadOptions, report: LoadReport) -> list[str]:
@@ -240,11 +232,11 @@ def _load_model(
     return model
 
 
-def _load_failure(header: Header, evidence: str) -> LoadRefused:
+def _load_failure(header: Header, evidence: str) -> Refusal:
     """Why llama.cpp gave no model, as far as its log tells."""
     name = header.path.name
     if names_lack_of_memory(evidence):
-        return LoadRefused(
+        return Refusal(
             "out_of_memory",
             f"There is not enough free memory for “{name}”. "
             "Close other programs, or choose a smaller file.",
@@ -252,7 +244,7 @@ def _load_failure(header: Header, evidence: str) -> LoadRefused:
         )
     architecture = names_unknown_architecture(evidence)
     if architecture is not None:
-        return LoadRefused(
+        return Refusal(
             "unsupported",
             f"“{name}” holds “{architecture}” weights, which this version of llama.cpp does not "
             "know. A newer engine may; or choose another file.",
@@ -260,7 +252,7 @@ def _load_failure(header: Header, evidence: str) -> LoadRefused:
         )
     tokeniser = names_unknown_tokeniser(evidence)
     if tokeniser is not None:
-        return LoadRefused(
+        return Refusal(
             "unsupported",
             f"“{name}” uses the tokeniser “{tokeniser}”, which this version of llama.cpp does not "
             "know. A newer engine may; or choose another file.",
@@ -268,13 +260,13 @@ def _load_failure(header: Header, evidence: str) -> LoadRefused:
         )
     tensor = names_missing_tensor(evidence)
     if tensor is not None:
-        return LoadRefused(
+        return Refusal(
             "unsupported",
             f"“{name}” lacks the tensor “{tensor}”, which {header.architecture} weights need. The "
             "file is damaged, or it needs a newer engine.",
             evidence,
         )
-    return LoadRefused(
+    return Refusal(
         "native_error",
         f"llama.cpp could not load “{name}”. The file may be damaged, or need a newer engine; "
         "the engine's log says more.",
@@ -285,12 +277,12 @@ def _load_failure(header: Header, evidence: str) -> LoadRefused:
 def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
     name = header.path.name
     if not llama.llama_model_has_decoder(model):
-        raise LoadRefused(
+        raise Refusal(
             "not_a_chat_model",
             f"“{name}” holds weights that read text and write none. Choose language weights.",
         )
     if llama.llama_model_has_encoder(model) or llama.llama_model_is_diffusion(model):
-        raise LoadRefused(
+        raise Refusal(
             "unsupported",
             f"“{name}” does not write token by token (it is an encoder-decoder or a diffusion "
             "file), which is not supported. Choose other language weights.",
@@ -299,7 +291,7 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
     # A file without a tokeniser may still claim tokens; asking for one aborts.
     is_none = llama.llama_vocab_type(vocabulary) == llama.LLAMA_VOCAB_TYPE_NONE
     if is_none or llama.llama_vocab_n_tokens(vocabulary) < 1:
-        raise LoadRefused(
+        raise Refusal(
             "unsupported",
             f"“{name}” has no vocabulary, so it cannot read or write text. "
             "Choose language weights.",
@@ -326,16 +318,16 @@ def _new_context(
     return llama.llama_init_from_model(model, params)
 
 
-def _context_failure(plan_: LoadPlan, lines: list[str]) -> LoadRefused:
+def _context_failure(plan_: LoadPlan, lines: list[str]) -> Refusal:
     evidence = last_error(lines)
     if names_lack_of_memory(evidence):
-        return LoadRefused(
+        return Refusal(
             "out_of_memory",
             f"There is not enough free memory for a context of {plan_.placement.n_ctx:,} tokens. "
             "Choose a shorter context or a smaller cache type.",
             evidence,
         )
-    return LoadRefused(
+    return Refusal(
         "unsupported",
         "llama.cpp refused this combination of context, cache types and flash attention. "
         "Go back to the default options; the engine's log says more.",

@@ -38,6 +38,7 @@ from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.protocol.stage_rules import MAX_SEED, check_stages
 from app.engine.protocol.stages import LogitBias, Sampling, Stage, Temperature, TopK
+from app.refusal import Refusal
 
 if TYPE_CHECKING:
     from app.engine.process.native.vocabulary import Vocabulary
@@ -55,17 +56,16 @@ _MAY_OVERFLOW: Final = frozenset(("temperature", "dynamic-temperature"))
 Ids = np.ndarray[Any, np.dtype[np.int32]]
 
 
-class NoCandidate(Exception):  # noqa: N818
+class NoCandidate(Refusal):
     """A stage left nothing to choose from."""
 
     def __init__(self, stage: str) -> None:
-        super().__init__(stage)
-        self.stage = stage
-        self.sentence = _NOTHING_LEFT.get(
+        sentence = _NOTHING_LEFT.get(
             stage,
             f"The sampling stage “{stage}” left no token to choose from. "
             "Give it a milder value or take it out of the chain.",
         )
+        super().__init__("no_candidate", sentence, stage)
 
 
 _NOTHING_LEFT: Final = {

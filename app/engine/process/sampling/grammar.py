@@ -46,6 +46,7 @@ from app.engine.process.sampling.grammar_limits import (
 from app.engine.process.sampling.schema_grammar import Converted, convert
 from app.engine.protocol.bounds import BadSetting, check_text
 from app.engine.protocol.grammar_messages import MAX_GRAMMAR_BYTES
+from app.refusal import Refusal
 
 if TYPE_CHECKING:
     from app.engine.process.native.vocabulary import Vocabulary
@@ -57,14 +58,17 @@ _LIMIT_S: Final = 1.5
 
 _PIECE: Final = 256
 
+TOO_SLOW: Final = (
+    "The grammar is too ambiguous: finding which tokens it allows takes too long. Write it so "
+    "that the next character decides which rule applies."
+)
 
-class GrammarTooSlow(Exception):  # noqa: N818
+
+class GrammarTooSlow(Refusal):
     """Finding what the grammar allows takes too long."""
 
-    sentence = (
-        "The grammar is too ambiguous: finding which tokens it allows takes too long. Write it so "
-        "that the next character decides which rule applies."
-    )
+    def __init__(self) -> None:
+        super().__init__("bad_setting", TOO_SLOW, "grammar")
 
 
 class Grammar:

@@ -9,42 +9,35 @@ from typing import Final
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.grammar import check_grammar
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import Failed, Generate
+from app.engine.protocol.messages import Generate
 from app.engine.protocol.request_rules import check_request
+from app.refusal import Refusal
 
 
-def refusal(
+def admit(
     generate: Generate,
     ids: list[int],
     *,
     n_vocab: int,
     n_ctx: int,
     vocabulary: Vocabulary | None = None,
-) -> Failed | None:
-    """Why the request cannot run with this prompt, or None. A prompt of n_ctx tokens can."""
-    try:
-        check_request(generate, n_vocab)
-        check_grammar(generate.sampling.grammar, generate.sampling.json_schema, vocabulary)
-    except BadSetting as error:
-        return Failed(generate.id, "bad_setting", error.sentence, error.field)
+) -> None:
+    """Raise Refusal where the request cannot run with this prompt. One of n_ctx tokens can."""
+    check_request(generate, n_vocab)
+    check_grammar(generate.sampling.grammar, generate.sampling.json_schema, vocabulary)
     if not all(0 <= i < n_vocab for i in generate.forced_ids):
         sentence = f"The chosen tokens have IDs outside 0 to {n_vocab - 1:,}. Choose other ones."
-        return Failed(generate.id, "bad_setting", sentence, "forced_ids")
+        raise BadSetting("forced_ids", sentence)
     if not ids:
-        return Failed(generate.id, "bad_setting", EMPTY_PROMPT, "prompt")
-    try:
-        check_ids(ids, n_vocab)
-    except BadSetting as error:
-        return Failed(generate.id, "bad_setting", error.sentence, error.field)
+        raise BadSetting("prompt", EMPTY_PROMPT)
+    check_ids(ids, n_vocab)
     if len(ids) > n_ctx:
-        return Failed(
-            generate.id,
+        raise Refusal(
             "prompt_too_long",
             f"The conversation has {len(ids):,} tokens and the context holds {n_ctx:,}. "
             "Shorten it, or load the weights with a longer context.",
             f"{len(ids)}/{n_ctx}",
         )
-    return None
 
 
 def check_ids(ids: list[int], n_vocab: int) -> None:
@@ -75,8 +68,10 @@ NO_MEMORY: Final = (
 )
 
 
-def unforeseen(error: Exception) -> tuple[str, str, str]:
-    """(kind, sentence, evidence) of what nobody foresaw; called where it is handled."""
+def reason_of(error: Exception) -> tuple[str, str, str]:
+    """(kind, sentence, evidence) of what ended a request; called where it is handled."""
+    if isinstance(error, Refusal):
+        return error.kind, error.sentence, error.evidence
     evidence = traceback.format_exc(limit=-6)
     if isinstance(error, MemoryError):
         return "out_of_memory", NO_MEMORY, evidence

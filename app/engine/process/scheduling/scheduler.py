@@ -27,7 +27,6 @@ from app.engine.process.cache.cache import CacheControl
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.cache.parking import Parking, default_cap
 from app.engine.process.cache.slot import (
-    ChoiceRefused,
     Phase,
     PreparedPrompt,
     Request,
@@ -37,15 +36,15 @@ from app.engine.process.cache.slot import (
 from app.engine.process.cache.space import CellSpace, Plan
 from app.engine.process.native.native import Batch, NativeError, NativeLog, llama
 from app.engine.process.native.weights import MAX_OUTPUTS, Weights
-from app.engine.process.sampling.chain import Chain, NoCandidate
-from app.engine.process.sampling.grammar import GrammarTooSlow, schema_notes
+from app.engine.process.sampling.chain import Chain
+from app.engine.process.sampling.grammar import schema_notes
 from app.engine.process.scheduling.admission import (
     DECODE_FAILED,
     GAVE_WAY,
     READ_AGAIN,
     UNCLOSED,
-    refusal,
-    unforeseen,
+    admit,
+    reason_of,
 )
 from app.engine.process.scheduling.batching import Batching, Row
 from app.engine.process.scheduling.pace import Pace
@@ -56,7 +55,6 @@ from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.prompt_scores import PromptScorer
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.timeline import Pass, Timeline
-from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
     Event,
@@ -73,6 +71,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.without_effect import worth_saying
 from app.engine.text.text import Piece
+from app.refusal import Refusal
 
 _ABORTED: Final = 2
 
@@ -142,11 +141,10 @@ class Scheduler:
         timeline.latest = self._latest
         request = Request(generate, prompt, timeline, hold=generate.hold)
         n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
-        refused = refusal(
-            generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary
-        )
-        if refused is not None:
-            self._send(refused)
+        try:
+            admit(generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary)
+        except Refusal as refused:
+            self._send(Failed(request.id, refused.kind, refused.sentence, refused.evidence))
             return request
         with self._lock:
             self._waiting.add(request)
@@ -621,17 +619,9 @@ class Scheduler:
 
 def _failure(error: Exception) -> tuple[str, str, str]:
     """(kind, sentence, evidence) of a request that met this; called where it is handled."""
-    if isinstance(error, NoCandidate):
-        return "no_candidate", error.sentence, error.stage
-    if isinstance(error, ChoiceRefused):
-        return "bad_setting", error.sentence, "choice"
-    if isinstance(error, GrammarTooSlow):
-        return "bad_setting", error.sentence, "grammar"
-    if isinstance(error, BadSetting):
-        return "bad_setting", error.sentence, error.field
     if isinstance(error, NativeError):
         return "native_error", DECODE_FAILED, str(error)
-    return unforeseen(error)
+    return reason_of(error)
 
 
 def _reuses(generate: Generate) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.process.cache.slot import ChoiceRefused, Drawn, HeldToken, Phase, Slot, SlotReply
+from app.engine.process.cache.slot import Drawn, HeldToken, Phase, Slot, SlotReply
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Moment
@@ -30,6 +30,7 @@ from app.engine.process.trace.scores import ScoreBuffers
 from app.engine.process.trace.shortlist import Scores, ShortlistFinder
 from app.engine.protocol.messages import Event, TextTakenBack
 from app.engine.text.text import Match, Piece
+from app.refusal import Refusal
 
 Clock = Callable[[], float]
 
@@ -121,7 +122,7 @@ class Writer:
         """The token that was chosen beforehand takes the place of the drawn one."""
         if refused := self._refused(reply, token_id):
             _free(drawn)
-            raise ChoiceRefused(refused)
+            raise Refusal("bad_setting", refused, "choice")
         drawn.is_chosen = True
         return self._append(slot, reply, token_id, drawn)
 

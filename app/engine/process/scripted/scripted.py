@@ -89,6 +89,7 @@ from app.engine.protocol.messages import (
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
 from app.engine.protocol.replay_messages import ReplayDraws
 from app.engine.text.text import Piece
+from app.refusal import Refusal
 
 _LEAVE_AFTER_S: Final = 0.2
 
@@ -235,7 +236,7 @@ class ScriptedEngine:
             self._answer(job.id, steps)
 
     def _fail(
-        self, request_id: int, failure: ScriptFailure, partial: Summary | None = None
+        self, request_id: int, failure: ScriptFailure | Refusal, partial: Summary | None = None
     ) -> None:
         self._send(Failed(request_id, failure.kind, failure.sentence, failure.evidence, partial))
 
@@ -297,9 +298,7 @@ class ScriptedEngine:
         try:
             built = self._fit(command, n_ctx)
         except PromptTooLong as error:
-            used = f"{error.used}/{error.limit}"
-            failure = ScriptFailure("prompt_too_long", error.sentence, used)
-            return self._fail(command.id, failure)
+            return self._fail(command.id, error)
         ids = built.ids
         reply = self._choose_reply(command.prompt)
         prompt_tokens = len(ids) if reply.prefill.tokens is None else reply.prefill.tokens
@@ -363,8 +362,7 @@ class ScriptedEngine:
         try:
             built = self._fit(command, n_ctx)
         except PromptTooLong as error:
-            used = f"{error.used}/{error.limit}"
-            self._fail(command.id, ScriptFailure("prompt_too_long", error.sentence, used))
+            self._fail(command.id, error)
         else:
             self._answer(command.id, show_scripted(built, n_ctx, self._vocabulary))
 

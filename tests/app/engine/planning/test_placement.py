@@ -9,13 +9,13 @@ import pytest
 from app.engine.planning.placement import (
     GIB,
     DeviceMemory,
-    DoesNotFit,
     GraphicsEvidence,
     Placement,
     plan,
     unused_graphics_note,
 )
 from app.engine.planning.sizes import MIB, WeightSizes
+from app.refusal import Refusal
 
 UBATCH = 512
 
@@ -208,9 +208,7 @@ def test_what_is_odd_about_a_context_that_was_asked_for_is_said(
 
 
 def test_context_beyond_all_memory_is_refused_with_both_numbers() -> None:
-    with pytest.raises(
-        DoesNotFit, match=r"1,048,576 tokens needs .* GB, and only 17\.2 GB are free"
-    ):
+    with pytest.raises(Refusal, match=r"1,048,576 tokens needs .* GB, and only 17\.2 GB are free"):
         plan(sizes(), [], 16 * GIB, n_ubatch=UBATCH, n_ctx=1_048_576)
 
 

@@ -420,7 +420,9 @@ def test_death_of_the_parent_ends_the_child(starter_gguf: Path) -> None:
 import subprocess, sys, time
 from app.engine.protocol import wire
 from app.engine.client.process import child_command
+from app.engine.protocol.loading_messages import *
 from app.engine.protocol.messages import *
+from app.engine.protocol.prompt_messages import *
 child = subprocess.Popen(child_command("engine"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 writer = wire.FrameWriter(child.stdin)
 writer.write(LoadWeights(1, {str(starter_gguf)!r}, LoadOptions(n_ctx=2048, n_threads=1)))

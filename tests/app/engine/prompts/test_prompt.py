@@ -454,7 +454,7 @@ def test_system_and_alternation_together() -> None:
 def test_the_first_refusal_is_the_one_that_is_told() -> None:
     with pytest.raises(TemplateFailed, match="never") as caught:
         _build([ChatMessage("system", "S"), _user("q")], "{{ raise_exception('never') }}")
-    assert caught.value.kind == "raised"
+    assert caught.value.fault == "raised"
 
 
 def test_a_template_that_cannot_be_read_is_not_tried_again() -> None:

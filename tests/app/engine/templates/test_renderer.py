@@ -159,7 +159,7 @@ def test_an_error_is_a_sentence_with_its_line(
     """A03: what jinja2 lacks is named, with the line."""
     with pytest.raises(TemplateFailed) as caught:
         _render(source)
-    assert (caught.value.kind, caught.value.line) == (kind, line)
+    assert (caught.value.fault, caught.value.line) == (kind, line)
     assert words in caught.value.sentence
     assert "\n" not in caught.value.sentence
     assert "Choose another chat format or another model." in caught.value.sentence
@@ -184,7 +184,7 @@ def test_more_text_than_allowed_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(templates, "MAX_TEXT_CHARACTERS", 10)
     with pytest.raises(TemplateFailed) as caught:
         _render("{{ 'a' * 11 }}")
-    assert caught.value.kind == "too_large"
+    assert caught.value.fault == "too_large"
 
 
 def test_memory_that_runs_out_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

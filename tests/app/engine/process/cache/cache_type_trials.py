@@ -14,9 +14,9 @@ from pathlib import Path
 
 from native_session import NativeSession, load_quietly
 
-from app.engine.planning.load_checks import LoadRefused
 from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
+from app.refusal import Refusal
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
                 type_v=value,
                 flash_attention=flash,
             )
-        except LoadRefused as refused:
+        except Refusal as refused:
             outcome = ["refused", refused.sentence]
         else:
             prompt = [3 + number % 200 for number in range(20)]

@@ -13,7 +13,6 @@ from native_session import NativeSession, load_quietly
 from app.engine.planning import load_plan
 from app.engine.planning.load_checks import (
     MAX_LORAS,
-    LoadRefused,
     check_cache_types,
     check_devices_and_split,
     check_options,
@@ -27,6 +26,7 @@ from app.engine.process.native.weights import Weights
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.loading_messages import Device, LoadOptions, Lora, RopeScaling
 from app.gguf.header import read_header
+from app.refusal import Refusal
 
 pytestmark = pytest.mark.weights
 
@@ -40,8 +40,8 @@ def tiny_file(tmp_path: Path) -> Path:
     return path
 
 
-def refusal(path: Path, log: NativeLog, **options: Any) -> LoadRefused:
-    with pytest.raises(LoadRefused) as caught:
+def refusal(path: Path, log: NativeLog, **options: Any) -> Refusal:
+    with pytest.raises(Refusal) as caught:
         load_quietly(path, log, **options)
     assert caught.value.sentence.endswith(".")
     assert len(caught.value.sentence) < 300
@@ -215,15 +215,15 @@ def test_devices_by_name_in_the_order_of_the_wish() -> None:
     ],
 )
 def test_unknown_devices_are_named(names: list[str], usable: list[Device], words: str) -> None:
-    with pytest.raises(LoadRefused, match=words) as caught:
+    with pytest.raises(Refusal, match=words) as caught:
         choose_devices(names, usable)
     assert caught.value.kind == "bad_setting"
 
 
 def test_split_must_speak_of_devices_that_are_there() -> None:
-    with pytest.raises(LoadRefused, match="Main device 2 is not there: 2 can be used"):
+    with pytest.raises(Refusal, match="Main device 2 is not there: 2 can be used"):
         check_devices_and_split(LoadOptions(split_mode="none", main_device=2), 2)
-    with pytest.raises(LoadRefused, match="names 3 devices, and 2"):
+    with pytest.raises(Refusal, match="names 3 devices, and 2"):
         check_devices_and_split(LoadOptions(tensor_split=[1.0, 1.0, 1.0]), 2)
     check_devices_and_split(LoadOptions(split_mode="row", main_device=1, tensor_split=[1.0]), 2)
     check_devices_and_split(LoadOptions(split_mode="none", main_device=9), 0)
@@ -501,7 +501,7 @@ def test_latent_attention_needs_one_type_for_both(tmp_path: Path) -> None:
     path = tmp_path / "latent.gguf"
     tiny_llama(path, metadata={"llama.attention.kv_lora_rank": 512})
     header = read_header(path)
-    with pytest.raises(LoadRefused, match="same type"):
+    with pytest.raises(Refusal, match="same type"):
         check_cache_types(outline_of(header), LoadOptions(type_k="f16", type_v="f32"))
     check_cache_types(outline_of(header), LoadOptions())
 

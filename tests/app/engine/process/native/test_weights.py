@@ -10,7 +10,7 @@ from gguf_writer import Shape, Tensor, bpe_vocabulary, tiny_llama, write_gguf
 from native_session import NativeSession, load_quietly
 
 from app.engine.planning import load_plan
-from app.engine.planning.load_checks import LoadRefused, check_options
+from app.engine.planning.load_checks import check_options
 from app.engine.planning.sizes import sizes_of
 from app.engine.process.native import native
 from app.engine.process.native.logparse import read_load
@@ -18,6 +18,7 @@ from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
 from app.engine.protocol.loading_messages import Device, LoadOptions
 from app.gguf.header import read_header
+from app.refusal import Refusal
 
 pytestmark = pytest.mark.weights
 
@@ -29,8 +30,8 @@ def tiny_file(tmp_path: Path) -> Path:
     return path
 
 
-def refusal(path: Path, log: NativeLog, **options: Any) -> LoadRefused:
-    with pytest.raises(LoadRefused) as caught:
+def refusal(path: Path, log: NativeLog, **options: Any) -> Refusal:
+    with pytest.raises(Refusal) as caught:
         load_quietly(path, log, **options)
     assert caught.value.sentence.endswith(".")
     return caught.value

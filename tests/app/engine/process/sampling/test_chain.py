@@ -220,7 +220,7 @@ def test_nothing_left_names_the_stage(scores: list[float], sampling: Sampling, s
     chain = Chain(sampling, n_vocab=2, n_ctx=10)
     with pytest.raises(NoCandidate) as caught:
         chain.draw(np.array(scores, np.float32), Candidates(2))
-    assert caught.value.stage == stage
+    assert caught.value.evidence == stage
     assert caught.value.sentence.endswith(".")
     chain.close()
 

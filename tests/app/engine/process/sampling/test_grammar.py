@@ -482,5 +482,5 @@ def test_chain_refuses_a_draw_that_the_grammar_makes_impossible(starter: Weights
     a = [i for i in range(n_vocab) if starter.vocabulary.piece(i) == b"a"]
     with pytest.raises(NoCandidate) as caught:
         chain.draw(np.zeros(n_vocab, np.float32), Candidates(n_vocab), banned=a)
-    assert caught.value.stage == "grammar"
+    assert caught.value.evidence == "grammar"
     chain.close()

@@ -297,7 +297,7 @@ def test_a_grammar_that_takes_too_long_ends_a_draw_that_is_done_again(
     sampling = Sampling([TopK(5)], Dist(), grammar="root ::= [a-z ]+")
     command = ReplayDraws(900, [100, 200, 300, 400], 2, sampling, [AskedDraw(3, 0.5)])
     ending = session.scheduler.cache.answer(command)
-    assert ending == Failed(900, "bad_setting", grammar.GrammarTooSlow.sentence, "grammar")
+    assert ending == Failed(900, "bad_setting", grammar.TOO_SLOW, "grammar")
 
 
 # --- without weights ------------------------------------------------------------------------------

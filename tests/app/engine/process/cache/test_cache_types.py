@@ -44,7 +44,7 @@ FEW = [
 
 def outcomes(path: Path, combinations: list[tuple[str, str, str, int]]) -> list[list[Any]]:
     """What became of each; fails if the process did not live to try them all."""
-    trials = Path(__file__).with_name("cache_type_trials.py")
+    trials = Path(__file__).parents[2] / "cache_type_trials.py"
     run = subprocess.run(
         [sys.executable, str(trials), str(path)],
         input=json.dumps(combinations),

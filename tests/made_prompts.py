@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,12 +14,6 @@ from app.engine.protocol.messages import PromptScores
 from app.engine.protocol.prompt_messages import PromptShown, ShownPart
 from app.insight.prompt.parts import tokens_of
 
-_DTYPES = {"i": "i4", "q": "i8", "B": "u1", "f": "f4"}
-
-
-def array(code: str, values: Sequence[float]) -> Array:
-    return Array(_DTYPES[code], [len(values)], struct.pack(f"<{len(values)}{code}", *values))
-
 
 def shown(parts: Sequence[ShownPart], pieces: Sequence[bytes], **fields: Any) -> PromptShown:
     """Tokens of ID 100, 101, …; those that look like `<x>` are control tokens."""
@@ -30,11 +23,11 @@ def shown(parts: Sequence[ShownPart], pieces: Sequence[bytes], **fields: Any) ->
     controls = [int(piece[:1] == b"<" and piece[-1:] == b">") for piece in pieces]
     blob = b"".join(pieces)
     found = PromptShown(
-        token_ids=array("i", range(100, 100 + len(pieces))),
-        offsets=array("q", ends),
+        token_ids=Array.of("i4", range(100, 100 + len(pieces))),
+        offsets=Array.of("i8", ends),
         blob=blob,
-        attributes=array("i", [8 if is_control else 4 for is_control in controls]),
-        controls=array("B", controls),
+        attributes=Array.of("i4", [8 if is_control else 4 for is_control in controls]),
+        controls=Array.of("u1", controls),
         parts=list(parts),
         rendered=blob.decode("utf-8", "replace"),
         n_ctx=4096,
@@ -62,4 +55,6 @@ def prompt_of(
 
 def scores(start: int, probabilities: Sequence[float], ranks: Sequence[int]) -> PromptScores:
     logprobs = [math.log(p) if p else -math.inf for p in probabilities]
-    return PromptScores(1, start, [1] * len(logprobs), array("f", logprobs), array("i", ranks))
+    return PromptScores(
+        1, start, [1] * len(logprobs), Array.of("f4", logprobs), Array.of("i4", ranks)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -19,8 +18,8 @@ def made_pieces(texts: Sequence[bytes], attributes: Sequence[int] = ()) -> Piece
     bits = [*attributes, *[NORMAL] * (len(texts) - len(attributes))]
     return Pieces(
         VocabularyTable(
-            Array("i8", [len(ends)], struct.pack(f"<{len(ends)}q", *ends)),
+            Array.of("i8", ends),
             b"".join(texts),
-            Array("i4", [len(bits)], struct.pack(f"<{len(bits)}i", *bits)),
+            Array.of("i4", bits),
         )
     )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate
-from typing import Literal
 
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.frames import Array
 from app.engine.protocol.prompt_messages import PromptShown, ShownPart
-
-_CODES = {"i4": "i", "i8": "q", "u1": "B"}
 
 
 def shown(
@@ -28,11 +24,11 @@ def shown(
     """
     pieces = [piece(token_id) for token_id in built.ids]
     return PromptShown(
-        token_ids=_array("i4", built.ids),
-        offsets=_array("i8", [0, *accumulate(map(len, pieces))]),
+        token_ids=Array.of("i4", built.ids),
+        offsets=Array.of("i8", [0, *accumulate(map(len, pieces))]),
         blob=b"".join(pieces),
-        attributes=_array("i4", [attribute(token_id) for token_id in built.ids]),
-        controls=_array("u1", [int(is_control(token_id)) for token_id in built.ids]),
+        attributes=Array.of("i4", [attribute(token_id) for token_id in built.ids]),
+        controls=Array.of("u1", [int(is_control(token_id)) for token_id in built.ids]),
         parts=[_part(part, is_known=built.is_known) for part in built.parts],
         rendered=built.rendered,
         n_ctx=n_ctx,
@@ -48,7 +44,3 @@ def _part(part: PromptPart, *, is_known: bool) -> ShownPart:
     """Where the messages' places are unknown, what stands outside of them may be theirs."""
     origin = "unknown" if part.origin == "scaffold" and not is_known else part.origin
     return ShownPart(part.start, part.end, origin, part.message_id)
-
-
-def _array(dtype: Literal["i4", "i8", "u1"], values: Sequence[int]) -> Array:
-    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{_CODES[dtype]}", *values))

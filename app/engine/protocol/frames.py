@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -91,6 +92,18 @@ class Array(WireMessage, frozen=True, tag=True):
     dtype: Word
     shape: Annotated[list[Amount], _Meta(max_length=MAX_ARRAY_RANK)]
     data: Blob
+
+    @staticmethod
+    def of(dtype: str, values: Sequence[float]) -> Array:
+        """A list of numbers as it travels.
+
+        >>> Array.of("i4", [1, 2])
+        Array(dtype='i4', shape=[2], data=b'\\x01\\x00\\x00\\x00\\x02\\x00\\x00\\x00')
+        """
+        found = array(_CODES[dtype], values)
+        if sys.byteorder == "big":
+            found.byteswap()
+        return Array(dtype, [len(found)], found.tobytes())
 
     def check(self) -> Array:
         """Return self, or raise ProtocolError if dtype, shape and length do not fit."""

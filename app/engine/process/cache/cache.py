@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-import numpy as np
-
 from app.engine.process.cache.cells import Cells, common_length
 from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
 from app.engine.process.cache.slot import Slot, SlotReply
@@ -305,13 +303,12 @@ def _turn_of(reply: SlotReply) -> LastTurn:
 
 def _told(slot: Slot) -> CacheSlot:
     cells = slot.cells
-    ids = np.asarray(cells.ids, np.dtype("<i4"))
     return CacheSlot(
         sequence=cells.sequence,
         conversation=slot.conversation,
         is_busy=not slot.is_idle,
         first_position=max(cells.first_position(), 0),
-        token_ids=Array("i4", [len(ids)], ids.tobytes()),
+        token_ids=Array.of("i4", cells.ids),
         runs=[CellRun(*run) for run in cells.runs],
         parts=list(_parts(slot, cells)),
         state_bytes=cells.state_bytes(),

@@ -6,7 +6,6 @@ is shared, and nothing is too large for the cap.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -171,7 +170,7 @@ def _slot(number: int, conversation: str, held: _Held, per_token: int) -> CacheS
         conversation=conversation,
         is_busy=held.take is not None,
         first_position=0,
-        token_ids=Array("i4", [len(ids)], struct.pack(f"<{len(ids)}i", *ids)),
+        token_ids=Array.of("i4", ids),
         runs=[CellRun(held.number, 0, len(ids))],
         parts=parts,
         state_bytes=len(ids) * per_token,

@@ -13,13 +13,12 @@ import math
 import os
 import queue
 import signal
-import struct
 import sys
 import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, cast
+from typing import BinaryIO, Final, cast
 
 import msgspec
 
@@ -207,7 +206,7 @@ class ScriptedEngine:
         for piece in pieces:
             offsets.append(offsets[-1] + len(piece))
         return VocabularyTable(
-            _array("i8", offsets), b"".join(pieces), _array("i4", self._vocabulary.attributes())
+            Array.of("i8", offsets), b"".join(pieces), Array.of("i4", self._vocabulary.attributes())
         )
 
     # --- the thread that plays --------------------------------------------------------------
@@ -392,7 +391,7 @@ class ScriptedEngine:
         logprobs = [math.log(max(p, 1e-30)) for p in cycle]
         ranks = [1 if p > 0.5 else int(1 / max(p, 1e-9)) for p in cycle]
         self._send(
-            PromptScores(take.command.id, 1, ids, _array("f4", logprobs), _array("i4", ranks))
+            PromptScores(take.command.id, 1, ids, Array.of("f4", logprobs), Array.of("i4", ranks))
         )
 
     def _begin(self, take: Take) -> None:
@@ -468,11 +467,11 @@ class ScriptedEngine:
             logprob=math.log(max(probability, 1e-30)),
             rank=ranks.index(piece) + 1 if piece in ranks else token.rank,
             entropy=_entropy_bits([p for _, p in table] or [probability]),
-            alternative_ids=_array("i4", [self._vocabulary.id_of(other) for other, _ in table]),
-            alternative_logprobs=_array("f4", [math.log(max(p, 1e-30)) for _, p in table]),
+            alternative_ids=Array.of("i4", [self._vocabulary.id_of(other) for other, _ in table]),
+            alternative_logprobs=Array.of("f4", [math.log(max(p, 1e-30)) for _, p in table]),
             stages=[StageEffect(*effect) for effect in token.stages] if records else [],
             ms=ms,
-            removed_by=_array("u1", token.removed_by[: len(table)]) if removed else None,
+            removed_by=Array.of("u1", token.removed_by[: len(table)]) if removed else None,
             uniform=None if chosen else token.uniform,
             drafted=token.drafted,
             chosen=chosen,
@@ -525,11 +524,6 @@ class _ScriptedError(Exception):
 
 
 _NOT_LOADED: Final = ScriptFailure("not_loaded", "No weights are loaded. Choose a GGUF file first.")
-
-
-def _array(dtype: Literal["i4", "i8", "f4", "u1"], values: list[int] | list[float]) -> Array:
-    code = {"i4": "i", "i8": "q", "f4": "f", "u1": "B"}[dtype]
-    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
 
 
 def _entropy_bits(probabilities: list[float]) -> float:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 import pytest
 from made_cache import slot, told
-from made_prompts import array, scores, shown
+from made_prompts import scores, shown
 from made_traces import trace_of
 from scripted_talk import PATIENCE_S, ScriptedTalk
 
@@ -130,7 +130,7 @@ def test_a_field_without_a_bound_is_found() -> None:
 # --- and it holds -------------------------------------------------------------------------------
 
 TRACE = trace_of([b"Hi"])[0]
-WORDS = VocabularyTable(array("q", [0, 2, 5]), b"Hithe", array("i", [4, 8]))
+WORDS = VocabularyTable(Array.of("i8", [0, 2, 5]), b"Hithe", Array.of("i4", [4, 8]))
 PROMPT = shown([ShownPart(0, 1, "scaffold", "m")], [b"<s>"], returned=["m"], retokenized=["n"])
 CACHE = told(
     slot(0, [(1, 0, 7)], [CellPart(0, 2, "user", "m")]),
@@ -268,24 +268,26 @@ NO_FIT: dict[str, WireMessage] = {
     "a huge number": put(TRACE, entropy=1e308),  # fsum
     "a huge log-probability": put(TRACE, logprob=-1e308),  # fsum
     "no number": put(TRACE, logprob=math.nan),
-    "a vocabulary of another dtype": put(WORDS, offsets=array("f", [0, 2, 5])),  # unpack
+    "a vocabulary of another dtype": put(WORDS, offsets=Array.of("f4", [0, 2, 5])),  # unpack
     "fewer pieces than IDs": Tokens([1, 2], [b"Hi"]),  # zip(strict=True)
     "more pieces than IDs": Tokens([1], [b"Hi", b"the"]),
-    "pieces that go back": put(WORDS, offsets=array("q", [0, 9, 5])),
-    "pieces that begin in the middle": put(WORDS, offsets=array("q", [1, 2, 5])),
-    "pieces that end early": put(WORDS, offsets=array("q", [0, 2, 4])),
-    "no pieces at all": put(WORDS, offsets=array("q", [])),
-    "an attribute too few": put(WORDS, attributes=array("i", [4])),
-    "alternatives without a probability": put(TRACE, alternative_logprobs=array("f", [-1])),
-    "an alternative of no probability": put(TRACE, alternative_logprobs=array("f", [-1, math.nan])),
-    "an alternative too probable": put(TRACE, alternative_logprobs=array("f", [-1, math.inf])),
-    "a stage that is not there": put(TRACE, removed_by=array("B", [255, 2])),
-    "a removed alternative too many": put(TRACE, removed_by=array("B", [255, 0, 0])),
+    "pieces that go back": put(WORDS, offsets=Array.of("i8", [0, 9, 5])),
+    "pieces that begin in the middle": put(WORDS, offsets=Array.of("i8", [1, 2, 5])),
+    "pieces that end early": put(WORDS, offsets=Array.of("i8", [0, 2, 4])),
+    "no pieces at all": put(WORDS, offsets=Array.of("i8", [])),
+    "an attribute too few": put(WORDS, attributes=Array.of("i4", [4])),
+    "alternatives without a probability": put(TRACE, alternative_logprobs=Array.of("f4", [-1])),
+    "an alternative of no probability": put(
+        TRACE, alternative_logprobs=Array.of("f4", [-1, math.nan])
+    ),
+    "an alternative too probable": put(TRACE, alternative_logprobs=Array.of("f4", [-1, math.inf])),
+    "a stage that is not there": put(TRACE, removed_by=Array.of("u1", [255, 2])),
+    "a removed alternative too many": put(TRACE, removed_by=Array.of("u1", [255, 0, 0])),
     "scores without tokens": put(scores(1, [0.5], [1]), token_ids=[]),
-    "a rank too few": put(scores(1, [0.5], [1]), ranks=array("i", [])),
-    "a prompt of other lengths": put(PROMPT, token_ids=array("i", [1, 2])),
-    "a prompt with an attribute too few": put(PROMPT, attributes=array("i", [])),
-    "a prompt with a control too few": put(PROMPT, controls=array("B", [])),
+    "a rank too few": put(scores(1, [0.5], [1]), ranks=Array.of("i4", [])),
+    "a prompt of other lengths": put(PROMPT, token_ids=Array.of("i4", [1, 2])),
+    "a prompt with an attribute too few": put(PROMPT, attributes=Array.of("i4", [])),
+    "a prompt with a control too few": put(PROMPT, controls=Array.of("u1", [])),
     "a prompt with bytes too many": put(PROMPT, blob=b"<s>x"),
     "a prompt of no parts": put(PROMPT, parts=[]),
     "parts that leave a gap": put(PROMPT, parts=[ShownPart(1, 2, "user")]),
@@ -324,24 +326,24 @@ def test_what_does_not_fit_is_no_frame(message: WireMessage) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        put(TRACE, logprob=-math.inf, alternative_logprobs=array("f", [0.0, -math.inf])),
-        put(TRACE, logprob=-3.4e38, ms=0.0, removed_by=array("B", [])),
+        put(TRACE, logprob=-math.inf, alternative_logprobs=Array.of("f4", [0.0, -math.inf])),
+        put(TRACE, logprob=-3.4e38, ms=0.0, removed_by=Array.of("u1", [])),
         put(
             TRACE,
             removed_by=None,
             stages=[],
-            alternative_ids=array("i", []),
-            alternative_logprobs=array("f", []),
+            alternative_ids=Array.of("i4", []),
+            alternative_logprobs=Array.of("f4", []),
         ),
         scores(1, [0.0], [1]),
-        put(scores(1, [0.5], [1]), logprobs=array("f", [math.nan])),
+        put(scores(1, [0.5], [1]), logprobs=Array.of("f4", [math.nan])),
         told(slot(0, [(1, 0, 7)]), slot(1, [(1, 0, 3), (2, 3, 5)]), n_ctx=9),
         put(
             PROMPT,
-            token_ids=array("i", []),
-            attributes=array("i", []),
-            controls=array("B", []),
-            offsets=array("q", [0]),
+            token_ids=Array.of("i4", []),
+            attributes=Array.of("i4", []),
+            controls=Array.of("u1", []),
+            offsets=Array.of("i8", [0]),
             blob=b"",
             parts=[],
         ),

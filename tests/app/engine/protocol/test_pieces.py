@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
@@ -15,9 +13,9 @@ def pieces(texts: list[bytes], attributes: list[int]) -> Pieces:
         ends.append(ends[-1] + len(text))
     return Pieces(
         VocabularyTable(
-            Array("i8", [len(ends)], struct.pack(f"<{len(ends)}q", *ends)),
+            Array.of("i8", ends),
             b"".join(texts),
-            Array("i4", [len(attributes)], struct.pack(f"<{len(attributes)}i", *attributes)),
+            Array.of("i4", attributes),
         )
     )
 

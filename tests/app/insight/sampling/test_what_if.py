@@ -41,7 +41,7 @@ def token(index: int, shares: dict[int, float], uniform: float | None, drawn: in
         logprob=math.log(shares[drawn]),
         rank=1,
         entropy=1.0,
-        alternative_ids=Array("i4", [len(ids)], struct.pack(f"<{len(ids)}i", *ids)),
+        alternative_ids=Array.of("i4", ids),
         alternative_logprobs=Array("f4", [len(ids)], struct.pack(f"<{len(ids)}f", *logs)),
         stages=[],
         ms=1.0,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import queue
 import random
-import struct
 import subprocess
 import sys
 import zlib
@@ -31,11 +30,6 @@ from app.insight.trace.columns import LOGPROB_TOLERANCE, TraceUnreadable, pack, 
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def _array(dtype: str, values: list[Any]) -> Array:
-    code = {"i4": "i", "f4": "f", "u1": "B"}[dtype]
-    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
-
-
 def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True) -> TokenTrace:
     logprobs = sorted((-rng.expovariate(0.2) for _ in range(k)), reverse=True)
     names = ["penalties", "top-k", "top-p", "min-p", "temp", "dist"]
@@ -49,8 +43,8 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         logprob=logprobs[0] if logprobs else -1.0,
         rank=rng.randrange(1, 50_000),
         entropy=rng.uniform(0, 18),
-        alternative_ids=_array("i4", [rng.randrange(262_144) for _ in range(k)]),
-        alternative_logprobs=_array("f4", logprobs),
+        alternative_ids=Array.of("i4", [rng.randrange(262_144) for _ in range(k)]),
+        alternative_logprobs=Array.of("f4", logprobs),
         stages=[
             StageEffect(name, rng.randrange(1, 262_144), rng.random(), drawn.get(name))
             for name in names
@@ -58,7 +52,7 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         if stages
         else [],
         ms=rng.uniform(1, 60),
-        removed_by=_array("u1", [rng.choice([1, 2, 255]) for _ in range(k)]) if stages else None,
+        removed_by=Array.of("u1", [rng.choice([1, 2, 255]) for _ in range(k)]) if stages else None,
         uniform=rng.random() if stages else None,
         drafted=rng.random() < 0.1,
         chosen=rng.random() < 0.1,
@@ -120,7 +114,7 @@ def test_tokens_may_differ_in_what_was_recorded() -> None:
 def test_impossible_candidates_stay_impossible() -> None:
     rng = random.Random(1)
     trace = msgspec.structs.replace(
-        made_up(rng, 0, 3), alternative_logprobs=_array("f4", [-0.5, -100.25, -math.inf])
+        made_up(rng, 0, 3), alternative_logprobs=Array.of("f4", [-0.5, -100.25, -math.inf])
     )
     (back,) = unpack(pack([trace]))
     assert numbers(back.alternative_logprobs) == (-0.5, -100.25, -math.inf)

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import math
 import random
-import struct
 import subprocess
 import sys
 import tracemalloc
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -25,11 +23,6 @@ from app.insight.trace.table import IS_DRAFTED, TraceTable
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def _array(dtype: str, values: list[Any]) -> Array:
-    code = {"i4": "i", "f4": "f", "u1": "B"}[dtype]
-    return Array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
-
-
 def made_up(rng: random.Random, index: int, k: int, *, stages: bool = True) -> TokenTrace:
     names = rng.choice([["top-k", "temp", "dist"], ["greedy"], ["penalties", "top-p"]])
     return TokenTrace(
@@ -39,13 +32,13 @@ def made_up(rng: random.Random, index: int, k: int, *, stages: bool = True) -> T
         logprob=-rng.expovariate(0.3),
         rank=rng.randrange(1, 50_000),
         entropy=rng.uniform(0, 18),
-        alternative_ids=_array("i4", [rng.randrange(262_144) for _ in range(k)]),
-        alternative_logprobs=_array("f4", [-rng.expovariate(0.2) for _ in range(k)]),
+        alternative_ids=Array.of("i4", [rng.randrange(262_144) for _ in range(k)]),
+        alternative_logprobs=Array.of("f4", [-rng.expovariate(0.2) for _ in range(k)]),
         stages=[StageEffect(name, rng.randrange(99), rng.random()) for name in names]
         if stages
         else [],
         ms=rng.uniform(1, 60),
-        removed_by=_array("u1", [rng.choice([1, 255]) for _ in range(k)]) if stages else None,
+        removed_by=Array.of("u1", [rng.choice([1, 255]) for _ in range(k)]) if stages else None,
         uniform=rng.random() if rng.random() < 0.5 else None,
         drafted=rng.random() < 0.1,
         chosen=rng.random() < 0.1,
@@ -131,18 +124,18 @@ def test_a_number_beyond_all_bounds_ends_nothing() -> None:
 def test_alternatives_without_a_log_probability_are_left_out() -> None:
     odd = msgspec.structs.replace(
         made_up(random.Random(1), 0, 0),
-        alternative_ids=_array("i4", [7, 8, 9]),
-        alternative_logprobs=_array("f4", [-0.5, -1.0]),
-        removed_by=_array("u1", [1]),
+        alternative_ids=Array.of("i4", [7, 8, 9]),
+        alternative_logprobs=Array.of("f4", [-0.5, -1.0]),
+        removed_by=Array.of("u1", [1]),
         stages=[],
     )
     (back,) = TraceTable([odd])
-    assert back.alternative_ids == _array("i4", [7, 8])
+    assert back.alternative_ids == Array.of("i4", [7, 8])
     assert back.alternative_logprobs == odd.alternative_logprobs
     assert back.removed_by == odd.removed_by
     (stored,) = unpack(pack([odd]))
     assert stored.alternative_ids == back.alternative_ids
-    assert stored.removed_by == _array("u1", [1, 255])
+    assert stored.removed_by == Array.of("u1", [1, 255])
 
 
 def test_a_long_reply_takes_less_than_a_kilobyte_a_token() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import msgspec
@@ -32,7 +31,7 @@ def words() -> Pieces:
     offsets = [0] * 8 + [4] * 200
     return Pieces(
         VocabularyTable(
-            Array("i8", [len(offsets)], struct.pack(f"<{len(offsets)}q", *offsets)),
+            Array.of("i8", offsets),
             b" red",
             Array("i4", [0], b""),
         )

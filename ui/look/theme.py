@@ -207,14 +207,14 @@ class Theme(QObject):
         if isinstance(spacing, tuple):
             across, down = spacing
             if across is not None:
-                self._keep(one, kind.setHorizontalSpacing, across)
+                self.keep(one, kind.setHorizontalSpacing, across)
             if down is not None:
-                self._keep(one, kind.setVerticalSpacing, down)
+                self.keep(one, kind.setVerticalSpacing, down)
         elif spacing is not None:
-            self._keep(one, kind.setSpacing, spacing)
+            self.keep(one, kind.setSpacing, spacing)
         if margins is not None:
             around = margins if isinstance(margins, tuple) else (margins, margins)
-            self._keep(one, kind.setContentsMargins, *(around * 2)[:4])
+            self.keep(one, kind.setContentsMargins, *(around * 2)[:4])
 
     def size(
         self, widget: QWidget, width: float | None = None, height: float | None = None
@@ -251,11 +251,12 @@ class Theme(QObject):
         height: float | None,
     ) -> None:
         if width is not None:
-            self._keep(widget, set_width, width)
+            self.keep(widget, set_width, width)
         if height is not None:
-            self._keep(widget, set_height, height)
+            self.keep(widget, set_height, height)
 
-    def _keep(self, one: QObject, setter: Callable[..., None], *lengths: float) -> None:
+    def keep(self, one: QObject, setter: Callable[..., None], *lengths: float) -> None:
+        """A setter of these lengths: `theme.keep(split, QSplitter.setHandleWidth, 8)`."""
         self._keep_rule(
             one, setter.__name__, lambda one: setter(one, *(self.px(each) for each in lengths))
         )

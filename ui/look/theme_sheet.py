@@ -2,7 +2,8 @@
 
 Widgets choose a look by dynamic properties: `plane` (chat, side, card, none) for a background,
 `kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title, headline,
-lead, strong, dim, small, error, refusal, caution), fields (tight, tightest) and tabs (pages).
+lead, strong, dim, small, error, refusal, caution), fields (tight, tightest) and tabs
+(pages, panels, segments).
 """
 
 from __future__ import annotations
@@ -211,6 +212,13 @@ def _menus(theme: Themed) -> str:
     QTabBar::tab:selected {{ background: {c.hover if c.is_dark else c.card}; color: {c.ink}; }}
     QTabBar::tab:focus:selected {{ border: 1px solid {c.accent}; }}
     QTabBar::tab:hover {{ color: {c.ink}; }}
+    QTabBar[kind="panels"]::tab {{ padding: {theme.px(6)}px {theme.px(8)}px; }}
+    QTabBar[kind="segments"]::tab {{
+        padding: {theme.px(3)}px {theme.px(10)}px; border-radius: {theme.px(6)}px;
+        border: 1px solid transparent; color: {c.dim};
+    }}
+    QTabBar[kind="segments"]::tab:selected {{ background: {c.accent_tone}; color: {c.ink}; }}
+    QTabBar[kind="segments"]::tab:focus:selected {{ border: 1px solid {c.accent}; }}
     QTabBar[kind="pages"]::scroller {{ width: {theme.px(48)}px; }}
     QTabBar[kind="pages"] QToolButton {{ padding: 0; background: {c.side}; }}"""
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayo
 from ui.look.theme import Theme
 from ui.look.theme_sheet import CELL_PX, HEADING_PX, ITEM_MARGIN
 from ui.widgets.elided import PartsLabel
+from ui.widgets.kit import plain_label
 
 
 class Card(QFrame):
@@ -28,24 +29,15 @@ class Card(QFrame):
         self.head.addWidget(self.figure)
         self.body = QVBoxLayout(self)
         self.body.addLayout(self.head)
-        theme.changed.connect(self._fit_card)
-        self._fit_card()
-
-    def _fit_card(self) -> None:
-        px = self._theme.px
-        self.title.setFont(self._theme.font_small(QFont.Weight.DemiBold))
-        self.figure.setFont(self._theme.font_small())
-        self.body.setContentsMargins(px(12), px(8), px(12), px(8))
-        self.body.setSpacing(px(6))
-        self.head.setSpacing(px(6))
+        theme.font(self.title, Theme.font_small, QFont.Weight.DemiBold)
+        theme.font(self.figure, Theme.font_small)
+        theme.space(self.body, 6, margins=(12, 8))
+        theme.space(self.head, 6)
 
 
 def small_label(text: str, parent: QWidget) -> QLabel:
     """A line of dim small text that may go on in the next one."""
-    label = QLabel(text, parent)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    return label
+    return plain_label(text, parent, "small", wraps=True)
 
 
 def set_alone(body: QVBoxLayout, label: QLabel, is_alone: bool) -> None:

@@ -161,6 +161,7 @@ class ChipView(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         theme.changed.connect(self._fit)
+        theme.space(self, 2)
         self._fit()
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
@@ -168,5 +169,4 @@ class ChipView(QListView):
 
     def _fit(self) -> None:
         self._delegate.fit()
-        self.setSpacing(self._theme.px(2))
         self.scheduleDelayedItemsLayout()

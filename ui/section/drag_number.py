@@ -13,7 +13,6 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QStyle, QStyleOptionFrame, QWidget
 
-from ui.look.theme import Theme
 from ui.settings.fields import NumberField, number_text
 
 PX_PER_STEP: Final = 6
@@ -48,6 +47,7 @@ class DragNumber(NumberField):
             placeholder=placeholder,
             parent=parent,
         )
+        self.setProperty("kind", "tight")
         self._bounds = bounds
         self._pressed_x: float | None = None
         self._from = 0.0
@@ -181,13 +181,3 @@ class DragNumber(NumberField):
     def _dress(self) -> None:
         shape = Qt.CursorShape.IBeamCursor if self.hasFocus() else Qt.CursorShape.SizeHorCursor
         self.setCursor(shape)
-
-
-def field_sheet(theme: Theme, above_px: int = 2) -> str:
-    """A small field; what was refused has a red edge."""
-    px = theme.px
-    return (
-        f"QLineEdit {{ padding: {px(above_px)}px {px(6)}px; }}"
-        f'QLineEdit[refused="true"] {{ border-color: {theme.colors.error};'
-        f" color: {theme.colors.error}; }}"
-    )

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLay
 
 from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel, PartsLabel
+from ui.widgets.kit import plain_label
 
 
 class Row:
@@ -16,8 +17,7 @@ class Row:
     def __init__(self, name: str, label: str, parent: QWidget) -> None:
         self.label = ElidedLabel(label, parent)
         self.label.setProperty("kind", "small")
-        self.value = QLabel(parent)
-        self.value.setObjectName(name)
+        self.value = plain_label("", parent, name=name)
         self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.value.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -41,7 +41,6 @@ class FigureCard(QFrame):
         super().__init__(parent)
         self._theme = theme
         self._rows: list[Row] = []
-        self._captions: list[QLabel] = []
         self._lines: list[PartsLabel] = []
         self.setProperty("plane", "card")
         self.title = QLabel(title, self)
@@ -57,28 +56,30 @@ class FigureCard(QFrame):
         self.body.addLayout(self._head)
         self.body.addLayout(self._grid)
         theme.changed.connect(self._fit)
+        theme.space(self.body, 6, margins=12)
+        theme.space(self._head, 8)
+        theme.space(self._grid, (8, 4))
+        theme.font(self.title, Theme.font_small, QFont.Weight.DemiBold)
+        theme.font(self.figure, Theme.font_small)
         self._fit()
 
     def add_row(self, name: str, label: str) -> Row:
         row = Row(name, label, self)
         at = len(self._rows)
+        self._theme.font(row.label, Theme.font_small)
+        self._theme.font(row.value, Theme.font_small, QFont.Weight.Medium)
         self._rows.append(row)
         self._grid.addWidget(row.label, at, 0)
         self._grid.addWidget(row.value, at, 1)
-        self._fit()
         return row
 
     def add_caption(self, name: str) -> QLabel:
         """Words under the figures: how they were had."""
-        label = QLabel(self)
-        label.setObjectName(name)
-        label.setProperty("kind", "small")
-        label.setWordWrap(True)
+        label = plain_label("", self, "small", name=name, wraps=True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         label.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._captions.append(label)
+        self._theme.font(label, Theme.font_small)
         self.body.addWidget(label)
-        self._fit()
         return label
 
     def add_line(self, name: str) -> PartsLabel:
@@ -86,26 +87,13 @@ class FigureCard(QFrame):
         line = PartsLabel("", self)
         line.setObjectName(name)
         line.setProperty("kind", "small")
+        self._theme.font(line, Theme.font_small)
         self._lines.append(line)
         self.body.addWidget(line)
         self._fit()
         return line
 
     def _fit(self) -> None:
-        px, theme = self._theme.px, self._theme
-        self.body.setContentsMargins(px(12), px(12), px(12), px(12))
-        self.body.setSpacing(px(6))
-        self._head.setSpacing(px(8))
-        self._grid.setHorizontalSpacing(px(8))
-        self._grid.setVerticalSpacing(px(4))
-        self.title.setFont(theme.font_small(QFont.Weight.DemiBold))
-        self.figure.setFont(theme.font_small())
-        for row in self._rows:
-            row.label.setFont(theme.font_small())
-            row.value.setFont(theme.font_small(QFont.Weight.Medium))
-        for caption in self._captions:
-            caption.setFont(theme.font_small())
         for line in self._lines:
-            line.setFont(theme.font_small())
             # Not by the line's own font: while the theme changes that may still be the former one.
-            line.setMinimumHeight(QFontMetrics(theme.font_small()).height())
+            line.setMinimumHeight(QFontMetrics(self._theme.font_small()).height())

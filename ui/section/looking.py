@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app import cores
 from app.chat.events import (
@@ -25,6 +25,7 @@ from app.chat.events import (
 )
 from app.insight.trace.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
+from ui.widgets.kit import rest_timer
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -68,10 +69,7 @@ class Looking(QObject):
         self.index: int | None = None
         self.sentence = NO_REPLY
         self.is_growing = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(GROWN_MS)
-        self._timer.timeout.connect(self.trace_changed)
+        self._timer = rest_timer(self, self.trace_changed, GROWN_MS)
         bridge.on(ConversationOpened, self._on_opened)
         bridge.on(PathChanged, self._on_path)
         bridge.on(MessageAdded, self._on_added)

@@ -34,8 +34,7 @@ class RoomsPanel(Panel):
         self._column.addWidget(self.rooms)
         self._column.addWidget(self._stack, 1)
         self.rooms.currentChanged.connect(lambda _: self._enter())
-        tools.theme.changed.connect(self._fit)
-        self._fit()
+        tools.theme.space(self._column, 8)
         self._enter()
 
     def room(self) -> Panel:
@@ -62,6 +61,3 @@ class RoomsPanel(Panel):
         self.room()
         self._stack.setCurrentWidget(self._places[self.rooms.currentIndex()])
         self.set_active(self._is_active)
-
-    def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(8))

@@ -49,6 +49,7 @@ class Section(Plane):
         self.setAccessibleName("Inside the reply")
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("section_tabs")
+        self.tabs.setProperty("kind", "panels")
         self.tabs.setAccessibleName("Panels")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
@@ -90,8 +91,11 @@ class Section(Plane):
         looking.message_changed.connect(self._say)
         looking.token_changed.connect(self._say)
         looking.trace_changed.connect(self._say)
-        theme.changed.connect(self._fit)
-        self._fit()
+        self._theme.space(self._column, 8, margins=12)
+        self._theme.space(self._row, 4)
+        self._theme.space(self._names, 2)
+        for button in (self.previous_button, self.next_button):
+            self._theme.size(button, 22, 20)
         self._say()
 
     def _step_button(self, icon: str, spoken: str, key: str, by: int) -> IconButton:
@@ -166,13 +170,3 @@ class Section(Plane):
         last = len(looking.traces) - 1
         self.previous_button.setEnabled(token is not None and looking.index != 0)
         self.next_button.setEnabled(last >= 0 and looking.index != last)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(12), px(12), px(12), px(12))
-        self._column.setSpacing(px(8))
-        self._row.setSpacing(px(4))
-        self._names.setSpacing(px(2))
-        for button in (self.previous_button, self.next_button):
-            button.setFixedSize(px(22), px(20))
-        self.tabs.setStyleSheet(f"QTabBar::tab {{ padding: {px(6)}px {px(8)}px; }}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from ui.look.theme import Theme
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 
 _ACTS = (
     ("pin", "push-pin", "Pin the selected chats"),
@@ -27,8 +28,7 @@ class BulkBar(QWidget):
         self._theme = theme
         self.setObjectName("bulk_bar")
         self.setAccessibleName("Selected chats")
-        self._words = QLabel(self)
-        self._words.setProperty("kind", "small")
+        self._words = plain_label("", self, "small")
         self._row = QHBoxLayout(self)
         self._row.addWidget(self._words, 1)
         for name, icon_name, spoken in _ACTS:
@@ -36,8 +36,7 @@ class BulkBar(QWidget):
             button.setObjectName(f"bulk_{name}_button")
             button.clicked.connect(lambda _=False, name=name: self.asked.emit(name))
             self._row.addWidget(button)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._row, 0, margins=(8, 4, 10, 4))
         self.hide()
 
     def show_count(self, count: int, is_choosing: bool) -> None:
@@ -47,8 +46,3 @@ class BulkBar(QWidget):
         self._words.setToolTip(f"{count:,} chats selected")
         self._words.setAccessibleName(f"{count:,} chats selected")
         self.setVisible(is_choosing or count > 1)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._row.setSpacing(0)
-        self._row.setContentsMargins(px(8), px(4), px(10), px(4))

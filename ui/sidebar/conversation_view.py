@@ -42,6 +42,7 @@ from ui.look.theme import Theme
 from ui.sidebar.conversation_delegate import ConversationDelegate
 from ui.sidebar.conversation_model import ID_ROLE, IS_OPEN_ROLE, ROW_ROLE, ConversationModel
 from ui.sidebar.grouping import Row
+from ui.widgets.kit import rest_timer
 
 EXPAND_MS = 700
 """So long above a closed folder, something dragged opens it."""
@@ -87,10 +88,7 @@ class ConversationView(QListView):
         self.setDragEnabled(True)
         self.setAcceptDrops(True)
         self.setDropIndicatorShown(False)
-        self._expanding = QTimer(self)
-        self._expanding.setSingleShot(True)
-        self._expanding.setInterval(EXPAND_MS)
-        self._expanding.timeout.connect(self._expand_under_drag)
+        self._expanding = rest_timer(self, self._expand_under_drag, EXPAND_MS)
         self.selectionModel().selectionChanged.connect(self._on_selection_changed)
         model.modelReset.connect(self._on_selection_changed)
         theme.changed.connect(self.scheduleDelayedItemsLayout)

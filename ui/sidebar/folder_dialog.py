@@ -9,11 +9,9 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QLabel,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -21,6 +19,7 @@ from PySide6.QtWidgets import (
 from models.records import Folder
 from ui.look.theme import Theme
 from ui.sidebar.grouping import tree_of
+from ui.widgets.kit import plain_label, push_button
 
 NO_FOLDER = "No folder"
 _ID = Qt.ItemDataRole.UserRole
@@ -52,9 +51,7 @@ class FolderDialog(QDialog):
         self.setProperty("plane", "side")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        label = QLabel(words, self)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
+        label = plain_label(words, self, wraps=True)
         self.field = QLineEdit(self)
         self.field.setObjectName("folder_field")
         self.field.setAccessibleName("Find a folder or name a new one")
@@ -63,8 +60,7 @@ class FolderDialog(QDialog):
         self.list.setObjectName("folder_list")
         self.list.setAccessibleName("Folders")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.move_button = QPushButton("Move", self)
-        self.move_button.setProperty("kind", "primary")
+        self.move_button = push_button("Move", self, kind="primary")
         self.move_button.setDefault(True)
         buttons.addButton(self.move_button, QDialogButtonBox.ButtonRole.AcceptRole)
         column = QVBoxLayout(self)

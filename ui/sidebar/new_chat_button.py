@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
 from ui.look.theme import Theme
 from ui.shell.keys import shown_key
+from ui.widgets.kit import plain_label
 
 NEW_CHAT_KEY = "Ctrl+N"
 
@@ -21,8 +22,7 @@ class NewChatButton(QPushButton):
         self.setAccessibleName("New chat")
         self.setAccessibleDescription(f"Shortcut: {shown_key(NEW_CHAT_KEY)}")
         self._words = QLabel("New chat", self)
-        self._key = QLabel(shown_key(NEW_CHAT_KEY), self)
-        self._key.setProperty("kind", "dim")
+        self._key = plain_label(shown_key(NEW_CHAT_KEY), self, "dim")
         row = QHBoxLayout(self)
         for label in (self._words, self._key):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -30,6 +30,7 @@ class NewChatButton(QPushButton):
         row.addStretch()
         row.addWidget(self._key)
         theme.changed.connect(self._fit)
+        theme.size(self, height=38)
         self._fit()
 
     def _fit(self) -> None:
@@ -37,4 +38,3 @@ class NewChatButton(QPushButton):
         layout = self.layout()
         assert layout is not None
         layout.setContentsMargins(px(12), 0, px(12), 0)
-        self.setFixedHeight(px(38))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.events import SearchAnswered
 from models.records import Conversation, Folder, SearchHit
@@ -30,6 +30,7 @@ from ui.sidebar.search_field import SEARCH_KEY, FilterButton, SearchField
 from ui.sidebar.search_model import SearchModel
 from ui.sidebar.search_view import SearchView
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 from ui.widgets.plane import Plane
 
 __all__ = ["NEW_CHAT_KEY", "SEARCH_KEY", "SETTINGS_KEY", "SIDEBAR_KEY", "Sidebar"]
@@ -97,14 +98,18 @@ class Sidebar(Plane):
         self.view = ConversationView(theme, self._model, self)
         self.results = SearchView(theme, self._found, self)
         self.bulk_bar = BulkBar(theme, self)
-        self._empty = QLabel(self)
-        self._empty.setObjectName("sidebar_words")
-        self._empty.setProperty("kind", "small")
-        self._empty.setTextFormat(Qt.TextFormat.PlainText)
-        self._empty.setWordWrap(True)
+        self._empty = plain_label("", self, "small", name="sidebar_words", wraps=True)
         self._make_foot()
         self._build()
         self._connect()
+        theme.space(self._column, 4, margins=(12, 14, 2, 12))
+        for layout in (self._top, self._fields, self._foot):
+            theme.space(layout, margins=(0, 0, SCROLL_BAR_PX, 0))
+        theme.space(self._foot, 0)
+        theme.space(self._top, margins=(8, 0, SCROLL_BAR_PX, 6))
+        theme.space(self._fields, 4)
+        theme.space(self._empty, margins=(8, 8, 8, 4))
+        theme.at_least(self, 150)
         self._fit()
         self._tell()
 
@@ -132,8 +137,7 @@ class Sidebar(Plane):
         self.trash_button = button("trash_button", "trash", "Trash", "Deleted chats")
 
     def _build(self) -> None:
-        self._name = QLabel("Cutaway", self)
-        self._name.setProperty("kind", "title")
+        self._name = plain_label("Cutaway", self, "title")
         self._top = QHBoxLayout()
         self._top.addWidget(self._name)
         self._top.addStretch()
@@ -203,14 +207,6 @@ class Sidebar(Plane):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._column.setSpacing(px(4))
-        self._column.setContentsMargins(px(12), px(14), px(2), px(12))
-        for layout in (self._top, self._fields, self._foot):
-            layout.setContentsMargins(0, 0, px(SCROLL_BAR_PX), 0)
-        self._foot.setSpacing(0)
-        self._top.setContentsMargins(px(8), 0, px(SCROLL_BAR_PX), px(6))
-        self._fields.setSpacing(px(4))
-        self._empty.setContentsMargins(px(8), px(8), px(8), px(4))
         radius, colors = px(8), self._theme.colors
         # Without a box until it is used: the sketch's quiet line.
         self.search_field.setStyleSheet(
@@ -221,7 +217,6 @@ class Sidebar(Plane):
             f"QLineEdit:hover {{ background: {colors.hover}; }}"
             f"QLineEdit:focus {{ background: {colors.card}; border-color: {colors.accent}; }}"
         )
-        self.setMinimumWidth(px(150))
         for widget in (self.view, self.results):
             widget.setMinimumHeight(1)
         self._arrange()

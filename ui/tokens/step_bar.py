@@ -27,6 +27,7 @@ from ui.section.tokens.alternatives import AlternativesTable
 from ui.section.tokens.model import percent
 from ui.shell.sizes import STATUS_FROM_PX
 from ui.widgets.elided import PartsLabel
+from ui.widgets.kit import plain_label, push_button
 
 MOST_ROWS = 7
 FEWEST_ROWS = 2
@@ -110,9 +111,7 @@ class StepBar(QWidget):
         self.card = QFrame(self)
         self.card.setProperty("plane", "card")
         self.text = _TextEnd(theme, self.card)
-        self.figure = QLabel(self.card)
-        self.figure.setObjectName("step_figure")
-        self.figure.setProperty("kind", "small")
+        self.figure = plain_label("", self.card, "small", name="step_figure")
         self.table = StepTable(theme, self.card)
         self.caption = PartsLabel("", self.card)
         self.caption.setObjectName("step_caption")
@@ -131,13 +130,17 @@ class StepBar(QWidget):
         self.take_button.clicked.connect(self.took)
         self.run_button.clicked.connect(self.run_on_requested)
         self.stop_button.clicked.connect(self.stop_requested)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._fit_rows)
+        theme.space(self._inner, 6, margins=(12, 10))
+        theme.space(self._head, 8)
+        theme.space(self._row, 8)
+        theme.font(self.text, Theme.font_mono, 13)
+        for button in (self.take_button, self.run_button, self.stop_button):
+            theme.font(button, Theme.font_small)
+        self._fit_rows()
 
     def _button(self, name: str, text: str, hint: str) -> QPushButton:
-        button = QPushButton(text, self.card)
-        button.setObjectName(name)
-        button.setToolTip(hint)
+        button = push_button(text, self.card, name, hint=hint)
         button.setAutoDefault(False)
         return button
 
@@ -206,17 +209,6 @@ class StepBar(QWidget):
             self.took.emit()
         else:
             self.chose.emit(token_id)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._inner.setContentsMargins(px(12), px(10), px(12), px(10))
-        self._inner.setSpacing(px(6))
-        self._head.setSpacing(px(8))
-        self._row.setSpacing(px(8))
-        self.text.setFont(self._theme.font_mono(13))
-        for button in (self.take_button, self.run_button, self.stop_button):
-            button.setFont(self._theme.font_small())
-        self._fit_rows()
 
     def _fit_rows(self) -> None:
         """As many candidates as the height has room for; the others are scrolled to."""

@@ -126,6 +126,11 @@ class TokenBar(QWidget):
         self.uncertain_button.clicked.connect(self.uncertain_requested)
         self.picture_button.clicked.connect(self.picture_requested)
         theme.changed.connect(self._fit)
+        theme.space(self._column, 2)
+        theme.space(self._row, 8)
+        theme.font(self.picker, Theme.font_small)
+        theme.size(self.picker, height=30)
+        theme.font(self.legend, Theme.font_small)
         self._fit()
 
     def show_tint(self, tint: Tint, usual_ms: float = 0.0) -> None:
@@ -179,12 +184,6 @@ class TokenBar(QWidget):
     def _fit(self) -> None:
         px = self._theme.px
         self._column.setContentsMargins(self._side[0], 0, self._side[1], px(4))
-        self._column.setSpacing(px(2))
-        self._row.setSpacing(px(8))
-        font = self._theme.font_small()
-        self.picker.setFont(font)
-        self.picker.setFixedHeight(px(30))
         self.picker.setMinimumContentsLength(22)
-        self.legend.setFont(font)
         self.legend.updateGeometry()
         self._share_room()

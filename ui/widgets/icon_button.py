@@ -34,6 +34,8 @@ class IconButton(QPushButton):
         self.setToolTip(hint or spoken)
         self.setProperty("kind", "quiet")
         self.setAutoDefault(False)
+        if not text:
+            theme.size(self, SIDE_PX, SIDE_PX)
         theme.changed.connect(self._dress)
         self._dress()
 
@@ -53,4 +55,3 @@ class IconButton(QPushButton):
         else:
             tone = f"background: {colors.accent_tone};" if self._is_lit else ""
             self.setStyleSheet(f"QPushButton {{ padding: 0; {tone} }}")
-            self.setFixedSize(px(SIDE_PX), px(SIDE_PX))

@@ -49,7 +49,9 @@ def push_button(
     return button
 
 
-def rest_timer(parent: QObject, act: Callable[[], object], after_ms: int = 0) -> QTimer:
+def rest_timer(
+    parent: QObject, act: Callable[[], object] | SignalInstance, after_ms: int = 0
+) -> QTimer:
     """Does `act` once, so long after it was last started: what comes in a row is done once."""
     timer = QTimer(parent)
     timer.setSingleShot(True)

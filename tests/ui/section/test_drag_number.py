@@ -19,7 +19,8 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from ui.look.theme import Theme
-from ui.section.drag_number import PX_PER_STEP, DragNumber, field_sheet
+from ui.look.theme_sheet import stylesheet
+from ui.section.drag_number import PX_PER_STEP, DragNumber
 
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -119,7 +120,7 @@ def test_alt_and_an_arrow_are_left_to_whoever_stands_around(field: DragNumber) -
 def test_a_number_is_never_cut(field: DragNumber, qtbot: QtBot) -> None:
     """Measured where it is painted; and it is small again for a short one."""
     theme = Theme("light")
-    field.setStyleSheet(field_sheet(theme))
+    field.setStyleSheet(stylesheet(theme))
     field.set_least_width(theme.px(42))
     short = field.width()
     assert short == theme.px(42)

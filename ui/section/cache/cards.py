@@ -42,12 +42,12 @@ class SmallButton(QPushButton):
         self.setToolTip(hint)
         self.setAccessibleName(hint or text)
         theme.changed.connect(self._fit)
+        theme.font(self, Theme.font_small)
         self._fit()
 
     def _fit(self) -> None:
         height = self._theme.px(CHIP_PX)
         radius = height // 2 - 1  # more than half the height would be none to Qt
-        self.setFont(self._theme.font_small())
         self.setFixedHeight(height)
         self.setStyleSheet(
             f"QPushButton {{ border-radius: {radius}px; padding: 0 {self._theme.px(12)}px; }}"

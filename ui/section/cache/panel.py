@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -52,6 +52,7 @@ from ui.section.figure_card import FigureCard
 from ui.section.panel import Panel, Tools
 from ui.section.prompt.shares import Swatch
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import rest_timer
 from ui.widgets.steady_area import SteadyArea
 
 STREAM_MS: Final = 1500 if cores.HAS_FEW else 500
@@ -94,14 +95,14 @@ class CachePanel(Panel):
         self._coloring = CacheColoring()
         self._swatches: list[Swatch] = []
         self.setObjectName("panel_cache")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._ask)
+        self._timer = rest_timer(self, self._ask)
         self._make()
         self._build()
         self._connect()
-        self._theme.changed.connect(self._fit)
-        self._fit()
+        self._theme.space(self._cards, 8)
+        self._theme.space(self._mode_row, 6)
+        self._theme.space(self._legend_flow, 8)
+        self._theme.space(self._acts_flow, 6)
         self._show()
 
     # --- its widgets ----------------------------------------------------------------------------
@@ -230,13 +231,6 @@ class CachePanel(Panel):
         bridge.on(ContextCounted, self._on_counted)
         bridge.on(ConversationOpened, self._on_other_chat)
         bridge.on((SettingsChanged, LevelsChanged), self._show_policy)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._cards.setSpacing(px(8))
-        self._mode_row.setSpacing(px(6))
-        self._legend_flow.setSpacing(px(8))
-        self._acts_flow.setSpacing(px(6))
 
     # --- asking ---------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.amounts import bytes_words
 from app.engine.protocol.cache_messages import ParkedCopy
@@ -13,6 +13,7 @@ from ui.look.theme import Theme
 from ui.section.cache.words import tokens_text
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 
 
 class _ParkedRow(QWidget):
@@ -24,9 +25,7 @@ class _ParkedRow(QWidget):
         self.number = copy.number
         self.title = ElidedLabel("", self)
         self.title.setObjectName("parked_title")
-        self.size_label = QLabel(self)
-        self.size_label.setObjectName("parked_size")
-        self.size_label.setProperty("kind", "small")
+        self.size_label = plain_label("", self, "small", name="parked_size")
         self.button = IconButton(theme, "x", "", parent=self)
         self.button.setObjectName("drop_parked_button")
         self.button.clicked.connect(lambda: self.drop_requested.emit(self.number))
@@ -34,8 +33,9 @@ class _ParkedRow(QWidget):
         self._row.addWidget(self.title, 1)
         self._row.addWidget(self.size_label)
         self._row.addWidget(self.button)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._row, 8, margins=0)
+        for label in (self.title, self.size_label):
+            theme.font(label, Theme.font_small)
         self.show_copy(copy, title)
 
     def show_copy(self, copy: ParkedCopy, title: str) -> None:
@@ -44,12 +44,6 @@ class _ParkedRow(QWidget):
         words = f"Drop the parked copy of “{title}”. It is processed again when the chat continues."
         self.button.setAccessibleName(words)
         self.button.setToolTip(words)
-
-    def _fit(self) -> None:
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(self._theme.px(8))
-        for label in (self.title, self.size_label):
-            label.setFont(self._theme.font_small())
 
 
 class ParkedList(QWidget):
@@ -67,8 +61,7 @@ class ParkedList(QWidget):
         self.setAccessibleName("Chats parked in host memory")
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 2)
 
     def show_copies(self, copies: list[ParkedCopy], title_of: Callable[[str], str]) -> None:
         """The newest first. What was there keeps its row, and so the keyboard."""
@@ -95,6 +88,3 @@ class ParkedList(QWidget):
             next(iter(self._rows.values())).button.setFocus()
         elif had_keyboard:
             self.keyboard_left.emit()
-
-    def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(2))

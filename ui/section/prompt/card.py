@@ -26,14 +26,12 @@ from ui.section.prompt.words import (
 from ui.tokens.origins import origin_color
 from ui.widgets.elided import PartsLabel
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import plain_label
 
 
 def small_words(name: str, parent: QWidget) -> QLabel:
     """A sentence that may take several lines."""
-    label = QLabel(parent)
-    label.setObjectName(name)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
+    label = plain_label("", parent, "small", name=name, wraps=True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     label.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     return label
@@ -45,8 +43,7 @@ class PromptCard(QFrame):
         self._theme = theme
         self._swatches: list[Swatch] = []
         self.setProperty("plane", "card")
-        self.heading = QLabel(self)
-        self.heading.setObjectName("prompt_heading")
+        self.heading = plain_label("", self, name="prompt_heading")
         self.figure = PartsLabel("", self)
         self.figure.setObjectName("prompt_size")
         self.bar = PartsBar(theme, self)
@@ -64,16 +61,14 @@ class PromptCard(QFrame):
         for widget in (self.bar, self.legend, self.sentence, self.facts):
             self._inside.addWidget(widget)
         theme.changed.connect(self._fit)
+        theme.space(self._inside, 6, margins=12)
+        theme.space(self._head, 6)
+        theme.space(self._flow, 8)
+        theme.font(self.heading, Theme.font_small, QFont.Weight.DemiBold)
+        theme.font(self.figure, Theme.font_small)
         self._fit()
 
     def _fit(self) -> None:
-        px, theme = self._theme.px, self._theme
-        self._inside.setContentsMargins(px(12), px(12), px(12), px(12))
-        self._inside.setSpacing(px(6))
-        self._head.setSpacing(px(6))
-        self._flow.setSpacing(px(8))
-        self.heading.setFont(theme.font_small(QFont.Weight.DemiBold))
-        self.figure.setFont(theme.font_small())
         self.bar.update()
 
     def show_prompt(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -38,6 +37,7 @@ from app.insight.prompt.parts import (
     difference,
 )
 from models.records import Message, MessageCounts, Role
+from ui.look.theme import Theme
 from ui.look.tints import N_LEVELS, tint_colors
 from ui.section.looking import GROWN_MS
 from ui.section.panel import Panel, Tools
@@ -55,6 +55,7 @@ from ui.tokens.origins import origin_tone
 from ui.tokens.token_bar import Legend
 from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import push_button, rest_timer
 
 OF_REPLY: Final = "Prompt of the reply"
 OF_NEXT: Final = "Prompt of the next message"
@@ -84,14 +85,20 @@ class PromptPanel(Panel):
         self._changed: ChangedStrip | None = None
         self._way = 0
         self._numbers: dict[str, int] = {}
-        self._scores_timer = QTimer(self)
-        self._scores_timer.setSingleShot(True)
-        self._scores_timer.setInterval(GROWN_MS)
-        self._scores_timer.timeout.connect(self._say_scores)
+        self._scores_timer = rest_timer(self, self._say_scores, GROWN_MS)
         self._make_widgets()
         self._build()
         self._connect()
         self._theme.changed.connect(self._fit)
+        self._theme.space(self._column, 8)
+        self._theme.space(self._lines, 2)
+        for row in (self._top, self._ways):
+            self._theme.space(row, 6)
+        self._theme.font(self.token, Theme.font_mono, 12)
+        for line in (self.whence, self.bytes):
+            self._theme.font(line, Theme.font_small)
+        self._theme.font(self.tint, Theme.font_small)
+        self._theme.at_least(self.text, height=96)
         self._fit()
         self._show(self._of)
 
@@ -134,13 +141,9 @@ class PromptPanel(Panel):
         self.bytes = self._line("prompt_bytes")
 
     def _button(self, words: str, name: str, hint: str) -> QPushButton:
-        button = QPushButton(words, self)
-        button.setObjectName(name)
-        button.setProperty("kind", "chip")
+        button = push_button(words, self, name, kind="chip", spoken=hint, hint=hint)
         button.setCheckable(True)
         button.setAutoDefault(False)
-        button.setToolTip(hint)
-        button.setAccessibleName(hint)
         return button
 
     def _line(self, name: str) -> PartsLabel:
@@ -193,13 +196,6 @@ class PromptPanel(Panel):
 
     def _fit(self) -> None:
         px, theme = self._theme.px, self._theme
-        self._column.setSpacing(px(8))
-        self._lines.setSpacing(px(2))
-        for row in (self._top, self._ways):
-            row.setSpacing(px(6))
-        self.token.setFont(theme.font_mono(12))
-        for line in (self.whence, self.bytes):
-            line.setFont(theme.font_small())
         for line, font in (
             (self.whence, theme.font_small()),
             (self.token, theme.font_mono(12)),
@@ -207,8 +203,6 @@ class PromptPanel(Panel):
         ):
             # Not by the line's own font: while the theme changes that may still be the former one.
             line.setMinimumHeight(QFontMetrics(font).height())
-        self.tint.setFont(theme.font_small())
-        self.text.setMinimumHeight(px(96))
         radius = px(_CHIP_PX) // 2 - 1  # more than half the height would be none to Qt
         for button in self._buttons():
             button.setFont(theme.font_small())

@@ -28,12 +28,8 @@ class Swatch(QLabel):
         self._color = color
         self.setProperty("kind", "small")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self._fit)
-        self._fit()
-
-    def _fit(self) -> None:
-        self.setFont(self._theme.font_small())
-        self.setContentsMargins(self._theme.px(14), 0, 0, 0)
+        theme.font(self, Theme.font_small)
+        theme.space(self, margins=(14, 0, 0, 0))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 
 from app.engine.protocol.pieces import Pieces
 from app.insight.sampling.stage_evidence import Evidence, StageEvidence
 from ui.look.theme import Theme
 from ui.section.sampling.evidence_view import EvidenceView
 from ui.section.sampling.stage_words import BEFORE
+from ui.widgets.kit import plain_label
 
 
 class BeforeStages(QWidget):
@@ -40,15 +41,10 @@ class BeforeStages(QWidget):
             frame.setObjectName(f"before_{row.name.replace('-', '_')}")
             frame.setAccessibleName(title)
             frame.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-            px = self._theme.px
             column = QVBoxLayout(frame)
-            column.setContentsMargins(px(12), px(8), px(12), px(10))
-            column.setSpacing(px(4))
-            name = QLabel(title, frame)
-            name.setStyleSheet("font-weight: 600;")
-            words = QLabel(sentence, frame)
-            words.setProperty("kind", "small")
-            words.setWordWrap(True)
+            self._theme.space(column, 4, margins=(12, 8, 12, 10))
+            name = plain_label(title, frame, "strong")
+            words = plain_label(sentence, frame, "small", wraps=True)
             view = EvidenceView(self._theme, frame)
             for widget in (name, words, view):
                 column.addWidget(widget)

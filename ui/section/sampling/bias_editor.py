@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from app.engine.protocol.bounds import BadSetting, check_number
@@ -18,10 +18,11 @@ from app.engine.protocol.stage_rules import BIAS
 from app.engine.protocol.stages import TokenBias
 from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
-from ui.section.drag_number import DragNumber, field_sheet
+from ui.section.drag_number import DragNumber
 from ui.section.switch import Switch
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 
 Tokenize = Callable[[str, Callable[[Tokens], None], Callable[[str], None]], None]
 """A text, who takes its tokens, and who is told why there are none."""
@@ -58,9 +59,7 @@ class BiasEditor(QWidget):
         self.text.setToolTip("Press Return to add. “#42” is the token with ID 42.")
         self.add_button = IconButton(theme, "plus", "Add this text", parent=self)
         self.add_button.setObjectName("bias_add_button")
-        self.empty = QLabel(EMPTY, self)
-        self.empty.setProperty("kind", "small")
-        self.empty.setWordWrap(True)
+        self.empty = plain_label(EMPTY, self, "small", wraps=True)
         self._top = QHBoxLayout()
         self._top.addWidget(self.text, 1)
         self._top.addWidget(self.add_button)
@@ -72,8 +71,8 @@ class BiasEditor(QWidget):
         self.add_button.setVisible(is_editable)
         self.text.returnPressed.connect(self._add)
         self.add_button.clicked.connect(self._add)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 4)
+        theme.space(self._top, 4)
 
     def show_biases(self, entries: Sequence[TokenBias]) -> None:
         if list(entries) == self._entries and (self._rows or not entries):
@@ -104,7 +103,7 @@ class BiasEditor(QWidget):
         line.setContentsMargins(0, 0, 0, 0)
         shown = visible(entry.text.encode()) if entry.text is not None else f"ID {entry.token_id}"
         name = ElidedLabel(shown, row)
-        name.setFont(self._theme.font_mono(12))
+        self._theme.font(name, Theme.font_mono, 12)
         ids = ElidedLabel("", row)
         ids.setObjectName("bias_ids")
         ids.setProperty("kind", "small")
@@ -114,8 +113,7 @@ class BiasEditor(QWidget):
         bias.setAccessibleName(f"Bias of {shown}, added to the logit")
         bias.setEnabled(self._is_editable and not entry.ban)
         bias.show_value(entry.bias)
-        bias.setStyleSheet(field_sheet(self._theme))
-        bias.set_least_width(self._theme.px(FIELD_PX))
+        self._theme.keep(bias, DragNumber.set_least_width, FIELD_PX)
         bias.taken_back.connect(partial(self._take_back, at))
         self._numbers.append(bias)
         ban = Switch(self._theme, f"Ban {shown}", row)
@@ -131,8 +129,7 @@ class BiasEditor(QWidget):
         words.addWidget(name)
         words.addWidget(ids)
         line.addLayout(words, 1)
-        word = QLabel("ban", row)
-        word.setProperty("kind", "small")
+        word = plain_label("ban", row, "small")
         for widget in (bias, word, ban, gone):
             line.addWidget(widget)
         bias.changed_by_user.connect(partial(self._on_number, at))
@@ -200,13 +197,6 @@ class BiasEditor(QWidget):
 
     def _tell(self, entries: list[TokenBias]) -> None:
         self.changed.emit(entries)
-
-    def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(4))
-        self._top.setSpacing(self._theme.px(4))
-        for number in self._numbers:
-            number.setStyleSheet(field_sheet(self._theme))
-            number.set_least_width(self._theme.px(FIELD_PX))
 
 
 def _show_words(label: ElidedLabel, sentence: str) -> None:

@@ -6,14 +6,13 @@ the chat is another one by now, the reply's own is shown apart, to be looked at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtWidgets import (
-    QLabel,
     QMenu,
     QPushButton,
     QVBoxLayout,
@@ -51,6 +50,7 @@ from ui.section.sampling.stage_words import WORDS
 from ui.settings.fields import ChoiceField
 from ui.shell.tab_order import put_in_order, stops_in
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import plain_label, push_button
 
 NEXT: Final = "next"
 REPLY: Final = "reply"
@@ -97,7 +97,7 @@ class ChainRoom(Panel):
         self.which.setObjectName("which_chain")
         self.which.name_choices("Chain for")
         self.which.show_value(NEXT)
-        self.note = _small(self)
+        self.note = plain_label("", self, "small", wraps=True)
         self.note.setObjectName("sampling_note")
         self.uncertain_button = self._button(
             "Go to the least certain token",
@@ -111,18 +111,17 @@ class ChainRoom(Panel):
         self.use_button = self._button(
             "Use this chain in the chat", "use_reply_chain_button", self._on_use
         )
-        self.caption = _small(self)
+        self.caption = plain_label("", self, "small", wraps=True)
         self.caption.setText(CAPTION)
         self._build()
         self._connect()
-        self._fit()
+        self._theme.space(self._column, 8)
+        self._theme.space(self.rows, 8)
+        self._theme.space(self._flow, 6)
 
-    def _button(self, text: str, name: str, act: object) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setObjectName(name)
-        button.setAccessibleName(text)
+    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
+        button = push_button(text, self, name, kind="compact", spoken=text, act=lambda: act())
         button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: act())  # type: ignore[operator]
         return button
 
     def _build(self) -> None:
@@ -172,7 +171,6 @@ class ChainRoom(Panel):
         self.chain.cards_changed.connect(self._order_tabs)
         self.chain.dragged_over.connect(self._scroll_to)
         self.which.changed_by_user.connect(lambda _value: self._show_which())
-        self._theme.changed.connect(self._fit)
 
     # --- what counts ----------------------------------------------------------------------------
 
@@ -377,27 +375,3 @@ class ChainRoom(Panel):
         # A list that opens is a window of its own.
         stops = [stop for stop in stops if stop.window() is self.window()]
         put_in_order(stops, stops[0])
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(8))
-        self.rows.setSpacing(px(8))
-        self._flow.setSpacing(px(6))
-        small = self._theme.font_small().pixelSize()
-        for button in (
-            self.add_button,
-            self.neutral_button,
-            self.reset_button,
-            self.use_button,
-            self.uncertain_button,
-        ):
-            button.setStyleSheet(
-                f"QPushButton {{ padding: {px(4)}px {px(10)}px; font-size: {small}px; }}"
-            )
-
-
-def _small(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    return label

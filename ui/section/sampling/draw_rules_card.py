@@ -13,10 +13,11 @@ from app.chat.settings.resolved import Resolved
 from app.chat.settings.settings import SettingRefused, checked
 from app.engine.protocol.stage_rules import MAX_MIN_TOKENS
 from ui.look.theme import Theme
-from ui.section.drag_number import DragNumber, field_sheet
+from ui.section.drag_number import DragNumber
 from ui.section.sampling.stage_words import LEVELS
 from ui.section.switch import Switch
 from ui.settings.fields import LinesField
+from ui.widgets.kit import plain_label
 
 NAMES: Final = ("min_tokens", "ban_end_token", "banned_strings")
 _FIELD_PX: Final = 64
@@ -36,7 +37,7 @@ class DrawRulesCard(QFrame):
         self.setObjectName("draw_rules")
         self.setAccessibleName("Rules for every token")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = QLabel("Rules for every token", self)
+        self.title = plain_label("Rules for every token", self, "strong")
         self.least = DragNumber(is_whole=True, step=8, bounds=(0, MAX_MIN_TOKENS), parent=self)
         self.least.setObjectName("value_min_tokens")
         self.least.setAccessibleName("Minimum tokens before the reply can end")
@@ -49,13 +50,9 @@ class DrawRulesCard(QFrame):
             "When one appears, generation goes back to the token where it started and draws "
             "another."
         )
-        self.refusal = QLabel(self)
-        self.refusal.setObjectName("refusal_label")
-        self.refusal.setProperty("kind", "error")
-        self.refusal.setWordWrap(True)
+        self.refusal = plain_label("", self, "refusal", name="refusal_label", wraps=True)
         self.refusal.hide()
         self.whence = _small("", self)
-        self._rows: list[QHBoxLayout] = []
         self._column = QVBoxLayout(self)
         self._column.addWidget(self.title)
         self._add("At least", self.least, "tokens before the reply can end")
@@ -68,15 +65,16 @@ class DrawRulesCard(QFrame):
         self.least.taken_back.connect(self._take_back)
         self.ban_end.clicked.connect(lambda is_on: self._on_value("ban_end_token", is_on))
         self.banned.changed_by_user.connect(partial(self._on_value, "banned_strings"))
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 6, margins=(12, 10))
+        theme.size(self.banned, height=56)
+        theme.keep(self.least, DragNumber.set_least_width, _FIELD_PX)
 
     def _add(self, before: str, control: QWidget, after: str) -> None:
         row = QHBoxLayout()
+        self._theme.space(row, 6)
         row.addWidget(_small(before, self))
         row.addWidget(control)
         row.addWidget(_small(after, self), 1)
-        self._rows.append(row)
         self._column.addLayout(row)
 
     def show_settings(self, resolved: Resolved) -> None:
@@ -118,21 +116,8 @@ class DrawRulesCard(QFrame):
         self.refusal.setText(" ".join(self._refused.values()))
         self.refusal.setVisible(bool(self._refused))
 
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(px(12), px(10), px(12), px(10))
-        self._column.setSpacing(px(6))
-        for row in self._rows:
-            row.setSpacing(px(6))
-        self.least.setStyleSheet(field_sheet(self._theme))
-        self.least.set_least_width(px(_FIELD_PX))
-        self.banned.setFixedHeight(px(56))
-        self.title.setStyleSheet("font-weight: 600;")
-        self.refusal.setStyleSheet(f"font-size: {self._theme.font_small().pixelSize()}px;")
-
 
 def _small(text: str, parent: QWidget) -> QLabel:
-    label = QLabel(text, parent)
-    label.setProperty("kind", "small")
+    label = plain_label(text, parent, "small")
     label.setWordWrap(len(text) > 20 or not text)
     return label

@@ -9,8 +9,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
     QHeaderView,
-    QLabel,
-    QPushButton,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -22,6 +20,7 @@ from app.insight.sampling.waterfall import Candidate
 from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
 from ui.section.sampling.share_bars import Bar, DrawMark, Segment, ShareBars, percent
+from ui.widgets.kit import plain_label, push_button
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -109,17 +108,16 @@ class EvidenceView(QWidget):
         self._words: Pieces | None = None
         self._table: QTableView | None = None
         self._removed_model: RemovedModel | None = None
-        self.left = _small(self)
+        self.left = plain_label("", self, "small", wraps=True)
         self.left.setObjectName("left_label")
-        self.removed_button = QPushButton(self)
-        self.removed_button.setObjectName("removed_button")
-        self.removed_button.setProperty("kind", "quiet")
+        self.removed_button = push_button(
+            "", self, "removed_button", kind="quiet", act=self._show_removed
+        )
         self.removed_button.setCheckable(True)
         self.removed_button.setAutoDefault(False)
-        self.removed_button.clicked.connect(self._show_removed)
         self.bars = ShareBars(theme, self)
         self.mark = DrawMark(theme, self)
-        self.note = _small(self)
+        self.note = plain_label("", self, "small", wraps=True)
         self.note.setObjectName("evidence_note")
         self._head = QHBoxLayout()
         self._head.addWidget(self.left, 1)
@@ -131,6 +129,7 @@ class EvidenceView(QWidget):
         self._column.addWidget(self.mark)
         self._column.addWidget(self.note)
         theme.changed.connect(self._fit)
+        theme.space(self._column, 4)
         self._fit()
         self.hide()
 
@@ -222,7 +221,6 @@ class EvidenceView(QWidget):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._column.setSpacing(px(4))
         self.removed_button.setStyleSheet(
             f"QPushButton {{ padding: {px(1)}px 0 {px(1)}px {px(4)}px;"
             f" color: {self._theme.colors.dim};"
@@ -252,14 +250,6 @@ def _removed_words(row: StageEvidence) -> tuple[str, str]:
         return f"−{n_known:,} of the recorded", f"{n_known:,} of the recorded candidates"
     shown = f"−{row.removed:,} removed" if row.removed > 0 else "removes none"
     return shown, f"{row.removed:,} candidates"
-
-
-def _small(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label
 
 
 __all__ = ["EvidenceView", "RemovedModel", "name_of", "percent", "removes"]

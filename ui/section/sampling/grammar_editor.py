@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from PySide6.QtCore import QMimeData, QTimer, Signal
+from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QTextCharFormat, QTextCursor, QTextFormat
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QPlainTextEdit,
     QSizePolicy,
     QTextEdit,
@@ -27,6 +26,7 @@ from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
 from ui.section.sampling.stage_words import LEVELS
 from ui.settings.fields import ChoiceField
+from ui.widgets.kit import plain_label, rest_timer
 from ui.widgets.utf16 import utf16_length
 
 CHECK_AFTER_MS: Final = 400
@@ -145,34 +145,32 @@ class GrammarEditor(QFrame):
         self.setObjectName("grammar_editor")
         self.setAccessibleName("Grammar for replies")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = QLabel("Grammar", self)
+        self.title = plain_label("Grammar", self, "strong")
         self.kind = ChoiceField(
             theme, [(NONE, "None"), (GBNF, "GBNF"), (SCHEMA, "JSON schema")], self
         )
         self.kind.setObjectName("grammar_kind")
         self.kind.name_choices("Grammar")
         self.kind.show_value(NONE)
-        self.sentence = _small(self, "small")
+        self.sentence = plain_label("", self, "small", wraps=True)
         self.text = GrammarText(self)
-        self.refusal = _small(self, "error")
-        self.refusal.setObjectName("grammar_refusal")
-        self.state = _small(self, "small")
-        self.state.setObjectName("grammar_state")
+        self.refusal = plain_label("", self, "refusal", name="grammar_refusal", wraps=True)
+        self.refusal.hide()
+        self.state = plain_label("", self, "small", name="grammar_state", wraps=True)
         self._column = QVBoxLayout(self)
         for widget in (
             self.title, self.kind, self.sentence, self.text, self.refusal, self.state,
         ):  # fmt: skip
             self._column.addWidget(widget)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(CHECK_AFTER_MS)
-        self._timer.timeout.connect(self.check_now)
+        self._timer = rest_timer(self, self.check_now, CHECK_AFTER_MS)
         self.kind.changed_by_user.connect(self._on_kind)
         self.text.textChanged.connect(self._on_text)
         self.text.too_long.connect(self._on_too_long)
         self.text.left.connect(lambda: self.check_now() if self._timer.isActive() else None)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._fit_text)
+        theme.space(self._column, 6, margins=(12, 10))
+        theme.font(self.text, Theme.font_mono, 12)
+        self._fit_text()
         self._arrange()
 
     # --- showing --------------------------------------------------------------------------------
@@ -321,21 +319,3 @@ class GrammarEditor(QFrame):
         self.text.setFixedHeight(
             max(px(120), self.text.fontMetrics().lineSpacing() * n_lines + px(24))
         )
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        small = self._theme.font_small().pixelSize()
-        self._column.setContentsMargins(px(12), px(10), px(12), px(10))
-        self._column.setSpacing(px(6))
-        self.title.setStyleSheet("font-weight: 600;")
-        self.text.setFont(self._theme.font_mono(12))
-        self._fit_text()
-        self.refusal.setStyleSheet(f"font-size: {small}px;")
-
-
-def _small(parent: QWidget, kind: str) -> QLabel:
-    label = QLabel(parent)
-    label.setProperty("kind", kind)
-    label.setWordWrap(True)
-    label.setVisible(kind != "error")
-    return label

@@ -29,6 +29,7 @@ from ui.section.panel import Tools
 from ui.section.sampling.live_bars import LiveBars, LiveRow
 from ui.section.sampling.live_values import FIELDS, LiveValues
 from ui.section.sampling.stage_words import WORDS
+from ui.widgets.kit import push_button
 
 ROWS: Final = 8
 CHOOSE: Final = (
@@ -57,11 +58,12 @@ class LiveCard(Card):
         self.values = LiveValues(tools.theme, "Live", self)
         self.bars = LiveBars(tools.theme, self)
         self.refusal = small_label("", self)
-        self.refusal.setProperty("kind", "error")
+        self.refusal.setProperty("kind", "refusal")
         self.refusal.setObjectName("live_refusal")
         self.summary = small_label("", self)
         self.summary.setObjectName("live_summary")
         self.without = small_label("", self)
+        self.without.setProperty("kind", "caution")
         self.without.setObjectName("live_without")
         self.caption = small_label("", self)
         self.caption.setObjectName("live_caption")
@@ -73,6 +75,7 @@ class LiveCard(Card):
             ("Go to the least certain token"), "live_uncertain_button"
         )
         self._acts = QHBoxLayout()
+        tools.theme.space(self._acts, 6)
         self._acts.addWidget(self.uncertain_button)
         self._acts.addWidget(self.use_button)
         self._acts.addWidget(self.back_button)
@@ -88,12 +91,10 @@ class LiveCard(Card):
             self.body.addWidget(widget)
         self.body.addLayout(self._acts)
         self._connect(tools)
-        self._fit()
         self._put_back()
 
     def _button(self, text: str, name: str) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setObjectName(name)
+        button = push_button(text, self, name, kind="tiny")
         button.setAutoDefault(False)
         return button
 
@@ -115,7 +116,6 @@ class LiveCard(Card):
         self.back_button.clicked.connect(lambda _=False: self._put_back())
         self.uncertain_button.clicked.connect(lambda _=False: self._looking.go_to_most_uncertain())
         self.use_button.clicked.connect(lambda _=False: self._use())
-        tools.theme.changed.connect(self._fit)
 
     # --- whose values ---------------------------------------------------------------------------
 
@@ -258,16 +258,6 @@ class LiveCard(Card):
         return text
 
     # --- looks ----------------------------------------------------------------------------------
-
-    def _fit(self) -> None:
-        px, small = self._theme.px, self._theme.font_small().pixelSize()
-        self._acts.setSpacing(px(6))
-        for button in (self.uncertain_button, self.back_button, self.use_button):
-            button.setStyleSheet(
-                f"QPushButton {{ padding: {px(3)}px {px(10)}px; font-size: {small}px; }}"
-            )
-        self.refusal.setStyleSheet(f"font-size: {small}px;")
-        self.without.setStyleSheet(f"color: {self._theme.colors.warning}; font-size: {small}px;")
 
 
 def values_of(settings: Settings) -> Values:

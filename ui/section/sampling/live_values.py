@@ -7,15 +7,16 @@ from functools import partial
 from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.stage_rules import RULES, check_stage
 from app.engine.protocol.stages import MinP, Stage, Temperature, TopK, TopP
 from app.insight.sampling.live import Values
 from ui.look.theme import Theme
-from ui.section.drag_number import DragNumber, field_sheet
+from ui.section.drag_number import DragNumber
 from ui.section.sampling.stage_words import words_of
+from ui.widgets.kit import plain_label
 from ui.widgets.slider import Slider
 
 
@@ -58,12 +59,10 @@ class LiveValues(QWidget):
         for row, field in enumerate(FIELDS):
             self._add(row, field, spoken)
         self._grid.setColumnStretch(1, 1)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._grid, (8, 2))
 
     def _add(self, row: int, field: _Field, spoken: str) -> None:
-        label = QLabel(field.label, self)
-        label.setProperty("kind", "small")
+        label = plain_label(field.label, self, "small")
         slider = Slider(Qt.Orientation.Horizontal, self)
         slider.setObjectName(f"live_slider_{field.name}")
         slider.setAccessibleName(f"{spoken}: {field.label}, slider")
@@ -82,6 +81,9 @@ class LiveValues(QWidget):
         number.setAccessibleName(f"{spoken}: {field.label}")
         number.setToolTip(words_of(field.kind()).values[0].hint)
         number.changed_by_user.connect(partial(self._on_number, field))
+        number.setProperty("kind", "tightest")
+        self._theme.at_least(slider, height=20)
+        self._theme.size(number, _NUMBER_PX)
         self.sliders[field.name], self.numbers[field.name] = slider, number
         self._grid.addWidget(label, row, 0)
         self._grid.addWidget(slider, row, 1)
@@ -126,13 +128,3 @@ class LiveValues(QWidget):
         self.values = replace(self.values, **{field.name: value})  # type: ignore[arg-type]
         self._show(field, value)
         self.changed.emit(self.values)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._grid.setHorizontalSpacing(px(8))
-        self._grid.setVerticalSpacing(px(2))
-        for slider in self.sliders.values():
-            slider.setMinimumHeight(px(20))
-        for number in self.numbers.values():
-            number.setFixedWidth(px(_NUMBER_PX))
-            number.setStyleSheet(field_sheet(self._theme, 1))

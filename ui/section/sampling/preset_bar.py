@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QVBoxLayout, QWidget
 
 from app.chat.settings.preset_words import differences
 from app.chat.settings.presets import values_of
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -40,10 +41,7 @@ class PresetBar(QWidget):
         )
         self.update_button.setObjectName("update_preset_button")
         self.update_button.clicked.connect(self._on_update)
-        self.words = QLabel(self)
-        self.words.setObjectName("preset_differences")
-        self.words.setProperty("kind", "small")
-        self.words.setWordWrap(True)
+        self.words = plain_label("", self, "small", name="preset_differences", wraps=True)
         self._row = QHBoxLayout()
         self._row.addWidget(self.picker, 1)
         self._row.addWidget(self.update_button)
@@ -52,8 +50,8 @@ class PresetBar(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(self._row)
         self._column.addWidget(self.words)
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._row, 4)
+        theme.space(self._column, 4)
 
     def show_presets(self) -> None:
         applied, _ = self._desk.applied_preset()
@@ -110,7 +108,3 @@ class PresetBar(QWidget):
         if applied is not None:
             values = values_of(self._desk.resolved_settings().settings)
             self._desk.change_preset(applied.id, values)
-
-    def _fit(self) -> None:
-        self._row.setSpacing(self._theme.px(4))
-        self._column.setSpacing(self._theme.px(4))

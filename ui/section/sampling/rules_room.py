@@ -32,8 +32,7 @@ class RulesRoom(Panel):
         bridge.on(EngineStateChanged, self.grammar.recheck)
         self.rules.changed.connect(self._on_rule)
         self.grammar.changed.connect(self._on_grammar)
-        self._theme.changed.connect(self._fit)
-        self._fit()
+        self._theme.space(self.area.rows, 8)
 
     def _refresh_message(self) -> None:
         self._follow()
@@ -54,6 +53,3 @@ class RulesRoom(Panel):
         for name, text in sorted(given, key=lambda each: bool(each[1])):
             if getattr(self._desk.resolved_settings().settings, name) != text:
                 self._desk.set_at_level("chat", name, text)
-
-    def _fit(self) -> None:
-        self.area.rows.setSpacing(self._theme.px(8))

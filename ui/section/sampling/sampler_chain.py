@@ -61,6 +61,7 @@ class SamplerChain(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         theme.changed.connect(self._fit)
+        theme.space(self._column, 8)
         self._fit()
 
     @property
@@ -220,7 +221,6 @@ class SamplerChain(QWidget):
             self._move(card, target)
 
     def _fit(self) -> None:
-        self._column.setSpacing(self._theme.px(8))
         self._line.setStyleSheet(f"background: {self._theme.colors.accent};")
 
 

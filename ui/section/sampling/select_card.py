@@ -6,19 +6,20 @@ from functools import partial
 from typing import ClassVar, Final
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.settings.sampler_links import Link
 from app.chat.settings.settings import SELECTING
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.stage_rules import MAX_SEED, check_seed
 from ui.look.theme import Theme
-from ui.section.drag_number import DragNumber, field_sheet
+from ui.section.drag_number import DragNumber
 from ui.section.sampling.bias_editor import Tokenize
 from ui.section.sampling.stage_card import StageCard
 from ui.section.sampling.stage_words import LEVELS, WORDS
 from ui.widgets.combo import Combo
 from ui.widgets.flow import FlowLayout
+from ui.widgets.kit import plain_label, push_button
 
 SEED_PX: Final = 124
 
@@ -67,15 +68,14 @@ class SelectCard(StageCard):
         self.seed.setEnabled(self._is_editable)
         self.seed.changed_by_user.connect(self._on_seed)
         self.seed.taken_back.connect(partial(self._take_back, "seed"))
-        self.again_button = QPushButton(self)
-        self.again_button.setObjectName("same_seed_button")
+        self.again_button = push_button(
+            "", self, "same_seed_button", act=lambda: self.seed_changed.emit(self._reply_seed)
+        )
         self.again_button.setAutoDefault(False)
-        self.again_button.clicked.connect(lambda: self.seed_changed.emit(self._reply_seed))
         seed = QWidget(self)
         row = QHBoxLayout(seed)
         row.setContentsMargins(0, 0, 0, 0)
-        label = QLabel("Seed", seed)
-        label.setProperty("kind", "small")
+        label = plain_label("Seed", seed, "small")
         label.setBuddy(self.seed)
         row.addWidget(label)
         row.addWidget(self.seed)
@@ -84,6 +84,8 @@ class SelectCard(StageCard):
         policy.setHeightForWidth(True)
         box.setSizePolicy(policy)
         self._seed_flow = FlowLayout(box)
+        self._theme.space(self._seed_flow, 6)
+        self._theme.size(self.seed, SEED_PX)
         self._seed_flow.addWidget(seed)
         self._seed_flow.addWidget(self.again_button)
         self.head.insertWidget(2, self.kind)
@@ -136,10 +138,7 @@ class SelectCard(StageCard):
     def _fit(self) -> None:
         super()._fit()
         px = self._theme.px
-        self.seed.setFixedWidth(px(SEED_PX))
-        self.seed.setStyleSheet(field_sheet(self._theme))
         self.again_button.setStyleSheet(
             f"QPushButton {{ padding: {px(3)}px {px(8)}px;"
             f" font-size: {self._theme.font_small().pixelSize()}px; }}"
         )
-        self._seed_flow.setSpacing(px(6))

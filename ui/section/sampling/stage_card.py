@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QSizePolicy,
     QVBoxLayout,
@@ -31,7 +30,7 @@ from app.engine.protocol.stages import Dry, LogitBias, Stage
 from app.engine.protocol.without_effect import NEUTRAL
 from app.strict_reading import snake
 from ui.look.theme import Theme
-from ui.section.drag_number import DragNumber, field_sheet
+from ui.section.drag_number import DragNumber
 from ui.section.sampling.bias_editor import BiasEditor, Tokenize
 from ui.section.sampling.evidence_view import EvidenceView
 from ui.section.sampling.stage_words import LEVELS, Value, words_of
@@ -41,6 +40,7 @@ from ui.shell.tab_order import stops_in
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.flow import FlowLayout
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 
 FIELD_PX: Final = 64
 """What the first number has: six digits."""
@@ -125,24 +125,24 @@ class StageCard(QFrame):
         self.title = ElidedLabel("Draw" if link.selects else self._words.title, self)
         self.title.setObjectName("stage_title")
         self.fields: dict[str, DragNumber] = {}
-        self._boxes: list[QHBoxLayout] = []
         self.handle = Handle(
             theme, f"Move {self._words.title}: drag, or press Alt+Up or Alt+Down", self
         )
         self.switch = Switch(theme, f"{self._words.title} on", self)
         self.switch.setObjectName("stage_switch")
-        self.idle = _label(self, "small")
-        self.idle.setObjectName("idle_label")
-        self.sentence = _label(self, "small")
-        self.sentence.setObjectName("stage_sentence")
-        self.refusal = _label(self, "error")
-        self.refusal.setObjectName("refusal_label")
+        self.idle = plain_label("", self, "small", name="idle_label", wraps=True)
+        self.sentence = plain_label("", self, "small", name="stage_sentence", wraps=True)
+        self.refusal = plain_label("", self, "refusal", name="refusal_label", wraps=True)
+        self.refusal.hide()
         self.evidence = EvidenceView(theme, self)
         self.bias: BiasEditor | None = None
         self.breakers: LinesField | None = None
         self._build(tokenize)
         self._connect()
         theme.changed.connect(self._fit)
+        theme.space(self.column, 4, margins=(12, 8, 12, 10))
+        theme.space(self.head, 6)
+        theme.space(self._flow, 6)
         self._fit()
         self.show_link(link)
 
@@ -180,8 +180,9 @@ class StageCard(QFrame):
             self.breakers.setObjectName("value_breakers")
             self.breakers.setAccessibleName("DRY breakers, one per line")
             self.breakers.setToolTip("Repetitions don't extend across these; one per line")
+            self._theme.size(self.breakers, height=76)
             self.breakers.setReadOnly(not self._is_editable)
-            self.column.addWidget(_label(self, "small", "breakers, one per line", wraps=False))
+            self.column.addWidget(plain_label("breakers, one per line", self, "small"))
             self.column.addWidget(self.breakers)
         self.column.addWidget(self.sentence)
         self.column.addWidget(self.idle)
@@ -203,19 +204,20 @@ class StageCard(QFrame):
         field.setAccessibleName(f"{self._words.title}: {value.label} {value.unit}".strip())
         field.setReadOnly(not self._is_editable)
         field.setEnabled(self._is_editable)
+        is_first = not self.fields and self.has_value_in_head
+        self._theme.keep(field, DragNumber.set_least_width, FIELD_PX if is_first else OTHER_PX)
         self.fields[value.attribute] = field
         return field
 
     def _boxed(self, value: Value, field: DragNumber, *, with_label: bool) -> QWidget:
         box = QWidget(self)
         row = QHBoxLayout(box)
-        row.setContentsMargins(0, 0, 0, 0)
-        self._boxes.append(row)
+        self._theme.space(row, 3, margins=0)
         if with_label:
-            row.addWidget(_label(box, "small", value.label, wraps=False))
+            row.addWidget(plain_label(value.label, box, "small"))
         row.addWidget(field)
         if value.unit:
-            unit = _label(box, "small", value.unit, wraps=False)
+            unit = plain_label(value.unit, box, "small")
             row.addWidget(unit)
         return box
 
@@ -356,21 +358,6 @@ class StageCard(QFrame):
             self.idle.setStyleSheet(sheet)
 
     def _fit(self) -> None:
-        px = self._theme.px
-        small = self._theme.font_small().pixelSize()
-        self.column.setContentsMargins(px(12), px(8), px(12), px(10))
-        self.column.setSpacing(px(4))
-        self.head.setSpacing(px(6))
-        self._flow.setSpacing(px(6))
-        for row in self._boxes:
-            row.setSpacing(px(3))
-        for at, field in enumerate(self.fields.values()):
-            is_first = at == 0 and self.has_value_in_head
-            field.setStyleSheet(field_sheet(self._theme))
-            field.set_least_width(px(FIELD_PX if is_first else OTHER_PX))
-        if self.breakers is not None:
-            self.breakers.setFixedHeight(px(76))
-        self.refusal.setStyleSheet(f"font-size: {small}px;")
         self._dress_idle()
         self._dress()
 
@@ -389,13 +376,3 @@ def said_by(levels: Mapping[str, str]) -> str:
     """
     names = [words for level, words in LEVELS.items() if level in levels.values()]
     return f"Set by {' and '.join(names)}." if names else ""
-
-
-def _label(parent: QWidget, kind: str, text: str = "", *, wraps: bool = True) -> QLabel:
-    label = QLabel(text, parent)
-    label.setProperty("kind", kind)
-    label.setWordWrap(wraps)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    if kind == "error":
-        label.hide()
-    return label

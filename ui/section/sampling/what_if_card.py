@@ -9,7 +9,7 @@ the answer looks at that token; from there the reply can be branched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from PySide6.QtCore import Signal
@@ -31,6 +31,7 @@ from ui.section.sampling.live_card import MOST_TOKENS, values_of
 from ui.section.sampling.live_values import FIELDS, LiveValues
 from ui.settings.fields import ChoiceField
 from ui.widgets.elided_button import ElidedButton
+from ui.widgets.kit import push_button
 
 CHAT: Final = "chat"
 TYPED: Final = "typed"
@@ -79,7 +80,7 @@ class WhatIfCard(Card):
         self.which.show_value(CHAT)
         self.values = LiveValues(tools.theme, "What if", self)
         self.refusal = small_label("", self)
-        self.refusal.setProperty("kind", "error")
+        self.refusal.setProperty("kind", "refusal")
         self.difference = small_label("", self)
         self.difference.setObjectName("what_if_difference")
         self.ask_button = self._button(ASK, "what_if_button", self.ask)
@@ -106,14 +107,14 @@ class WhatIfCard(Card):
         self.caption.setObjectName("what_if_caption")
         self._build()
         self._connect(tools)
+        for row in (self._acts, self._asks, self._answers):
+            tools.theme.space(row, 6)
         self._fit()
         self._forget()
 
-    def _button(self, text: str, name: str, act: Any) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setObjectName(name)
+    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
+        button = push_button(text, self, name, kind="tiny", act=lambda: act())
         button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: act())
         return button
 
     def _build(self) -> None:
@@ -334,16 +335,10 @@ class WhatIfCard(Card):
 
     def _fit(self) -> None:
         px, small = self._theme.px, self._theme.font_small().pixelSize()
-        for row in (self._acts, self._asks, self._answers):
-            row.setSpacing(px(6))
-        sheet = f"QPushButton {{ padding: {px(3)}px {px(10)}px; font-size: {small}px; }}"
-        for button in (self.ask_button, self.branch_button, self.engine_button):
-            button.setStyleSheet(sheet)
         self.answer.setStyleSheet(
             f"QPushButton {{ padding: {px(3)}px 0; text-align: left; font-weight: 600;"
             f" font-size: {small}px; color: {self._theme.colors.accent}; }}"
         )
-        self.refusal.setStyleSheet(f"font-size: {small}px;")
 
 
 def nothing_changes(found: WhatIf) -> str:

@@ -27,8 +27,7 @@ class WhatIfRoom(Panel):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
-        self._theme.changed.connect(self._fit)
-        self._fit()
+        self._theme.space(self.area.rows, 8)
 
     def _show_answer(self) -> None:
         """It stands below what was pressed, maybe out of view; it gets its height in a moment."""
@@ -40,6 +39,3 @@ class WhatIfRoom(Panel):
         super().set_active(is_active)
         self.live.set_active(is_active)
         self.what_if.set_active(is_active)
-
-    def _fit(self) -> None:
-        self.area.rows.setSpacing(self._theme.px(8))

@@ -46,6 +46,7 @@ from ui.section.time.words import stretch_lines, time_text, token_lines, tokens_
 from ui.transcript.summary import ending_text
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label
 from ui.widgets.steady_area import SteadyArea
 
 RECORDED: Final = "Recorded by the engine's clock from the arrival of the request."
@@ -86,8 +87,11 @@ class TimePanel(Panel):
         self.fit_button.clicked.connect(self.line.fit)
         self.copy_button.clicked.connect(self.copy_csv)
         tools.bridge.on(PrefillProgressed, self._on_prefill)
-        self._theme.changed.connect(self._fit)
-        self._fit()
+        self._theme.changed.connect(self._set_fonts)
+        self._theme.space(self._cards, 8)
+        self._theme.space(self._inner, 4, margins=(12, 8, 12, 12))
+        self._theme.space(self._head, 4)
+        self._set_fonts()
 
     # --- building -------------------------------------------------------------------------------
 
@@ -107,11 +111,11 @@ class TimePanel(Panel):
         self.bar = QScrollBar(Qt.Orientation.Horizontal, self._card)
         self.bar.setObjectName("time_scroll")
         self.bar.setAccessibleName("Visible part of the timeline")
-        self.readout = _small("time_readout", self._card)
-        self.shared = _small("time_shared", self._card)
-        self.prefill = _small("time_prefill", self._card)
-        self.ending = _small("time_ending", self._content)
-        self.caption = _small("time_caption", self._content)
+        self.readout = plain_label("", self._card, "small", name="time_readout", wraps=True)
+        self.shared = plain_label("", self._card, "small", name="time_shared", wraps=True)
+        self.prefill = plain_label("", self._card, "small", name="time_prefill", wraps=True)
+        self.ending = plain_label("", self._content, "small", name="time_ending", wraps=True)
+        self.caption = plain_label("", self._content, "small", name="time_caption", wraps=True)
         self.out_button = self._button("magnifying-glass-minus", "Zoom out")
         self.in_button = self._button("magnifying-glass-plus", "Zoom in")
         self.fit_button = self._button("arrows-in-line-horizontal", "Show the whole timeline")
@@ -155,14 +159,6 @@ class TimePanel(Panel):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._cards.setSpacing(px(8))
-        self._inner.setContentsMargins(px(12), px(8), px(12), px(12))
-        self._inner.setSpacing(px(4))
-        self._head.setSpacing(px(4))
-        self._set_fonts()
 
     def _set_fonts(self) -> None:
         self.heading.setFont(self._theme.font_small(QFont.Weight.DemiBold))
@@ -327,14 +323,6 @@ def _checked(message: Message, recorded: Sequence[Stretch]) -> str:
     whole = total_ms(recorded) - held
     but = ", without holds," if held else ""
     return f" The parts{but} add up to {whole:,.1f} ms; the clock says {1000 * clock:,.1f} ms."
-
-
-def _small(name: str, parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setObjectName(name)
-    label.setProperty("kind", "small")
-    label.setWordWrap(True)
-    return label
 
 
 def _figures(stretches: Sequence[Stretch]) -> dict[Lane, str]:

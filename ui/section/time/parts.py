@@ -55,6 +55,7 @@ class TimeParts(QFrame):
         self._grid.setColumnStretch(0, 1)
         self._make_rows(())
         theme.changed.connect(self._fit)
+        theme.space(self._grid, (8, 0), margins=12)
         self._fit()
 
     def show_parts(self, parts: Sequence[Part], *, total_ms: float) -> None:
@@ -101,9 +102,6 @@ class TimeParts(QFrame):
 
     def _fit(self) -> None:
         px = self._theme.px
-        self._grid.setContentsMargins(px(12), px(12), px(12), px(12))
-        self._grid.setHorizontalSpacing(px(8))
-        self._grid.setVerticalSpacing(0)
         strong = self._theme.font_small(QFont.Weight.DemiBold)
         for row in self._rows:
             for column, label in enumerate(row):

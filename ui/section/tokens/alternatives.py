@@ -22,10 +22,8 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
     QHeaderView,
-    QLabel,
     QLineEdit,
     QMenu,
-    QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -41,6 +39,7 @@ from ui.look.theme import Theme
 from ui.section.card import show_rows
 from ui.section.panel import Tools
 from ui.section.tokens.model import percent
+from ui.widgets.kit import plain_label, push_button
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -207,6 +206,7 @@ class AlternativesTable(QTableView):
         header.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
         self.doubleClicked.connect(lambda index: self._pick(index.row()))
         theme.changed.connect(self._fit)
+        theme.font(self, Theme.font_small)
         self._fit()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -246,7 +246,6 @@ class AlternativesTable(QTableView):
 
     def _fit(self) -> None:
         font, header = self._theme.font_small(), self.horizontalHeader()
-        self.setFont(font)
         # The application's sheet is polished after this and would bring its own size back.
         header.setStyleSheet(f"QHeaderView {{ font-size: {font.pixelSize()}px; }}")
         header.setMinimumSectionSize(self._theme.px(40))
@@ -270,15 +269,15 @@ class Alternatives(QWidget):
         self.text.setPlaceholderText("or type text")
         self.text.setAccessibleName("Replacement text for the selected token")
         self.text.setToolTip("Tokenised on its own and used instead of the selected token")
-        self.button = QPushButton("Branch", self)
-        self.button.setObjectName("branch_text_button")
-        self.button.setAccessibleName("Branch with this text")
-        self.button.setToolTip("Creates a version of the reply that continues after this text")
+        self.button = push_button(
+            "Branch",
+            self,
+            "branch_text_button",
+            spoken="Branch with this text",
+            hint="Creates a version of the reply that continues after this text",
+        )
         self.button.setAutoDefault(False)
-        self.hint = QLabel(self)
-        self.hint.setObjectName("branch_hint")
-        self.hint.setProperty("kind", "small")
-        self.hint.setWordWrap(True)
+        self.hint = plain_label("", self, "small", name="branch_hint", wraps=True)
         self._row = QHBoxLayout()
         self._row.addWidget(self.text, 1)
         self._row.addWidget(self.button)
@@ -293,6 +292,10 @@ class Alternatives(QWidget):
         self.text.textChanged.connect(self._follow)
         self.button.clicked.connect(self._on_typed)
         self._theme.changed.connect(self._fit)
+        self._theme.space(self._column, 6)
+        self._theme.space(self._row, 6)
+        self._theme.font(self.text, Theme.font_small)
+        self._theme.font(self.button, Theme.font_small)
         self._fit()
         self._follow()
 
@@ -346,9 +349,4 @@ class Alternatives(QWidget):
             self.text.clear()
 
     def _fit(self) -> None:
-        px, table = self._theme.px, self.table
-        self._column.setSpacing(px(6))
-        self._row.setSpacing(px(6))
-        show_rows(table, FEWEST_ROWS)
-        self.text.setFont(self._theme.font_small())
-        self.button.setFont(self._theme.font_small())
+        show_rows(self.table, FEWEST_ROWS)

@@ -64,8 +64,9 @@ class MergeSteps(Card):
         self.buttons["back"].clicked.connect(lambda: self.go_to(self.step - 1))
         self.buttons["next"].clicked.connect(lambda: self.go_to(self.step + 1))
         self.buttons["last"].clicked.connect(lambda: self.go_to(self.slider.maximum()))
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._row, 4)
+        theme.at_least(self.parts, height=44)
+        theme.at_least(self.slider, height=20)
         self.say("")
 
     @property
@@ -125,11 +126,6 @@ class MergeSteps(Card):
             *(("next", count < n_steps), ("last", count < n_steps)),
         ):
             self.buttons[name].setEnabled(is_there)
-
-    def _fit(self) -> None:
-        self._row.setSpacing(self._theme.px(4))
-        self.parts.setMinimumHeight(self._theme.px(44))
-        self.slider.setMinimumHeight(self._theme.px(20))
 
 
 def _chips(parts: Sequence[Part], made: range, first: int) -> list[Chip]:

@@ -141,6 +141,8 @@ class ReplyTokens(Panel):
         bar.valueChanged.connect(self._on_scrolled)
         bar.rangeChanged.connect(self._stay_at_end)
         self._theme.changed.connect(self._fit)
+        self._theme.space(self._column, 8)
+        self._theme.space(self._row, 4)
         self._fit()
 
     # --- building -------------------------------------------------------------------------------
@@ -205,9 +207,7 @@ class ReplyTokens(Panel):
         self._column.addWidget(self.caption)
 
     def _fit(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        self._column.setSpacing(px(8))
-        self._row.setSpacing(px(4))
+        colors = self._theme.colors
         self.model.signs = {
             CHOSEN: icon("hand-pointing", colors.accent),
             DRAFTED: icon("lightning", colors.dim),

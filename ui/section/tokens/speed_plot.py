@@ -12,11 +12,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QPen, QShowEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from ui.look.theme import Theme
+from ui.widgets.kit import rest_timer
 
 HEIGHT_PX = 96
 _LABELS: Final = {"left": "tokens/s", "bottom": "seconds after the first token"}
@@ -49,10 +50,7 @@ class SpeedPlot(QWidget):
         self._curve: Any = None
         self.axes: dict[str, Any] = {}
         self._is_asked = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(DRAWN_MS)
-        self._timer.timeout.connect(self._draw)
+        self._timer = rest_timer(self, self._draw, DRAWN_MS)
         self.setObjectName("speed_plot")
         self.setAccessibleName("Tokens per second over time")
         self._column = QVBoxLayout(self)

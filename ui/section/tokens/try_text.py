@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
+from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPlainTextEdit, QSplitter, QVBoxLayout, QWidget
 
@@ -19,12 +19,14 @@ from app.engine.protocol.pieces import Pieces
 from app.insight.tokenizer.merges import Replay
 from app.insight.trace.tokens_shown import hexadecimal, visible
 from ui.chat.message_edit import whole_text
+from ui.look.theme import Theme
 from ui.section.card import Card, set_alone, small_label
 from ui.section.chips import Chip, ChipView
 from ui.section.panel import Panel, Tools
 from ui.section.tokens.merge_steps import MergeSteps
 from ui.widgets.check_box import CheckBox
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import rest_timer
 
 REST_MS: Final = 150
 MAX_CHIPS: Final = 2000
@@ -47,10 +49,7 @@ class TryText(Panel):
         self._tokens: Tokens | None = None
         self._answered_by = ""
         self.setObjectName("try_text")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(REST_MS)
-        self._timer.timeout.connect(self._ask)
+        self._timer = rest_timer(self, self._ask, REST_MS)
         self._make()
         self._build()
         self.text.textChanged.connect(self._timer.start)
@@ -60,8 +59,15 @@ class TryText(Panel):
         self.chips.activated.connect(self._on_activated)
         tools.bridge.on(EngineStateChanged, self._ask_again)
         tools.bridge.on(VocabularyRead, self._draw)
-        self._theme.changed.connect(self._fit)
-        self._fit()
+        self._theme.space(self._column, 8)
+        self._theme.font(self.text, Theme.font_text)
+        self._theme.size(self.text, height=84)
+        self._theme.font(self.special, Theme.font_small)
+        self._theme.at_least(self.chips, height=44)
+        self._theme.at_least(self.tokens_card, height=130)
+        self._theme.at_least(self.steps, height=236)
+        self._theme.keep(self._halves, QSplitter.setHandleWidth, 8)
+        self._halves.setProperty("plane", "none")
 
     # --- building -------------------------------------------------------------------------------
 
@@ -104,18 +110,6 @@ class TryText(Panel):
         self._column.addWidget(self.text)
         self._column.addWidget(self.special)
         self._column.addWidget(self._halves, 1)
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._column.setSpacing(px(8))
-        self._halves.setHandleWidth(px(8))
-        self._halves.setStyleSheet("QSplitter::handle { background: transparent; }")
-        self.text.setFont(self._theme.font_text())
-        self.text.setFixedHeight(px(84))
-        self.special.setFont(self._theme.font_small())
-        self.chips.setMinimumHeight(px(44))
-        self.tokens_card.setMinimumHeight(px(130))
-        self.steps.setMinimumHeight(px(236))
 
     # --- asking ---------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from app.chat.events import EngineStateChanged, VocabularyRead
 from app.chat.inspection.questions import NO_WEIGHTS
 from app.engine.protocol.pieces import Pieces
 from app.insight.tokenizer.vocabulary_search import parse_ids, search
+from ui.look.theme import Theme
 from ui.section.card import Card, column_px, show_rows, small_label, tighten
 from ui.section.panel import Panel, Tools
 from ui.section.tokens.vocabulary_model import (
@@ -36,6 +37,7 @@ from ui.section.tokens.vocabulary_model import (
     TYPE,
     VocabularyModel,
 )
+from ui.widgets.kit import rest_timer
 
 if TYPE_CHECKING:
     from app.gguf.vocabulary import FileVocabulary
@@ -68,10 +70,7 @@ class VocabularyBrowser(Panel):
         self._found: Iterator[int | None] = iter(())
         self.setObjectName("vocabulary_browser")
         self.model = VocabularyModel()
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(REST_MS)
-        self._rest.timeout.connect(self._search)
+        self._rest = rest_timer(self, self._search, REST_MS)
         self._slices = QTimer(self)
         self._slices.setInterval(0)
         self._slices.timeout.connect(self._search_on)
@@ -83,6 +82,8 @@ class VocabularyBrowser(Panel):
         tools.bridge.on(VocabularyRead, self._follow)
         tools.bridge.on(EngineStateChanged, self._follow)
         self._theme.changed.connect(self._fit)
+        self._theme.space(self._column, 8)
+        self._theme.font(self.ids_text, Theme.font_small)
         self._fit()
         self._spell()
 
@@ -146,11 +147,9 @@ class VocabularyBrowser(Panel):
 
     def _fit(self) -> None:
         px, font = self._theme.px, self._theme.font_small()
-        self._column.setSpacing(px(8))
         tighten(self.table, self._theme)
         show_rows(self.table, 3)
         self._fit_columns()
-        self.ids_text.setFont(font)
         self.ids_text.setFixedHeight(3 * QFontMetrics(font).lineSpacing() + px(20))
 
     def _fit_columns(self) -> None:

@@ -14,7 +14,7 @@ from app.chat.settings.resolved import IN_CHAIN
 from app.chat.settings.sampler_links import OFF, Link, Links, links_of, values_of_links
 from app.chat.settings.settings import SettingRefused
 from app.engine.protocol.frames import clean_text
-from app.engine.protocol.grammar_messages import CheckGrammar, GrammarChecked
+from app.engine.protocol.messages import CheckGrammar, GrammarChecked
 
 RESET: Final = "The chat's own sampling chain is gone: what stands above it counts."
 _OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))

@@ -35,7 +35,7 @@ from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
 from app.engine.process.pulse import Pulse
-from app.engine.process.sampling.grammar_check import checked_grammar
+from app.engine.process.sampling.grammar import checked_grammar
 from app.engine.process.sampling.registry import prepare
 from app.engine.process.scheduling.admission import check_ids, reason_of
 from app.engine.process.scheduling.scheduler import Scheduler
@@ -50,7 +50,6 @@ from app.engine.protocol import wire
 from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
 from app.engine.protocol.frames import ProtocolError
-from app.engine.protocol.grammar_messages import CheckGrammar
 from app.engine.protocol.loading_messages import (
     DevicesRead,
     LoadWeights,
@@ -59,6 +58,7 @@ from app.engine.protocol.loading_messages import (
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
+    CheckGrammar,
     Choose,
     Command,
     CountPrompt,

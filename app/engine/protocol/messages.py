@@ -58,10 +58,6 @@ from app.engine.protocol.frames import (
     check_pieces,
     is_nats,
 )
-from app.engine.protocol.grammar_messages import (
-    CheckGrammar,
-    GrammarChecked,
-)
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -89,6 +85,9 @@ from app.engine.protocol.timeline_messages import (
 )
 
 PROTOCOL_VERSION: Final = 1
+
+MAX_GRAMMAR_BYTES: Final = 64 * 1024
+"""Of a grammar, and of a schema."""
 
 # --- commands: window -> engine ---------------------------------------------------------------
 
@@ -182,6 +181,14 @@ class ReadVocabulary(WireMessage, frozen=True, tag=True):
     """All pieces of the loaded vocabulary. -> VocabularyTable"""
 
     id: Amount
+
+
+class CheckGrammar(WireMessage, frozen=True, tag=True):
+    """Whether a reply could be bound by this; one of the two is given. -> GrammarChecked"""
+
+    id: Amount
+    grammar: str = ""
+    json_schema: str = ""
 
 
 class SetThreads(WireMessage, frozen=True, tag=True):
@@ -297,6 +304,16 @@ class VocabularyTable(WireMessage, frozen=True, tag=True):
     def check(self) -> None:
         check_pieces(self.offsets, self.blob)
         check_equal("pieces and attributes", self.offsets.size - 1, self.attributes.size)
+
+
+class GrammarChecked(WireMessage, frozen=True, tag=True):
+    """`sentence`: why it cannot be used; nothing: it can. `line` and `column` (of characters) count
+    from 1, and are 0 where the whole is meant. `notes`: what of a schema is not held."""
+
+    sentence: Sentence = ""
+    line: Count = 0
+    column: Count = 0
+    notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
 
 
 class Done(WireMessage, frozen=True, tag=True):

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.settings.resolved import Resolved
-from app.engine.protocol.grammar_messages import MAX_GRAMMAR_BYTES, GrammarChecked
+from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, GrammarChecked
 from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
 from ui.section.sampling.stage_words import LEVELS

@@ -45,7 +45,7 @@ from app.engine.process.sampling.grammar_limits import (
 )
 from app.engine.process.sampling.schema_grammar import Converted, convert
 from app.engine.protocol.bounds import BadSetting, check_text
-from app.engine.protocol.grammar_messages import MAX_GRAMMAR_BYTES
+from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, CheckGrammar, GrammarChecked
 from app.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -128,6 +128,16 @@ def check_grammar(grammar: object, json_schema: object, vocabulary: Vocabulary |
     text = grammar_text(grammar, json_schema)
     if text and vocabulary is not None:
         Grammar(_parse(text, vocabulary, _field(json_schema))).close()
+
+
+def checked_grammar(command: CheckGrammar, vocabulary: Vocabulary) -> GrammarChecked:
+    """The answer to `CheckGrammar`, about one that is being written."""
+    try:
+        check_grammar(command.grammar, command.json_schema, vocabulary)
+    except BadSetting as refused:
+        line, column = refused.place or (0, 0)
+        return GrammarChecked(refused.sentence, line, column)
+    return GrammarChecked(notes=list(schema_notes(command.json_schema)))
 
 
 def new_grammar(grammar: str, json_schema: str, vocabulary: Vocabulary) -> Grammar | None:

@@ -7,7 +7,7 @@ import json
 import re
 
 from app.engine.process.sampling.grammar_limits import shape_of
-from app.engine.protocol.grammar_messages import CheckGrammar, GrammarChecked
+from app.engine.protocol.messages import CheckGrammar, GrammarChecked
 
 
 def scripted_check(command: CheckGrammar) -> GrammarChecked:

@@ -23,7 +23,6 @@ from typing import BinaryIO, Final, cast
 import msgspec
 
 from app.engine.process.scripted.cache import BUSY, ScriptCache
-from app.engine.process.scripted.draws import scripted_draws
 from app.engine.process.scripted.grammar import scripted_check
 from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
 from app.engine.process.scripted.script import (
@@ -42,7 +41,6 @@ from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
 from app.engine.protocol.frames import Array, ProtocolError
-from app.engine.protocol.grammar_messages import CheckGrammar
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -53,6 +51,7 @@ from app.engine.protocol.loading_messages import (
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
+    CheckGrammar,
     Choose,
     Command,
     CountPrompt,
@@ -86,7 +85,7 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
-from app.engine.protocol.replay_messages import ReplayDraws
+from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
 from app.engine.text.text import Piece
 from app.refusal import Refusal
 
@@ -523,6 +522,7 @@ class _ScriptedError(Exception):
         self.failure = failure
 
 
+_BEHIND: Final = "Behind the last token nothing was drawn."
 _NOT_LOADED: Final = ScriptFailure("not_loaded", "No weights are loaded. Choose a GGUF file first.")
 
 
@@ -530,3 +530,23 @@ def _entropy_bits(probabilities: list[float]) -> float:
     """Entropy of the listed candidates, all others taken as one."""
     rest = max(0.0, 1.0 - sum(probabilities))
     return -sum(p * math.log2(p) for p in (*probabilities, rest) if p > 0)
+
+
+def scripted_draws(command: ReplayDraws) -> DrawsReplayed:
+    """Every token stays what it was.
+
+    >>> from app.engine.protocol.replay_messages import AskedDraw
+    >>> from app.engine.protocol.stages import Sampling
+    >>> asked = ReplayDraws(1, [5, 6, 7], 1, Sampling(), [AskedDraw(2)])
+    >>> scripted_draws(asked).draws[0].token_id
+    7
+    """
+    ids = command.token_ids
+    return DrawsReplayed(
+        [
+            ReplayedDraw(asked.position, ids[asked.position], 1.0, 1)
+            if 0 <= asked.position < len(ids)
+            else ReplayedDraw(asked.position, -1, reason=_BEHIND)
+            for asked in command.asked
+        ]
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from app.chat.events import Noticed, PresetsListed
 from app.chat.settings.sampler_links import OFF, neutralised, stages_of_reply, switched, with_stage
-from app.engine.protocol.grammar_messages import GrammarChecked
+from app.engine.protocol.messages import GrammarChecked
 from app.engine.protocol.stages import Dist, Temperature, TopK
 
 

@@ -15,9 +15,9 @@ import pytest
 from conversation import OPTIONS, PATIENCE_S, ROOT, Conversation
 from gguf_writer import impostors, tiny_llama, truncated_copy
 
-from app.engine.protocol.grammar_messages import CheckGrammar
 from app.engine.protocol.loading_messages import LoadWeights, ReadDevices
 from app.engine.protocol.messages import (
+    CheckGrammar,
     Choose,
     CountPrompt,
     Done,

@@ -16,9 +16,8 @@ from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineEvent, EngineState, StateChanged
 from app.engine.process import memory_limit
 from app.engine.process.memory_limit import limit_bytes
-from app.engine.protocol.grammar_messages import CheckGrammar
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
-from app.engine.protocol.messages import Failed, Finished, Generate
+from app.engine.protocol.messages import CheckGrammar, Failed, Finished, Generate
 from app.engine.protocol.prompt_messages import TextPrompt
 from app.engine.protocol.stages import Sampling
 

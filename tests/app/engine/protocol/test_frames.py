@@ -34,13 +34,13 @@ from app.engine.protocol.frames import (
     ProtocolError,
     WireMessage,
 )
-from app.engine.protocol.grammar_messages import GrammarChecked
 from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
 from app.engine.protocol.messages import (
     Alive,
     Done,
     Failed,
     Finished,
+    GrammarChecked,
     Held,
     Hello,
     Log,

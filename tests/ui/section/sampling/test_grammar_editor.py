@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.settings.resolved import resolve
 from app.chat.settings.settings import Settings
 from app.engine.process.scripted.grammar import scripted_check
-from app.engine.protocol.grammar_messages import MAX_GRAMMAR_BYTES, CheckGrammar, GrammarChecked
+from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, CheckGrammar, GrammarChecked
 from ui.look.theme import Theme
 from ui.section.sampling.grammar_editor import (
     CHECK_AFTER_MS,

@@ -11,7 +11,7 @@ from recording_desk import FakeBridge
 from sampling_desk import SamplingDesk
 
 from app.engine.process.scripted.grammar import scripted_check
-from app.engine.protocol.grammar_messages import CheckGrammar
+from app.engine.protocol.messages import CheckGrammar
 from ui.look.theme import Theme
 from ui.section.looking import Looking
 from ui.section.panel import Tools

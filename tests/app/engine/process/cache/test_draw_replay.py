@@ -18,7 +18,7 @@ from app.engine.process.cache.draw_replay import (
 )
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.scripted.draws import scripted_draws
+from app.engine.process.scripted.scripted import scripted_draws
 from app.engine.protocol.messages import Failed, Finished, Stopped, TokenTrace
 from app.engine.protocol.pieces import unpack
 from app.engine.protocol.replay_messages import AskedDraw, DrawsReplayed, ReplayDraws

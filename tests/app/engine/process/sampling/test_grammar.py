@@ -29,8 +29,7 @@ from app.engine.process.sampling.grammar_limits import MAX_NESTING, MAX_WAYS, la
 from app.engine.process.sampling.schema_grammar import convert
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.grammar_messages import MAX_GRAMMAR_BYTES
-from app.engine.protocol.messages import Failed, Finished, Held, Note, Summary
+from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, Failed, Finished, Held, Note, Summary
 from app.engine.protocol.stages import Dist, Greedy, Penalties, Sampling, Temperature, TopK
 
 pytestmark = pytest.mark.weights

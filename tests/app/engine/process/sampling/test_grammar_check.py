@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.engine.process.native.weights import Weights
-from app.engine.process.sampling.grammar_check import checked_grammar
+from app.engine.process.sampling.grammar import checked_grammar
 from app.engine.process.scripted.grammar import scripted_check
-from app.engine.protocol.grammar_messages import CheckGrammar, GrammarChecked
+from app.engine.protocol.messages import CheckGrammar, GrammarChecked
 
 GBNF = [
     ('root ::= "yes" | "no"', 0, 0, ""),

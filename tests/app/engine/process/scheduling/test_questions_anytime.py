@@ -28,7 +28,6 @@ from app.engine.protocol.cache_messages import (
     ReadCache,
     StepMeasured,
 )
-from app.engine.protocol.grammar_messages import CheckGrammar, GrammarChecked
 from app.engine.protocol.loading_messages import (
     DevicesRead,
     LoadOptions,
@@ -36,12 +35,14 @@ from app.engine.protocol.loading_messages import (
     ReadDevices,
 )
 from app.engine.protocol.messages import (
+    CheckGrammar,
     Choose,
     CountPrompt,
     Done,
     Failed,
     Finished,
     Generate,
+    GrammarChecked,
     Held,
     Hold,
     Note,

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from app.bench.sides import (
-    Answer,
     BenchError,
     Conditions,
     Run,
@@ -308,6 +307,3 @@ def _stop_row(session: Session, times: int) -> Row:
     taken = [session.stop_after(session.ask(text_prompt(), 0), 8) for _ in range(times)]
     values = {"app": max(taken), "bare": STOP_LIMIT_S, "app_runs": taken, "unit": "s"}
     return Row("stop_latency", STOP_LIMIT_S / max(taken), 1.0, values)
-
-
-__all__ = ["Answer", "Report", "Row", "busy_rows", "measure", "next_turn_row", "rows_of"]

@@ -229,13 +229,6 @@ def _count_matrix(by_type: dict[str, int], tensor: TensorInfo) -> None:
         by_type[tensor.type_name] = by_type.get(tensor.type_name, 0) + tensor.size_bytes
 
 
-def sizes_of(
-    header: Header, type_k: str, type_v: str, repacked: frozenset[str] = frozenset()
-) -> WeightSizes:
-    """The sizes of one header for these types of the cache."""
-    return outline_of(header).sizes(type_k, type_v, repacked)
-
-
 def cache_layers(header: Header, type_k: str, type_v: str) -> list[CacheLayers]:
     """What the layers keep for each token; neighbours that keep the same are one entry."""
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}

@@ -65,16 +65,6 @@ from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.templates.layout import Layout, lay_over, restore
 from app.engine.text.reasoning import opened_reasoning, tags_in_prompt, used_tags
 
-__all__ = [
-    "BuiltPrompt",
-    "PromptNote",
-    "PromptPart",
-    "PromptVocabulary",
-    "TemplateWords",
-    "build_prompt",
-    "lay_out_chat",
-]
-
 Render = Callable[..., str]
 """As `TemplateClient.render`."""
 

@@ -35,8 +35,6 @@ from app.engine.protocol.template_messages import (
 )
 from app.engine.protocol.wire import encode_frame
 
-__all__ = ["TemplateClient", "TemplateFailed"]
-
 DEADLINE_S: Final = 5.0
 _START_S: Final = 30.0
 _NOT_STARTED: Final = (

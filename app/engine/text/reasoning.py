@@ -13,19 +13,6 @@ from typing import Final, Literal
 
 from app.engine.text.text import Part, Piece, overlap
 
-__all__ = [
-    "KNOWN",
-    "USUAL",
-    "ReasoningSplitter",
-    "Tags",
-    "answer_tags",
-    "last_opened",
-    "opened_reasoning",
-    "tags_in_prompt",
-    "unclosed_reasoning",
-    "used_tags",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Tags:

@@ -15,22 +15,7 @@ from typing import Final
 from app.hub.address import file_url, page_of as page_at
 from app.hub.downloads.partial import FOLDER_LOCK, remove_leftovers as remove_partial
 from app.hub.downloads.safe_names import NameRefused, safe_part, saved_name
-from app.hub.downloads.space import folder_trouble
 from models.records import Download, DownloadFile
-
-__all__ = [
-    "NameRefused",
-    "folder_of",
-    "folder_of_revision",
-    "folder_trouble",
-    "page_of",
-    "remove_leftovers",
-    "remove_unfinished",
-    "saved_names",
-    "to_trash",
-    "url_of",
-    "what_is_missing",
-]
 
 MARK_LENGTH: Final = 8
 

@@ -28,7 +28,8 @@ from app.hub.downloads.ports import Book, Clockwork, Links, Wish, Wishes
 from app.hub.downloads.progress import ACTIVE, DownloadProgress, Speed
 from app.hub.downloads.retrying import MAX_ATTEMPTS, wait_s
 from app.hub.downloads.run import DownloadRun, Ending, RunNeeds, Throttle
-from app.hub.downloads.space import Claim, free_bytes, shortage
+from app.hub.downloads.safe_names import NameRefused
+from app.hub.downloads.space import Claim, folder_trouble, free_bytes, shortage
 from models.records import Download, DownloadFile, DownloadState
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Downloads:
         refused = refused or (lambda sentence: self._say("error", sentence))
         try:
             download = self._made(file, folder)
-        except on_disk.NameRefused as error:
+        except NameRefused as error:
             refused(str(error))
             return
         if file.missing:
@@ -297,7 +298,7 @@ class Downloads:
 
     def _trouble(self, download: Download, folder: Path, claims: tuple[Claim, ...]) -> str:
         """On a thread."""
-        trouble = on_disk.folder_trouble(folder)
+        trouble = folder_trouble(folder)
         if trouble:
             return trouble
         wanted = Claim(folder, sum(file.size_bytes for file in download.files))

@@ -516,6 +516,3 @@ def _as_float32(number: float) -> float:
     """As llama.cpp has the value of a setting."""
     value: Any = struct.unpack("f", struct.pack("f", number))[0]
     return float(value)
-
-
-__all__ = ["CannotTell", "Known", "Path", "Pool", "Rest", "filtered", "paths"]

@@ -216,6 +216,3 @@ def _before_stages(token: TokenTrace, n_vocab: int) -> Pool:
 def _numbers(token: TokenTrace) -> tuple[float | None, ...]:
     """What each XTC stage of the reply's chain drew."""
     return tuple(effect.uniform for effect in token.stages if effect.stage == "xtc")
-
-
-__all__ = ["Change", "DrawSettings", "Unsure", "WhatIf", "drawn", "redrawn", "what_if"]

@@ -17,7 +17,7 @@ import pytest
 from gguf_writer import Shape, tiny_llama
 from native_session import load_quietly
 
-from app.engine.planning.sizes import CACHE_TYPES, cache_row_bytes, head_widths, sizes_of
+from app.engine.planning.sizes import CACHE_TYPES, cache_row_bytes, head_widths, outline_of
 from app.engine.process.native import native
 from app.engine.process.native.native import GGML_TYPES, NativeLog
 from app.engine.protocol.loading_messages import MemoryPart
@@ -84,17 +84,17 @@ def test_rows_are_as_long_as_ggml_makes_them() -> None:
 def test_experts_are_told_from_the_rest_of_a_layer(tmp_path: Path) -> None:
     path = tmp_path / "experts.gguf"
     tiny_llama(path, shape=Shape(n_expert=4))
-    sizes = sizes_of(read_header(path), "f16", "f16")
+    sizes = outline_of(read_header(path)).sizes("f16", "f16")
     assert sizes.expert_bytes == (3 * 64 * 64 * 4 * 2,) * 2
     assert sizes.has_experts
     tiny_llama(path)
-    assert not sizes_of(read_header(path), "f16", "f16").has_experts
+    assert not outline_of(read_header(path)).sizes("f16", "f16").has_experts
 
 
 def test_repacked_matrices_count_twice(gemma_gguf: Path) -> None:
     header = read_header(gemma_gguf)
-    plain = sizes_of(header, "f16", "f16")
-    again = sizes_of(header, "f16", "f16", frozenset({"Q4_K"}))
+    plain = outline_of(header).sizes("f16", "f16")
+    again = outline_of(header).sizes("f16", "f16", frozenset({"Q4_K"}))
     assert sum(plain.repacked_bytes) == 0
     extra = sum(t.size_bytes for t in header.tensors if t.type_name == "Q4_K")
     assert sum(again.repacked_bytes) == extra > 0
@@ -109,7 +109,7 @@ def test_heads_of_both_files(starter_gguf: Path, gemma_gguf: Path) -> None:
 def test_last_layers_that_keep_nothing(tmp_path: Path, key: str) -> None:
     path = tmp_path / "borrowing.gguf"
     tiny_llama(path, shape=Shape(n_layer=5), metadata={f"llama.{key}": 2})
-    sizes = sizes_of(read_header(path), "f16", "f16")
+    sizes = outline_of(read_header(path)).sizes("f16", "f16")
     one = sizes.kv_bytes_per_token[0]
     assert one > 0
     assert sizes.kv_bytes_per_token == (one, one, one, 0, 0)

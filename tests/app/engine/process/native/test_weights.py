@@ -11,7 +11,7 @@ from native_session import NativeSession, load_quietly
 
 from app.engine.planning import load_plan
 from app.engine.planning.load_checks import check_options
-from app.engine.planning.sizes import sizes_of
+from app.engine.planning.sizes import outline_of
 from app.engine.process.native import native
 from app.engine.process.native.logparse import read_load
 from app.engine.process.native.native import NativeLog
@@ -62,7 +62,7 @@ def test_sizes_from_the_header_are_those_of_the_loaded_file(
     starter: Weights, starter_gguf: Path
 ) -> None:
     header = read_header(starter_gguf)
-    sizes = sizes_of(header, "f16", "f16")
+    sizes = outline_of(header).sizes("f16", "f16")
     assert sizes.n_layer == 30
     assert len(set(sizes.layer_bytes)) == 1
     embedding = next(t.size_bytes for t in header.tensors if t.name == "token_embd.weight")
@@ -76,7 +76,7 @@ def test_sizes_from_the_header_are_those_of_the_loaded_file(
 
 
 def test_compute_reserve_is_above_what_is_measured(starter: Weights, starter_gguf: Path) -> None:
-    sizes = sizes_of(read_header(starter_gguf), "f16", "f16")
+    sizes = outline_of(read_header(starter_gguf)).sizes("f16", "f16")
     measured = sum(p.size_bytes for p in starter.loaded.memory if p.what in ("compute", "output"))
     assert measured < sizes.compute_bytes(64, 1024)
 
@@ -87,7 +87,7 @@ def test_quantised_cache_is_smaller_by_what_the_arithmetic_says(
     quantised = load_quietly(
         starter_gguf, native_log, n_ctx=512, n_threads=1, type_k="q8_0", type_v="q8_0"
     )
-    sizes = sizes_of(read_header(starter_gguf), "q8_0", "q8_0")
+    sizes = outline_of(read_header(starter_gguf)).sizes("q8_0", "q8_0")
     assert quantised.loaded.kv_bytes_per_token == sum(sizes.kv_bytes_per_token) == 23_040 * 34 // 64
     assert (quantised.loaded.type_k, quantised.loaded.type_v) == ("q8_0", "q8_0")
     reply = NativeSession(quantised, native_log).reply(
@@ -326,7 +326,7 @@ def test_lack_of_memory_is_told_from_the_log(
 def test_uneven_and_fused_files_have_sizes(tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
     tiny_llama(path, shape=Shape(n_embd=64, n_layer=3, n_head=4, n_head_kv=1))
-    sizes = sizes_of(read_header(path), "f16", "f32")
+    sizes = outline_of(read_header(path)).sizes("f16", "f32")
     assert sizes.kv_bytes_per_token == (16 * 2 + 16 * 4,) * 3
     header = read_header(path)
     fused = [t for t in header.tensors if "attn_k" not in t.name and "attn_v" not in t.name]
@@ -348,7 +348,9 @@ def test_uneven_and_fused_files_have_sizes(tmp_path: Path) -> None:
             *(type(fused[0])(f"blk.{n}.attn_qkv.weight", (64, 96), "F16", 0, 1) for n in range(3)),
         ),
     )
-    assert sizes_of(header_fused, "f16", "f32").kv_bytes_per_token == sizes.kv_bytes_per_token
+    assert (
+        outline_of(header_fused).sizes("f16", "f32").kv_bytes_per_token == sizes.kv_bytes_per_token
+    )
 
 
 def test_recorded_words_are_those_of_this_library(tiny_file: Path, native_log: NativeLog) -> None:

@@ -10,7 +10,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -22,6 +21,7 @@ from models.records import Attachment
 from ui.chat.composer_chips import cost_text
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
+from ui.widgets.kit import plain_label, push_button
 
 SIZE_PX = (640, 520)
 MAX_SHOWN: Final = 500_000
@@ -67,10 +67,7 @@ class AttachmentReader(QWidget):
         self.setAccessibleName(f"Attachment {attachment.name}")
         self.setWindowTitle(attachment.name)
         px = theme.px
-        self._words = QLabel(self)
-        self._words.setObjectName("attachment_words")
-        self._words.setProperty("kind", "small")
-        self._words.setWordWrap(True)
+        self._words = plain_label("", self, "small", name="attachment_words", wraps=True)
         self.view = QPlainTextEdit(self)
         self.view.setObjectName("attachment_text")
         self.view.setAccessibleName("Text of the attachment")
@@ -127,9 +124,7 @@ class AttachmentReader(QWidget):
         return combo
 
     def _button(self, name: str, title: str, act: Callable[[], object]) -> QPushButton:
-        button = QPushButton(title, self)
-        button.setObjectName(name)
-        button.setAccessibleName(title)
+        button = push_button(title, self, name, spoken=title)
 
         def do() -> None:
             act()

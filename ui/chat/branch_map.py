@@ -6,6 +6,7 @@ too (arrows, Enter goes there, Delete prunes), and a deleted branch can be broug
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
     QHeaderView,
-    QLabel,
     QPushButton,
+    QTreeView,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -35,6 +36,7 @@ from ui.chat.branch_map_rows import Line, lines_of
 from ui.chat.plain_words import plain_words
 from ui.look.icons import icon
 from ui.widgets.check_box import CheckBox
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -109,9 +111,7 @@ class BranchMap(QDialog):
         self.tree.itemExpanded.connect(self._unfold)
         self.tree.currentItemChanged.connect(self._look_what_can_be_done)
         self.tree.prune_requested.connect(self.prune)
-        self.summary = QLabel(self)
-        self.summary.setProperty("kind", "small")
-        self.summary.setWordWrap(True)
+        self.summary = plain_label("", self, "small", wraps=True)
         self.deleted = CheckBox(theme, "Show deleted", self)
         self.deleted.setObjectName("branch_map_deleted")
         self.deleted.toggled.connect(lambda _: self._fill())
@@ -301,12 +301,9 @@ class BranchMap(QDialog):
 
     # --- looks ----------------------------------------------------------------------------------
 
-    def _button(self, text: str, name: str, act: object) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setObjectName(name)
-        button.setAccessibleName(text)
+    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
+        button = push_button(text, self, name, spoken=text, act=act)
         button.setAutoDefault(False)
-        button.clicked.connect(act)
         return button
 
     def _arrange(self) -> None:
@@ -319,16 +316,15 @@ class BranchMap(QDialog):
         self._column.addWidget(self.summary)
         self._column.addWidget(self.tree, 1)
         self._column.addLayout(self._foot)
+        self._theme.space(self._foot, 8)
+        self._theme.space(self._column, 12, margins=16)
+        self._theme.keep(self.tree, QTreeView.setIndentation, 18)
         self._fit()
         ZoomedSize(self, self._theme, SIZE)
 
     def _fit(self) -> None:
         px, tone = self._theme.px, self._theme.colors.accent_tone
-        self._foot.setSpacing(px(8))
-        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._column.setSpacing(px(12))
         self.tree.setIconSize(QSize(px(16), px(16)))
-        self.tree.setIndentation(px(18))
         # One even tone from edge to edge, also left of a line that stands inside of another.
         self.tree.setStyleSheet(
             f"QTreeView::item {{ border: none; border-radius: 0; padding: {px(6)}px {px(4)}px; }}"

@@ -77,11 +77,8 @@ class ChatColumn(Plane):
         self._column.addWidget(self.composer)
         self._column.addWidget(self.status)
         self.setTabOrder(self.transcript, self.composer)
-        theme.changed.connect(self._fit)
-        self._fit()
-
-    def _fit(self) -> None:
-        self._column.setSpacing(0)
+        theme.changed.connect(self._arrange)
+        theme.space(self._column, 0)
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

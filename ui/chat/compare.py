@@ -12,8 +12,6 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -25,6 +23,7 @@ from ui.shell.sizes import SIDE_PX
 from ui.transcript.view import TranscriptView
 from ui.widgets.elided import ElidedLabel, PartsLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.steady_area import SteadyArea
 
 LEAST_COLUMN_PX = 200
@@ -46,8 +45,7 @@ class AnswerColumn(QFrame):
         self.message = message
         self.setObjectName("answer_column")
         self.setAccessibleName(f"Reply {number}")
-        self.title = QLabel(f"Version {number}")
-        self.title.setProperty("kind", "title")
+        self.title = plain_label(f"Version {number}", kind="title")
         self.facts = PartsLabel("")
         self.facts.setProperty("kind", "small")
         self.view = TranscriptView(theme, formulas=formulas)
@@ -55,14 +53,12 @@ class AnswerColumn(QFrame):
         self.view.setAccessibleName(f"Reply {number}")
         self.view.rows.is_bare = True
         self.view.side_px = INNER_PX
-        self.pick = QPushButton("Use this one")
-        self.pick.setObjectName("pick_button")
-        self.pick.setAccessibleName(f"Use reply {number}")
-        self.pick.setToolTip(f"Key {number}")
-        self.stop = QPushButton("Stop")
-        self.stop.setObjectName("stop_answer_button")
-        self.stop.setAccessibleName(f"Stop reply {number}")
-        self.stop.setProperty("kind", "quiet")
+        self.pick = push_button(
+            "Use this one", name="pick_button", spoken=f"Use reply {number}", hint=f"Key {number}"
+        )
+        self.stop = push_button(
+            "Stop", name="stop_answer_button", kind="quiet", spoken=f"Stop reply {number}"
+        )
         self.pick.clicked.connect(lambda: self.picked.emit(self.message.id))
         self.stop.clicked.connect(lambda: self.stop_requested.emit(self.message.id))
         self._arrange()
@@ -110,6 +106,9 @@ class AnswerColumn(QFrame):
         QWidget.setTabOrder(self.pick, self.stop)
         QWidget.setTabOrder(self.stop, self.view)
         self._theme.changed.connect(self._fit)
+        self._theme.space(self._head, 8)
+        self._theme.space(self._column, 6)
+        self._theme.at_least(self, LEAST_COLUMN_PX)
         self._fit()
 
     def _fit(self) -> None:
@@ -117,11 +116,8 @@ class AnswerColumn(QFrame):
         px, colors = self._theme.px, self._theme.colors
         side = px(INNER_PX)
         self._head.setContentsMargins(side, 0, side, 0)
-        self._head.setSpacing(px(8))
         self._foot.setContentsMargins(max(0, side - px(12)), 0, side, 0)
         self._column.setContentsMargins(1, px(12), 1, px(12))
-        self._column.setSpacing(px(6))
-        self.setMinimumWidth(px(LEAST_COLUMN_PX))
         self.setStyleSheet(
             f"#answer_column {{ background: {colors.chat}; border: 1px solid {colors.line};"
             f" border-radius: {px(12)}px; }}"
@@ -193,14 +189,8 @@ class Comparison(QWidget):
         self._whole = QVBoxLayout(self)
         self._whole.addLayout(head)
         self._whole.addWidget(area, 1)
-        self._theme.changed.connect(self._fit)
-        self._fit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._row.setSpacing(px(12))
-        self._whole.setContentsMargins(px(SIDE_PX), 0, px(SIDE_PX), px(4))
-        self._whole.setSpacing(px(8))
+        self._theme.space(self._row, 12)
+        self._theme.space(self._whole, 8, margins=(SIDE_PX, 0, SIDE_PX, 4))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape goes back; a number picks."""

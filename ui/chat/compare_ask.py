@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -22,6 +21,7 @@ from app.chat.replies.replies import MAX_ANSWERS
 from app.chat.settings.settings import MAX_SEED, SettingRefused, Settings, checked
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
+from ui.widgets.kit import plain_label, push_button
 
 LEAST = 2
 
@@ -52,9 +52,7 @@ class AskSeveral(QDialog):
         for number in range(MAX_ANSWERS):
             self._add_row(number)
         buttons = QDialogButtonBox(self)
-        self.ask = QPushButton("Generate", self)
-        self.ask.setObjectName("answers_ask")
-        self.ask.setProperty("kind", "primary")
+        self.ask = push_button("Generate", self, "answers_ask", kind="primary")
         self.ask.setDefault(True)
         buttons.addButton(self.ask, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
@@ -82,8 +80,7 @@ class AskSeveral(QDialog):
 
     def _add_head(self) -> None:
         for column, words in enumerate(("Reply", "Seed", "Temperature")):
-            label = QLabel(words, self)
-            label.setProperty("kind", "small")
+            label = plain_label(words, self, "small")
             self._grid.addWidget(label, 0, column)
 
     def _add_row(self, number: int) -> None:
@@ -107,13 +104,13 @@ class AskSeveral(QDialog):
 
     def _arrange(self, buttons: QDialogButtonBox) -> None:
         px = self._theme.px
-        words = QLabel(
+        words = plain_label(
             "All replies are generated at once, side by side. Use one; the others stay as "
             "versions.",
             self,
+            "dim",
+            wraps=True,
         )
-        words.setWordWrap(True)
-        words.setProperty("kind", "dim")
         head = QHBoxLayout()
         title = QLabel("How many", self)
         title.setBuddy(self.count)

@@ -100,6 +100,14 @@ class Composer(QWidget):
         self._attach_button: QPushButton | None = None
         self._build()
         self._connect()
+        theme.space(self._inside, 8, margins=(16, 12, 12, 12))
+        theme.space(self._row, 8)
+        theme.at_most(self._column, MAX_WIDTH)
+        theme.font(self._edit, Theme.font_reply)
+        for label in (self._hint, self._count):
+            theme.font(label, Theme.font_small)
+        for button in (self._send_button, self._stop_button, self._queue_button):
+            theme.at_least(button, height=ROW_PX)
         self._dress()
         self._update_state()
 
@@ -310,17 +318,6 @@ class Composer(QWidget):
 
     def _dress(self) -> None:
         theme, c = self._theme, self._theme.colors
-        self._inside.setContentsMargins(theme.px(16), theme.px(12), theme.px(12), theme.px(12))
-        self._inside.setSpacing(theme.px(8))
-        self._row.setSpacing(theme.px(8))
-        for button in (self._send_button, self._stop_button):
-            button.setMinimumHeight(theme.px(32))  # as high as what comes beside it later
-        self._column.setMaximumWidth(theme.px(MAX_WIDTH))
-        self._edit.setFont(theme.font_reply())
-        for label in (self._hint, self._count):
-            label.setFont(theme.font_small())
-        for button in (self._send_button, self._stop_button, self._queue_button):
-            button.setMinimumHeight(theme.px(ROW_PX))
         small = theme.font_text().pixelSize()
         # A chat that is not kept has a frame of dashes: seen without reading, in any colours.
         line = f"2px dashed {c.accent}" if self._is_temporary else f"1px solid {c.line}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QWidget
 
 from app.amounts import bytes_words
 from models.records import Attachment
@@ -18,6 +18,7 @@ from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.flow import FlowLayout, ShortArea
 from ui.widgets.icon_button import ICON_PX
+from ui.widgets.kit import plain_label, push_button
 
 NAME_PX = 200
 HEIGHT_PX = 30
@@ -52,19 +53,25 @@ class Chip(QFrame):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self._icon = QLabel(self)
         self._name = ElidedLabel(attachment.name, self)
-        self._cost = QLabel(self)
-        self._cost.setProperty("kind", "small")
-        self._remove = QPushButton(self)
-        self._remove.setObjectName("remove_attachment_button")
+        self._cost = plain_label("", self, "small")
+        self._remove = push_button(
+            "",
+            self,
+            "remove_attachment_button",
+            kind="quiet",
+            act=lambda: self.removed.emit(self.attachment.id),
+        )
         self._remove.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._remove.setProperty("kind", "quiet")
         self._remove.setCursor(Qt.CursorShape.ArrowCursor)
-        self._remove.clicked.connect(lambda: self.removed.emit(self.attachment.id))
         self._row = QHBoxLayout(self)
         for widget in (self._icon, self._name, self._cost, self._remove):
             self._row.addWidget(widget)
         theme.changed.connect(self._dress)
         self.show_attachment(attachment)
+        theme.space(self._row, 6, margins=(10, 0, 2, 0))
+        theme.at_most(self._name, NAME_PX)
+        theme.size(self._remove, 24, 24)
+        theme.size(self, height=HEIGHT_PX)
         self._dress()
 
     def show_attachment(self, attachment: Attachment) -> None:
@@ -105,16 +112,11 @@ class Chip(QFrame):
         menu.popup(event.globalPos())
 
     def _dress(self) -> None:
-        theme, colors = self._theme, self._theme.colors
-        px = theme.px
-        self._row.setContentsMargins(px(10), 0, px(2), 0)
-        self._row.setSpacing(px(6))
+        colors = self._theme.colors
+        px = self._theme.px
         self._icon.setPixmap(icon("file-text", colors.dim).pixmap(px(15), px(15)))
-        self._name.setMaximumWidth(px(NAME_PX))
         self._remove.setIcon(icon("x", colors.dim))
         self._remove.setIconSize(QSize(px(ICON_PX), px(ICON_PX)))
-        self._remove.setFixedSize(px(24), px(24))
-        self.setFixedHeight(px(HEIGHT_PX))
         self.setStyleSheet(
             f"""
             #attachment_chip {{
@@ -145,8 +147,9 @@ class ChipRow(ShortArea):
         self._chips: dict[str, Chip] = {}
         self.setObjectName("attachment_chips")
         self.setAccessibleName("Attachments to the next message")
-        theme.changed.connect(self._dress)
-        self._dress()
+        theme.space(self._flow, 6)
+        theme.keep(self, ChipRow.set_limit, MAX_HEIGHT_PX)
+        self.setStyleSheet("#attachment_chips, #attachment_chips > QWidget { background: none; }")
         self.hide()
 
     def chips(self) -> list[Chip]:
@@ -188,8 +191,3 @@ class ChipRow(ShortArea):
             chips[min(place, len(chips) - 1)].setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self.left.emit()
-
-    def _dress(self) -> None:
-        self._flow.setSpacing(self._theme.px(6))
-        self.setStyleSheet("#attachment_chips, #attachment_chips > QWidget { background: none; }")
-        self.set_limit(self._theme.px(MAX_HEIGHT_PX))

@@ -13,9 +13,7 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -28,6 +26,7 @@ from ui.widgets.click_focus import leave_focus
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.flow import ShortArea
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button
 
 ROW_PX = 34
 EDIT_PX = 84
@@ -103,6 +102,8 @@ class QueuedRow(QFrame):
         self._edit.textChanged.connect(self._on_typed)
         theme.changed.connect(self._dress)
         self.show_message(message)
+        theme.space(self._row, 2, margins=(12, 1, 2, 1))
+        theme.font(self._edit, Theme.font_text)
         self._dress()
 
     @property
@@ -162,11 +163,8 @@ class QueuedRow(QFrame):
         self.changed.emit(self.message.id, text)
 
     def _dress(self) -> None:
-        theme, colors = self._theme, self._theme.colors
-        px = theme.px
-        self._row.setContentsMargins(px(12), px(1), px(2), px(1))
-        self._row.setSpacing(px(2))
-        self._edit.setFont(theme.font_text())
+        colors = self._theme.colors
+        px = self._theme.px
         self.setFixedHeight(px(EDIT_PX if self.is_edited else ROW_PX))
         self.setStyleSheet(
             f"""
@@ -198,14 +196,15 @@ class QueueList(QWidget):
         self.setObjectName("message_queue")
         self.setAccessibleName("Queued messages")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self._words = QLabel(self)
-        self._words.setObjectName("queue_words")
-        self._words.setProperty("kind", "small")
-        self.send_button = QPushButton("Send next", self)
-        self.send_button.setObjectName("send_queued_button")
-        self.send_button.setAccessibleName("Send the next queued message")
+        self._words = plain_label("", self, "small", name="queue_words")
+        self.send_button = push_button(
+            "Send next",
+            self,
+            "send_queued_button",
+            spoken="Send the next queued message",
+            act=self.send_requested,
+        )
         self.send_button.setAutoDefault(False)
-        self.send_button.clicked.connect(self.send_requested)
         leave_focus(self.send_button, to=self.left.emit)
         inside = QWidget()
         self._rows_layout = QVBoxLayout(inside)
@@ -219,8 +218,11 @@ class QueueList(QWidget):
         self._column.addLayout(head)
         self._column.addWidget(self._area)
         self._rows: dict[str, QueuedRow] = {}
-        theme.changed.connect(self._dress)
-        self._dress()
+        theme.space(self._column, 4, margins=(0, 0, 0, 6))
+        theme.space(self._rows_layout, 4)
+        theme.space(self._words, margins=(4, 0, 0, 0))
+        theme.keep(self._area, ShortArea.set_limit, MAX_HEIGHT_PX)
+        self._area.setStyleSheet("#queue_area, #queue_area > QWidget { background: none; }")
         self.hide()
 
     def rows(self) -> list[QueuedRow]:
@@ -267,15 +269,6 @@ class QueueList(QWidget):
             rows[min(place, len(rows) - 1)].setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self.left.emit()
-
-    def _dress(self) -> None:
-        px = self._theme.px
-        self._column.setContentsMargins(0, 0, 0, px(6))
-        self._column.setSpacing(px(4))
-        self._rows_layout.setSpacing(px(4))
-        self._words.setContentsMargins(px(4), 0, 0, 0)
-        self._area.setStyleSheet("#queue_area, #queue_area > QWidget { background: none; }")
-        self._area.set_limit(px(MAX_HEIGHT_PX))
 
 
 def _has_focus(row: QueuedRow) -> bool:

@@ -7,13 +7,14 @@ every letter typed.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QLineEdit, QWidget
 
 from ui.look.theme import Theme
 from ui.transcript.view import TranscriptView
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, rest_timer
 
 SEARCH_MS = 120
 SAY_MS = 700
@@ -58,9 +59,7 @@ class FindBar(QWidget):
         self.field.setObjectName("find_field")
         self.field.setAccessibleName("Find in this chat")
         self.field.setPlaceholderText("Find in this chat")
-        self.label = QLabel()
-        self.label.setObjectName("find_count")
-        self.label.setProperty("kind", "small")
+        self.label = plain_label(kind="small", name="find_count")
         self._back = IconButton(
             theme, "caret-up", "Previous match", hint="Previous match (Shift+Enter)"
         )
@@ -69,8 +68,8 @@ class FindBar(QWidget):
         self._row = QHBoxLayout(self)
         for widget in (self.field, self.label, self._back, self._next, self._close):
             self._row.addWidget(widget)
-        self._search_timer = self._timer(SEARCH_MS, self._search)
-        self._say_timer = self._timer(SAY_MS, self._say)
+        self._search_timer = rest_timer(self, self._search, SEARCH_MS)
+        self._say_timer = rest_timer(self, self._say, SAY_MS)
         self.field.textChanged.connect(lambda _: self._search_timer.start())
         self.field.stepped.connect(self.step)
         self.field.left.connect(self.close_bar)
@@ -80,6 +79,9 @@ class FindBar(QWidget):
         view.finder.changed.connect(self._show_count)
         theme.changed.connect(self._dress)
         view.installEventFilter(self)
+        theme.space(self._row, 4, margins=(8, 4, 4, 4))
+        theme.at_most(self.field, FIELD_PX)
+        theme.at_least(self.label, 72)
         self._dress()
         self.hide()
 
@@ -168,20 +170,9 @@ class FindBar(QWidget):
         if QAccessible.isActive() and self.isVisible() and self.words():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.words()))
 
-    def _timer(self, ms: int, act: object) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(ms)
-        timer.timeout.connect(act)
-        return timer
-
     def _dress(self) -> None:
         px, colors = self._theme.px, self._theme.colors
-        self._row.setContentsMargins(px(8), px(4), px(4), px(4))
-        self._row.setSpacing(px(4))
         self.field.setMinimumWidth(px(FIELD_PX) // 2)
-        self.field.setMaximumWidth(px(FIELD_PX))
-        self.label.setMinimumWidth(px(72))
         self.setStyleSheet(
             f"#find_bar {{ background: {colors.card}; border: 1px solid {colors.line};"
             f" border-radius: {px(10)}px; }}"

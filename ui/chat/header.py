@@ -186,6 +186,10 @@ class ChatHeader(QWidget):
         self.cancel_button.clicked.connect(self.cancel_load_requested)
         leave_focus(*self.findChildren(QPushButton), to=self.left.emit)
         self._theme.changed.connect(self._fit)
+        self._theme.space(self._row, 8)
+        self._theme.at_least(self.title, height=32)
+        self._theme.size(self.weights_button, height=30)
+        self._theme.size(self.load_progress, height=2)
         self._fit()
 
     def set_tight(self, is_tight: bool) -> None:
@@ -198,15 +202,11 @@ class ChatHeader(QWidget):
         px = self._theme.px
         above, below = (px(4), px(2)) if self._is_tight else (px(14), px(10))
         self._row.setContentsMargins(px(24), above, px(24), below)
-        self._row.setSpacing(px(8))
         self._share_room()
-        self.title.setMinimumHeight(px(32))
-        self.weights_button.setFixedHeight(px(30))
         # A radius of more than half the height would be no radius to Qt.
         self.weights_button.setStyleSheet(
             f"QPushButton {{ border-radius: {px(30) // 2 - 1}px; padding: 0 {px(12)}px; }}"
         )
-        self.load_progress.setFixedHeight(px(2))
         self.load_progress.setStyleSheet(
             f"QProgressBar {{ background: transparent; border-radius: 0; max-height: {px(2)}px; }}"
             f"QProgressBar::chunk {{ background: {self._theme.colors.accent}; border-radius: 0; }}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -39,6 +39,7 @@ from ui.shell.notices import announce
 from ui.shell.sizes import COLUMN_PX, SIDE_PX
 from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button, rest_timer
 
 CONTINUE_KEY = "Ctrl+Return"
 LARGE = 200_000
@@ -123,18 +124,18 @@ class TextPage(QWidget):
         self._is_setting = False
         self._is_generating = False
         self._waiting = ""
-        self._unseen = QTimer(self)
-        self._unseen.setSingleShot(True)
-        self._unseen.setInterval(UNSEEN_MS)
-        self._unseen.timeout.connect(self._put_in)
+        self._unseen = rest_timer(self, self._put_in, UNSEEN_MS)
         self._context = (0, 0)
         self.setObjectName("text_page")
         self._build()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self.report)
+        self._later = rest_timer(self, self.report)
         self._connect()
         theme.changed.connect(self._dress)
+        theme.font(self.edit, Theme.font_reply)
+        for label in (self.trouble, self._hint, self._count, self._version):
+            theme.font(label, Theme.font_small)
+        theme.space(self._column, 8)
+        theme.space(self._bar, 8)
         self._dress()
         self.set_versions(0, 0)
         self.set_generating(False)
@@ -302,11 +303,7 @@ class TextPage(QWidget):
         theme = self._theme
         self._place = (0, 0)
         self.edit = DocumentEdit(self)
-        self.trouble = QLabel(self)
-        self.trouble.setObjectName("text_trouble")
-        self.trouble.setProperty("kind", "error")
-        self.trouble.setTextFormat(Qt.TextFormat.PlainText)
-        self.trouble.setWordWrap(True)
+        self.trouble = plain_label("", self, "error", name="text_trouble", wraps=True)
         self.trouble.hide()
         self._hint, self._count = PartsLabel("", self), PartsLabel("", self)
         self._version: QLabel = QLabel(self)
@@ -359,11 +356,6 @@ class TextPage(QWidget):
     def _dress(self) -> None:
         theme, colors = self._theme, self._theme.colors
         px = theme.px
-        self.edit.setFont(theme.font_reply())
-        for label in (self.trouble, self._hint, self._count, self._version):
-            label.setFont(theme.font_small())
-        self._column.setSpacing(px(8))
-        self._bar.setSpacing(px(8))
         size = theme.font_reply().pixelSize()
         small = theme.font_text().pixelSize()
         self.setStyleSheet(
@@ -474,9 +466,6 @@ class TextPage(QWidget):
 
 
 def _button(text: str, name: str, kind: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(text, parent)
-    button.setObjectName(name)
-    button.setAccessibleName(text)
-    button.setProperty("kind", kind)
+    button = push_button(text, parent, name, kind=kind, spoken=text)
     button.setAutoDefault(False)
     return button

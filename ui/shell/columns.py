@@ -8,7 +8,7 @@ apart from that and comes back.
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
@@ -23,6 +23,7 @@ from ui.shell.sizes import (
     beside_chat,
 )
 from ui.sidebar.sidebar import Sidebar
+from ui.widgets.kit import rest_timer
 
 
 class Columns(QSplitter):
@@ -53,9 +54,7 @@ class Columns(QSplitter):
         self.handle(1).setAccessibleName("Width of the chat list")
         # The planes are told apart by tone; the handle is there to be taken, not to be seen.
         self.splitterMoved.connect(self._on_moved)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._arrange)
+        self._later = rest_timer(self, self._arrange)
         theme.changed.connect(self._fit)
         self._fit()
 

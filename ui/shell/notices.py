@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -25,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from ui.look.theme import Theme
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.steady_area import SteadyArea
 
 TOAST_MS = 8_000
@@ -80,14 +80,15 @@ class NoticeCard(QFrame):
         self.notice = notice
         self.setObjectName("notice")
         self.setAccessibleName(f"{notice.level.capitalize()}: {notice.sentence}")
-        self.sentence = QLabel(notice.sentence, self)
-        self.sentence.setObjectName("notice_sentence")
-        self.sentence.setTextFormat(Qt.TextFormat.PlainText)
-        self.sentence.setWordWrap(True)
+        self.sentence = plain_label(notice.sentence, self, name="notice_sentence", wraps=True)
         self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.evidence: QPlainTextEdit | None = None
         self._build()
         theme.changed.connect(self._fit)
+        theme.space(self._column, 0, margins=(14, 6, 8, 6))
+        theme.space(self._row, 2)
+        theme.space(self._buttons, 4)
+        theme.space(self.sentence, margins=(0, 7, 8, 7))
         self._fit()
 
     def _build(self) -> None:
@@ -114,18 +115,18 @@ class NoticeCard(QFrame):
             self._row.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
 
     def _act_button(self, act: Act) -> QPushButton:
-        button = QPushButton(act.text, self)
-        button.setAccessibleName(act.text)
-        button.setProperty("kind", "quiet")
+        button = push_button(act.text, self, kind="quiet", spoken=act.text, act=lambda: act.run())
         button.setProperty("act", "true")
-        button.clicked.connect(lambda: act.run())
         return button
 
     def _add_evidence(self, text: str) -> None:
-        self.details_button = QPushButton("Details", self)
-        self.details_button.setObjectName("notice_details_button")
-        self.details_button.setAccessibleName("Show the engine's latest log lines")
-        self.details_button.setProperty("kind", "quiet")
+        self.details_button = push_button(
+            "Details",
+            self,
+            "notice_details_button",
+            kind="quiet",
+            spoken="Show the engine's latest log lines",
+        )
         self.details_button.setCheckable(True)
         evidence = QPlainTextEdit(text, self)
         evidence.setObjectName("notice_evidence")
@@ -143,11 +144,6 @@ class NoticeCard(QFrame):
         is_error = self.notice.level == "error"
         background = colors.error_tone if is_error else colors.card
         line = colors.error_tone if is_error else colors.line
-        self._column.setContentsMargins(px(14), px(6), px(8), px(6))
-        self._column.setSpacing(0)
-        self._row.setSpacing(px(2))
-        self._buttons.setSpacing(px(4))
-        self.sentence.setContentsMargins(0, px(7), px(8), px(7))
         self.setStyleSheet(
             f"#notice {{ background: {background}; border: 1px solid {line};"
             f" border-radius: {px(10)}px; }}"

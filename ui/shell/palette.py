@@ -22,7 +22,6 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QHideEvent, QKeyEvent, QM
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QLabel,
     QLineEdit,
     QListView,
     QStyle,
@@ -39,6 +38,7 @@ from ui.shell.keys import shown_key
 from ui.shell.notices import announce
 from ui.shell.palette_rows import Row, ranked
 from ui.widgets.any_index import AnyIndex
+from ui.widgets.kit import plain_label
 
 WIDTH_PX = 640
 TOP_PX = 72
@@ -177,10 +177,7 @@ class Palette(QFrame):
         self.view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.view.setMouseTracking(True)
         self.view.clicked.connect(self._run)
-        self.words = QLabel(self)
-        self.words.setObjectName("palette_words")
-        self.words.setProperty("kind", "small")
-        self.words.setWordWrap(True)
+        self.words = plain_label("", self, "small", name="palette_words", wraps=True)
         self._column = QVBoxLayout(self)
         for widget in (self.field, self.view, self.words):
             self._column.addWidget(widget)

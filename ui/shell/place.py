@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, QObject, QTimer
+from PySide6.QtCore import QByteArray, QObject
 from PySide6.QtWidgets import QMainWindow
 
 from ui.shell.columns import Columns
+from ui.widgets.kit import rest_timer
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -32,10 +33,7 @@ class WindowPlace(QObject):
         self._has_news = False
         self._is_moved = False
         """The columns are as somebody has put them, which the settings do not say yet."""
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(SAVE_AFTER_MS)
-        self._timer.timeout.connect(self.save)
+        self._timer = rest_timer(self, self.save, SAVE_AFTER_MS)
         columns.moved.connect(self._on_columns_moved)
         if desk.settings.window_geometry:
             self._restore()

@@ -16,6 +16,7 @@ from app.engine.protocol.loading_messages import Loaded
 from models.records import MessageCounts
 from ui.look.theme import Theme
 from ui.widgets.figures import device_text, rate_text, seconds_text
+from ui.widgets.kit import plain_label
 
 METER_PX = 90
 GAP_PX = 20
@@ -83,9 +84,7 @@ class StatusLine(QWidget):
         self._show()
 
     def _label(self, text: str = "") -> QLabel:
-        label = QLabel(text, self)
-        label.setProperty("kind", "small")
-        return label
+        return plain_label(text, self, "small")
 
     def _build(self) -> None:
         self._row = QHBoxLayout(self)
@@ -95,14 +94,9 @@ class StatusLine(QWidget):
         for name in FIGURES:
             self._row.addWidget(self._labels[name])
         self._row.addStretch()
-        self._theme.changed.connect(self._fit)
-        self._fit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(px(8))
-        self.meter.setFixedSize(px(METER_PX), px(5))
+        self._theme.changed.connect(self._choose)
+        self._theme.space(self._row, 8, margins=0)
+        self._theme.size(self.meter, METER_PX, 5)
         self._choose()
 
     def minimumSizeHint(self) -> QSize:

@@ -1,7 +1,7 @@
 """What almost every view is made of, in one call each: labels, buttons, timers.
 
 `kind` is one of the sheet's (`ui.look.theme_sheet`); `name` is the object's name, `spoken` what a
-screen reader says of it.
+screen reader says of it. The frame that is painted first does without: it imports nothing more.
 """
 
 from __future__ import annotations

@@ -1,131 +1,180 @@
-"""A desk that writes down what the window asks of it, and a bridge whose signals tests emit."""
+"""A desk that writes down what the window asks of its parts, and a bridge that tests speak by."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partialmethod
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.bridge import Bridge
 from app.chat.desk import Desk
-from app.chat.events import EngineStateChanged, Noticed, SettingsChanged, TokenHeld
+from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
 from app.chat.settings.settings import SettingRefused, Settings, changed
-from app.engine.protocol.loading_messages import Device, Loaded, MemoryPart
+from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from app.hub.downloads.progress import DownloadProgress
-from models.records import Attachment, Conversation, Folder, Message, MessageCounts, Role, Weights
+from models.records import Conversation, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
 
 class FakeBridge(Bridge):
-    """The real one, whose signals are emitted by hand."""
+    """The real one; tests say what is told."""
+
+
+@cache
+def real_parts() -> dict[str, object]:
+    """The parts of a desk that never starts, by their names there."""
+    desk = Desk(
+        open_store=pytest.fail,
+        engine_factory=pytest.fail,
+        post=lambda _action: None,
+        emit=lambda _event: None,
+        data_dir=Path("nowhere"),
+    )
+    desk.shutdown()
+    parts = {name: part for name, part in vars(desk).items() if not name.startswith("_")}
+    return {name: p for name, p in parts.items() if type(p).__module__.startswith("app.chat.")}
+
+
+class FakePart:
+    """Stands where a part of the desk does and knows its names: any other is an AttributeError,
+    arguments that do not fit are a TypeError. A call is recorded. What stands there to be read, and
+    what a method answers (which is not recorded then), is assigned."""
+
+    def __init__(self, desk: FakeDesk, name: str, real: object) -> None:
+        vars(self).update(_desk=desk, _name=name, _real=real)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        signature = self._signature(name)
+        if signature is None:
+            raise AttributeError(f"Set desk.{self._name}.{name}")
+
+        def record(*args: Any, **named: Any) -> None:
+            signature.bind(self, *args, **named)
+            self._desk.record(f"{self._name}.{name}", *args, **named)
+
+        return record
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        signature = self._signature(name)
+        if signature is not None:
+            value = _checked(signature, value)
+        vars(self)[name] = value
+
+    def _signature(self, name: str) -> inspect.Signature | None:
+        """Of a method; None: it is no method."""
+        if name not in dir(self._real):
+            raise AttributeError(f"desk.{self._name} has no {name}")
+        method = inspect.getattr_static(type(self._real), name, None)
+        return inspect.signature(method) if inspect.isfunction(method) else None
+
+
+def _checked(signature: inspect.Signature, answer: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **named: Any) -> Any:
+        signature.bind(None, *args, **named)
+        return answer(*args, **named)
+
+    return call
 
 
 class FakeDesk:
-    """Every call is one tuple in `calls`: the method's name, then its arguments.
-
-    What the real desk would not take is not taken here: an unknown name is an AttributeError,
-    arguments that do not fit are a TypeError.
-    """
+    """The parts, as `FakePart`s. Every call is one tuple in `calls`: the part's and the method's
+    name (`tree.edit`), then its arguments."""
 
     def __init__(self, bridge: FakeBridge, data_dir: Path = Path("data")) -> None:
         self.bridge = bridge
         self.data_dir = data_dir
-        self.calls: list[tuple[Any, ...]] = []
-        self.conversation = Conversation("c0", "New chat", created_at=NOON, updated_at=NOON)
-        self.messages: tuple[Message, ...] = ()
-        self.attachments: tuple[Attachment, ...] = ()
-        self.conversations: tuple[Conversation, ...] = ()
-        self.folders: tuple[Folder, ...] = ()
-        self.engine_state = EngineStateChanged("stopped")
-        self.settings = Settings()
-        self.is_generating = False
         self.offline = False
-        self.devices: tuple[Device, ...] = ()
-        self.is_waiting = False
-        self.weights_path = ""
-        self.is_temporary = False
-        self.has_temporary = False
+        self.calls: list[tuple[Any, ...]] = []
         self.weights: list[Weights] = []
         self.takes_messages = True
         self.takes_texts = True
         self.saved: list[Callable[[], None]] = []
         self.log: list[tuple[str, str]] = []
-        self.downloads: tuple[DownloadProgress, ...] = ()
-        self.downloads_trouble = ""
-        self.download_folder = data_dir / "weights"
         self.download_followers: list[Callable[[tuple[DownloadProgress, ...]], None]] = []
-        self.is_stepping = False
-        self.held_token: TokenHeld | None = None
+        for name, real in real_parts().items():
+            setattr(self, name, FakePart(self, name, real))
+        self.shelf.open = Conversation("c0", "New chat", created_at=NOON, updated_at=NOON)
+        self.shelf.path = ()
+        self.shelf.conversations = ()
+        self.folders.all = ()
+        self.temporary.is_open = self.temporary.is_begun = False
+        self.attachments.of_open = ()
+        self.replies.is_generating = self.replies.is_waiting = False
+        self.replies.send = self._send
+        self.step.is_on = False
+        self.step.held_token = self.meter.last = None
+        self.loader.state = EngineStateChanged("stopped")
+        self.loader.devices = ()
+        self.loader.path = ""
+        self.loader.known_weights = self.local.for_menu = lambda: self.weights
+        self.loader.log_lines = lambda: self.log
+        self.settings.now = Settings()
+        self.settings.set = self._set
+        self.downloads.all = ()
+        self.downloads.trouble = ""
+        self.downloads.folder = data_dir / "weights"
+        self.downloads.follow = self._follow_downloads
+        for part, method in (
+            (self.tree, "edit"),
+            (self.tree, "edit_and_send"),
+            (self.tree, "insert"),
+            (self.replies, "begin_with"),
+        ):
+            setattr(part, method, partial(self._take, f"{part._name}.{method}"))
 
-    def known_weights(self) -> list[Weights]:
-        return self.weights
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in real_parts() and name in vars(self):
+            raise AttributeError(f"desk.{name} is a part: it stays")
+        vars(self)[name] = value
 
-    def weights_for_menu(self) -> list[Weights]:
-        return self.weights
+    def record(self, name: str, *args: Any, **named: Any) -> None:
+        self.calls.append((name, *args, *([named] if named else ())))
 
-    def follow_downloads(
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        """The arguments of each call of `name`, which must be there."""
+        part, method = name.split(".")
+        assert getattr(self, part)._signature(method) is not None, f"{name} is no method"
+        return [call[1:] for call in self.calls if call[0] == name]
+
+    def show_downloads(self, *downloads: DownloadProgress) -> None:
+        """They are these now; whoever follows is told."""
+        self.downloads.all = downloads
+        for follower in list(self.download_followers):
+            follower(downloads)
+
+    def _follow_downloads(
         self, follower: Callable[[tuple[DownloadProgress, ...]], None]
     ) -> Callable[[], None]:
         self.download_followers.append(follower)
         return lambda: self.download_followers.remove(follower)
 
-    def show_downloads(self, *downloads: DownloadProgress) -> None:
-        """They are these now; whoever follows is told."""
-        self.downloads = downloads
-        for follower in list(self.download_followers):
-            follower(downloads)
-
-    def log_lines(self) -> list[tuple[str, str]]:
-        return self.log
-
-    def send(self, text: str) -> bool:
-        self.calls.append(("send", text))
+    def _send(self, text: str) -> bool:
+        self.record("replies.send", text)
         return self.takes_messages
 
     def _take(self, name: str, *args: Any, saved: Callable[[], None], **named: Any) -> bool:
         """What saves a text: taken or refused, as the test says; `saved` is the test's to call."""
-        inspect.signature(getattr(Desk, name)).bind(self, *args, saved=saved, **named)
-        self.calls.append((name, *args, *([named] if named else ())))
+        self.record(name, *args, **named)
         if self.takes_texts:
             self.saved.append(saved)
         return self.takes_texts
 
-    edit_message = partialmethod(_take, "edit_message")
-    edit_and_send = partialmethod(_take, "edit_and_send")
-    insert_message = partialmethod(_take, "insert_message")
-    begin_reply = partialmethod(_take, "begin_reply")
-
-    def set_setting(self, name: str, value: Any) -> None:
-        self.calls.append(("set_setting", name, value))
+    def _set(self, name: str, value: Any) -> None:
+        self.record("settings.set", name, value)
         try:
-            self.settings = changed(self.settings, name, value)
+            self.settings.now = changed(self.settings.now, name, value)
         except SettingRefused as refused:
             self.bridge.emit_event(Noticed("error", str(refused)))
             return
         self.bridge.emit_event(SettingsChanged(frozenset({name})))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        real = inspect.getattr_static(Desk, name, None)
-        if not inspect.isfunction(real):
-            raise AttributeError(f"{'' if real is None else 'Set '}Desk.{name}")
-        signature = inspect.signature(real)
-
-        def record(*args: Any, **named: Any) -> None:
-            signature.bind(self, *args, **named)
-            self.calls.append((name, *args, *([named] if named else ())))
-
-        return record
-
-    def called(self, name: str) -> list[tuple[Any, ...]]:
-        """The arguments of each call of `name`."""
-        return [call[1:] for call in self.calls if call[0] == name]
 
 
 def conversation(number: int, title: str, days_ago: float = 0, **fields: Any) -> Conversation:

@@ -191,7 +191,7 @@ where = []
 gc.callbacks.append(lambda *_: where.append(threading.current_thread() is threading.main_thread()))
 from PySide6.QtCore import QTimer
 def look():
-    if where and app._made is not None and app.desk.engine_state.state == "ready":
+    if where and app._made is not None and app.desk.loader.state.state == "ready":
         app.application.quit()
 timer = QTimer()
 timer.timeout.connect(look)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
-from recording_desk import FakeBridge, FakeDesk
-
-from app.chat.desk import Desk
-
-OWN = {"called", "show_downloads"}
-"""What tests ask of it."""
+from recording_desk import FakeBridge, FakeDesk, real_parts
 
 
 @pytest.fixture
@@ -18,26 +11,50 @@ def desk(qapp: object) -> FakeDesk:
     return FakeDesk(FakeBridge())
 
 
-def test_a_call_is_recorded(desk: FakeDesk) -> None:
-    desk.load_weights("/x.gguf")
-    assert desk.called("load_weights") == [("/x.gguf",)]
+def test_it_has_the_parts_of_the_real_one(desk: FakeDesk) -> None:
+    assert {"shelf", "replies", "tree", "cache", "hub", "folders"} <= real_parts().keys()
+    assert all(hasattr(desk, name) for name in real_parts())
 
 
-def test_what_the_real_desk_has_not_is_refused(desk: FakeDesk) -> None:
-    with pytest.raises(AttributeError, match="no_such_thing"):
-        desk.no_such_thing()
+def test_a_call_is_recorded_under_its_part(desk: FakeDesk) -> None:
+    desk.loader.load("/x.gguf")
+    desk.tree.trash("m1", only_this=True)
+    assert desk.calls == [("loader.load", "/x.gguf"), ("tree.trash", "m1", {"only_this": True})]
+    assert desk.called("loader.load") == [("/x.gguf",)]
+
+
+def test_what_the_real_parts_have_not_is_refused(desk: FakeDesk) -> None:
+    with pytest.raises(AttributeError, match="no_such_part"):
+        desk.no_such_part.edit()
+    with pytest.raises(AttributeError, match=r"tree has no no_such_thing"):
+        desk.tree.no_such_thing()
+    with pytest.raises(AttributeError, match=r"tree has no no_such_thing"):
+        desk.tree.no_such_thing = 1
+    with pytest.raises(AttributeError, match=r"desk\.tree is a part"):
+        desk.tree = None
+    with pytest.raises(AttributeError, match=r"tree has no no_such_thing"):
+        desk.called("tree.no_such_thing")
     with pytest.raises(TypeError):
-        desk.load_weights()
+        desk.loader.load()
     with pytest.raises(TypeError):
-        desk.load_weights("/x.gguf", loudly=True)
+        desk.loader.load("/x.gguf", loudly=True)
     with pytest.raises(TypeError):
-        desk.edit_message("m1", "text", saved=lambda: None, colour="red")
+        desk.tree.edit("m1", "text", saved=lambda: None, colour="red")
     assert desk.calls == []
 
 
-def test_what_it_does_itself_has_the_real_names_and_arguments() -> None:
-    for name, value in vars(FakeDesk).items():
-        if name.startswith("_") or name in OWN or not inspect.isfunction(value):
-            continue
-        real = inspect.signature(getattr(Desk, name))
-        assert list(inspect.signature(value).parameters) == list(real.parameters), name
+def test_what_is_read_is_given_by_the_test(desk: FakeDesk) -> None:
+    with pytest.raises(AttributeError, match=r"Set desk\.presets\.all"):
+        _ = desk.presets.all
+    desk.presets.all = ()
+    assert desk.presets.all == ()
+
+
+def test_an_answer_of_the_test_gets_only_arguments_that_fit_the_real_method(
+    desk: FakeDesk,
+) -> None:
+    desk.fits.rough = lambda *args, **named: (args, named)
+    assert desk.fits.rough(7) == ((7,), {})
+    with pytest.raises(TypeError):
+        desk.fits.rough(7, 8)
+    assert desk.calls == []

@@ -1,7 +1,8 @@
-"""What the use cases tell the window. Frozen values; `app.bridge` turns them into Qt signals.
+"""What the use cases tell the window: frozen values, and `Event` lists their classes.
 
-They are emitted on the owner's thread (the GUI thread in the app), in order. A view that
-missed one can always read the present state from the `Desk`.
+They are emitted on the owner's thread (the GUI thread in the app), in order; `app.bridge` hands
+each to those who asked for its class. A view that missed one can always read the present state
+from the parts of the `Desk`.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ class TokensTakenBack:
 
 @dataclass(frozen=True, slots=True)
 class TraceRead:
-    """The trace of a stored reply, as Desk.read_trace asked for it. Empty, with a sentence, where
-    there is none or it cannot be read."""
+    """The trace of a stored reply, as desk.growing.read_trace asked for it. Empty, with a
+    sentence, where there is none or it cannot be read."""
 
     message_id: str
     tokens: tuple[TokenTrace, ...]
@@ -126,7 +127,7 @@ class TraceRead:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyRead:
-    """The words of the loaded weights are here, as Desk.read_vocabulary asked for them."""
+    """The words of the loaded weights are here, as desk.words.read asked for them."""
 
     weights_hash: str
 
@@ -200,7 +201,7 @@ class StatusFigures:
 @dataclass(frozen=True, slots=True)
 class Noticed:
     """A sentence for the user. level: info, warning, error. `undo`: key of an undoable act
-    (pass it to Desk.undo), or empty."""
+    (pass it to desk.shelf.undo), or empty."""
 
     level: str
     sentence: str
@@ -209,7 +210,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class TrashListed:
-    """What is in the trash, the last thrown away first. Answers Desk.list_trash and follows
+    """What is in the trash, the last thrown away first. Answers desk.shelf.list_trash and follows
     every change of the trash."""
 
     conversations: tuple[Conversation, ...]
@@ -242,7 +243,7 @@ class AnswersBegan:
 
 @dataclass(frozen=True, slots=True)
 class VersionsRead:
-    """All versions of a message, oldest first. Answers Desk.read_versions."""
+    """All versions of a message, oldest first. Answers desk.tree.read_versions."""
 
     conversation_id: str
     messages: tuple[Message, ...]
@@ -251,7 +252,7 @@ class VersionsRead:
 @dataclass(frozen=True, slots=True)
 class TreeRead:
     """Every message of a conversation, deleted ones too, parents before children. Answers
-    Desk.read_tree; `path_ids` is the active path."""
+    desk.tree.read_tree; `path_ids` is the active path."""
 
     conversation_id: str
     nodes: tuple[TreeNode, ...]
@@ -261,7 +262,7 @@ class TreeRead:
 @dataclass(frozen=True, slots=True)
 class TrashedBranchesListed:
     """What was deleted inside of conversations, the last first. Answers
-    Desk.list_trashed_messages and follows every change of it."""
+    desk.tree.list_trashed and follows every change of it."""
 
     branches: tuple[TrashedBranch, ...]
 
@@ -311,7 +312,7 @@ class LevelsChanged:
 
 @dataclass(frozen=True, slots=True)
 class PresetsListed:
-    """All presets, in the user's order. Answers Desk.list_presets and follows every change."""
+    """All presets, in the user's order. Answers desk.presets.list and follows every change."""
 
     presets: tuple[Preset, ...]
 
@@ -325,9 +326,10 @@ class FoldersChanged:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswered:
-    """A page of what was found for the text that is being searched for. Answers Desk.search
-    (`is_first`) and Desk.search_more. Without hits and `has_more` False: nothing was found;
-    with `has_more` there may be some further on. `problems`: sentences about filters."""
+    """A page of what was found for the text that is being searched for. Answers
+    desk.searching.search (`is_first`) and desk.searching.more. Without hits and `has_more` False:
+    nothing was found; with `has_more` there may be some further on. `problems`: sentences about
+    filters."""
 
     typed: str
     hits: tuple[SearchHit, ...]
@@ -339,7 +341,7 @@ class SearchAnswered:
 
 @dataclass(frozen=True, slots=True)
 class MessageSought:
-    """Show this message of the open conversation and mark it. Follows Desk.open_message."""
+    """Show this message of the open conversation and mark it. Follows desk.searching.open_at."""
 
     conversation_id: str
     message_id: str
@@ -358,7 +360,7 @@ class ChatLooked:
 
 @dataclass(frozen=True, slots=True)
 class ImportPreviewed:
-    """What an import would bring. Answers Desk.preview_import; `refusals` are sentences about
+    """What an import would bring. Answers desk.exchange.preview; `refusals` are sentences about
     files that bring nothing."""
 
     chats: tuple[ChatLooked, ...]
@@ -390,7 +392,7 @@ class ReplyingChanged:
 
 @dataclass(frozen=True, slots=True)
 class TokenHeld:
-    """A reply waits: this token was drawn and is not part of it yet. `Desk.step_take` and its
+    """A reply waits: this token was drawn and is not part of it yet. `desk.step.take` and its
     neighbours go on."""
 
     conversation_id: str
@@ -401,7 +403,7 @@ class TokenHeld:
 @dataclass(frozen=True, slots=True)
 class MemoryChanged:
     """So much more or less is free on some device that weights may fit otherwise than before:
-    `Desk.machine` has it."""
+    `desk.fits.machine` has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What every part of the desk stands on: the store, the way out, alarms, and the settings.
 
-One object instead of globals; made by the desk, used on the owner's thread alone.
+One object instead of globals; made by the desk, used on the owner's thread alone. A part asks
+`may_write` at the beginning of what a person asks of it, if that is to be stored.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from app.chat.alarms import Alarms
 from app.chat.events import Event, Noticed, StoreStateChanged
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Post = Callable[[Callable[[], None]], None]
 Emit = Callable[[Event], None]
+
+CANNOT_SAVE: Final = "This window cannot save anything."
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +43,13 @@ class Surroundings:
     can_write: bool = True
     is_closing: bool = False
     store_state: StoreStateChanged = field(default_factory=lambda: StoreStateChanged("ok"))
+
+    def may_write(self) -> bool:
+        """Whether changes can be stored; says why not."""
+        if self.can_write and self.store is not None:
+            return True
+        self.emit(Noticed("warning", self.store_state.sentence or CANNOT_SAVE))
+        return False
 
     def when_done(
         self,

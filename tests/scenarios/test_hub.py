@@ -109,7 +109,7 @@ def press_everything(visitor: Visitor) -> None:
         REPO,
         f"{REPO}:F32",
         f"hf.co/{REPO}:F32",
-        f"{desk.hub_state.endpoint}/{REPO}",
+        f"{desk.hub.state.endpoint}/{REPO}",
     ):
         visitor.type(text)
         visitor.wait(lambda: True)
@@ -151,13 +151,13 @@ def test_offline_opens_no_socket(open_window, hub, connects):
 
 def test_the_switch_opens_no_socket_and_online_the_same_presses_do(open_window, hub, connects):
     person = open_window(SCRIPT, is_offline=False)
-    person.wait(lambda: not person.app.desk.hub_state.why_offline)
-    person.app.desk.set_setting("offline", True)
+    person.wait(lambda: not person.app.desk.hub.state.why_offline)
+    person.app.desk.settings.set("offline", True)
     visitor = Visitor(person)
     press_everything(visitor)
     visitor.wait(lambda: visitor.title() == "Offline")
     assert (connects, hub.n_connections) == ([], 0)
-    person.app.desk.set_setting("offline", False)
+    person.app.desk.settings.set("offline", False)
     press_everything(visitor)
     visitor.wait(lambda: len(connects) > 3)
 
@@ -166,20 +166,20 @@ def test_a_download_under_way_ends_when_it_goes_offline(open_window, hub, connec
     hub.script(Act(stall_after=100), server="cdn", for_ever=True)
     person = open_window(SCRIPT, is_offline=False)
     visitor = Visitor(person)
-    visitor.wait(lambda: not visitor.desk.hub_state.why_offline)
+    visitor.wait(lambda: not visitor.desk.hub.state.why_offline)
     visitor.type(f"{REPO}:F32")
     assert not visitor.page.detail.act_button.isEnabled()
     visitor.wait(lambda: visitor.page.detail.act_button.isEnabled())
-    visitor.wait(lambda: visitor.desk._fetching._downloads is not None)  # the queue is read
+    visitor.wait(lambda: visitor.desk.downloads._downloads is not None)  # the queue is read
     visitor.page.detail.act_button.click()
     visitor.wait(
         lambda: (
-            [d.state for d in visitor.desk.downloads] == [DownloadState.RUNNING]
+            [d.state for d in visitor.desk.downloads.all] == [DownloadState.RUNNING]
             and len(hub.asked(server="cdn")) >= 2
         )
     )
-    visitor.desk.set_setting("offline", True)
-    gate = visitor.desk._hub.gate
+    visitor.desk.settings.set("offline", True)
+    gate = visitor.desk.hub.gate
     visitor.wait(lambda: gate.n_connections == 0)
     connects.clear()
     person.qtbot.wait(400)
@@ -188,7 +188,7 @@ def test_a_download_under_way_ends_when_it_goes_offline(open_window, hub, connec
     again = open_window(SCRIPT, "--offline", is_offline=False)
     again.wait_ready()
     again.window.action_registry.run("downloads")
-    again.wait(lambda: len(again.app.desk.downloads) == 1)
+    again.wait(lambda: len(again.app.desk.downloads.all) == 1)
     again.qtbot.wait(300)
     assert connects == []
 
@@ -197,7 +197,7 @@ def test_search_choose_look_go_online_again_and_meet_a_login_page(open_window, h
     person = open_window(SCRIPT, is_offline=False)
     visitor = Visitor(person)
     page = visitor.page
-    visitor.wait(lambda: not visitor.desk.hub_state.why_offline)
+    visitor.wait(lambda: not visitor.desk.hub.state.why_offline)
     visitor.type("gguf")
     visitor.wait(lambda: len(page.results.results.repos) == 2)
     person.qtbot.keyClick(page.search, Qt.Key.Key_Down)
@@ -211,12 +211,12 @@ def test_search_choose_look_go_online_again_and_meet_a_login_page(open_window, h
     fit = table.weights.fit_of(table.weights.files[0])
     assert fit is not None
     assert not fit.is_rough
-    visitor.desk.set_setting("offline", True)
+    visitor.desk.settings.set("offline", True)
     visitor.type("tiny")
     visitor.wait(lambda: visitor.title() == "Offline")
     visitor.press("hub_state_button")
     visitor.wait(lambda: [r.id for r in page.results.results.repos] == [REPO])
-    assert not visitor.desk.settings.offline
+    assert not visitor.desk.settings.now.offline
     # E12: a captive portal answers everything with a page; the chat goes on.
     hub.script(captive_portal(), for_ever=True)
     visitor.type("tiny")
@@ -232,7 +232,7 @@ def test_a_token_opens_what_is_gated_and_is_stored_nowhere(open_window, hub, dat
     person = open_window(SCRIPT, is_offline=False)
     visitor = Visitor(person)
     page = visitor.page
-    visitor.wait(lambda: not visitor.desk.hub_state.why_offline)
+    visitor.wait(lambda: not visitor.desk.hub.state.why_offline)
     visitor.type("ben/gated-GGUF:F32")
     visitor.wait(lambda: "gated" in page.detail.file_words.text())
     assert page.detail.gate_note.isVisible()
@@ -264,9 +264,9 @@ import sys, time
 import main
 app = main.build(["--data-dir", {str(tmp_path / "data")!r}, "--scripted", {str(script)!r}])
 ends_at = time.monotonic() + 20
-while app.desk.hub_state.why_offline and time.monotonic() < ends_at:
+while app.desk.hub.state.why_offline and time.monotonic() < ends_at:
     app.application.processEvents()
-assert not app.desk.hub_state.why_offline
+assert not app.desk.hub.state.why_offline
 app.close()
 heavy = ("httpx2", "httpcore2", "huggingface_hub", "keyring")
 print([name for name in heavy if name in sys.modules])

@@ -61,8 +61,8 @@ def test_a_reply_can_be_read_at_300_percent_in_the_smallest_window(open_window):
     person.window.resize(900, 600)
     person.send("What is the capital of France?")
     person.wait_ended()
-    person.app.desk.set_setting("zoom_percent", 300)
-    person.wait(lambda: person.app.desk.settings.zoom_percent == 300)
+    person.app.desk.settings.set("zoom_percent", 300)
+    person.wait(lambda: person.app.desk.settings.now.zoom_percent == 300)
     transcript = person.window.chat.transcript
     person.wait(lambda: transcript.viewport().height() >= 190)
     last = len(transcript.rows) - 1
@@ -99,7 +99,7 @@ def test_escape_stops_too(open_window):
 def test_message_sent_while_loading_is_answered_afterwards(open_window):
     person = open_window({"load": {"ms": 700}, "replies": [{"text": "Now I am here."}]})
     person.send("Are you there?")
-    assert person.app.desk.is_generating
+    assert person.app.desk.replies.is_generating
     assert person.wait_ended().content == "Now I am here."
 
 
@@ -115,18 +115,18 @@ def test_crash_of_the_engine_keeps_the_text_and_retry_works(open_window):
     person.wait(lambda: person.reply() and person.reply().id != reply.id)
     assert person.wait_ended().sibling_index == 1
     person.send("And now?")
-    person.wait(lambda: len(person.app.desk.messages) == 4)
+    person.wait(lambda: len(person.app.desk.shelf.path) == 4)
     assert person.wait_ended().content == "All is well."
 
 
 def test_failed_load_says_why_and_leaves_the_chat_usable(open_window):
     failure = {"kind": "not_a_gguf", "sentence": "“notes.gguf” is a text file."}
     person = open_window({"load": {"fail": failure}, "replies": [{"text": "Never."}]})
-    person.wait(lambda: person.app.desk.engine_state.sentence)
+    person.wait(lambda: person.app.desk.loader.state.sentence)
     card = person.wait(lambda: person.window.chat.banners.card("engine"))
     assert card.notice.sentence == "“notes.gguf” is a text file."
     person.send("Still here?")
-    assert [m.content for m in person.app.desk.messages] == ["Still here?"]
+    assert [m.content for m in person.app.desk.shelf.path] == ["Still here?"]
 
 
 def test_reopening_shows_the_last_chat_and_its_draft(open_window):
@@ -138,7 +138,7 @@ def test_reopening_shows_the_last_chat_and_its_draft(open_window):
     person.app.close()
 
     again = open_window(QUICK)
-    again.wait(lambda: len(again.app.desk.messages) == 2)
+    again.wait(lambda: len(again.app.desk.shelf.path) == 2)
     assert again.written() == "half a thought"
     assert "Paris, of course." in shown_texts(again)
 
@@ -151,7 +151,7 @@ def test_closing_while_a_reply_grows_keeps_it(open_window):
     person.app.close()
 
     again = open_window(QUICK)
-    again.wait(lambda: len(again.app.desk.messages) == 2)
+    again.wait(lambda: len(again.app.desk.shelf.path) == 2)
     reply = again.reply()
     assert reply.state == "interrupted"
     assert reply.content.startswith(text)
@@ -163,21 +163,21 @@ def test_rename_and_trash_with_undo(open_window):
     person.send("Hello")
     person.wait_ended()
     desk, sidebar = person.app.desk, person.window.sidebar
-    conversation_id = desk.conversation.id
+    conversation_id = desk.shelf.open.id
     sidebar.rename_requested.emit(conversation_id, "About greetings")
     person.wait(lambda: person.window.windowTitle().startswith("About greetings"))
 
     sidebar.trash_requested.emit((conversation_id,))
-    assert desk.conversations == ()
+    assert desk.shelf.conversations == ()
     sidebar.undo_requested.emit()
-    person.wait(lambda: desk.conversation.id == conversation_id)
-    assert [c.title for c in desk.conversations] == ["About greetings"]
+    person.wait(lambda: desk.shelf.open.id == conversation_id)
+    assert [c.title for c in desk.shelf.conversations] == ["About greetings"]
 
 
 def test_without_weights_the_window_says_how_to_get_some(open_window, monkeypatch):
     monkeypatch.setattr(starter, "find", lambda: None)
     person = open_window()
-    person.wait(lambda: person.app.desk.engine_state.sentence == starter.HOW_TO_GET_WEIGHTS)
+    person.wait(lambda: person.app.desk.loader.state.sentence == starter.HOW_TO_GET_WEIGHTS)
     assert person.window.chat.empty.isVisible()
 
 
@@ -187,11 +187,11 @@ def test_second_window_on_the_same_data_reads_only(open_window):
     person.send("Hello")
     person.wait_ended()
     second = open_window(QUICK)
-    second.wait(lambda: second.app.desk.store_state.state == "read_only")
-    second.wait(lambda: len(second.app.desk.messages) == 2)
+    second.wait(lambda: second.app.desk.around.store_state.state == "read_only")
+    second.wait(lambda: len(second.app.desk.shelf.path) == 2)
     second.type("May I?")
     second.press(Qt.Key.Key_Return)
-    assert len(second.app.desk.messages) == 2
+    assert len(second.app.desk.shelf.path) == 2
     assert second.written() == "May I?"
 
 
@@ -254,10 +254,10 @@ app = main.build(["--data-dir", {str(data_dir)!r}, "--scripted", {str(slow_scrip
 sent = []
 def look():
     desk = app.desk
-    if desk.engine_state.state == "ready" and not sent:
-        sent.append(desk.send("Go on"))
-    if sent and len(desk.messages) == 2:
-        print(time.monotonic(), len(desk.messages[1].content), flush=True)
+    if desk.loader.state.state == "ready" and not sent:
+        sent.append(desk.replies.send("Go on"))
+    if sent and len(desk.shelf.path) == 2:
+        print(time.monotonic(), len(desk.shelf.path[1].content), flush=True)
 timer = QTimer()
 timer.timeout.connect(look)
 timer.start(20)
@@ -286,8 +286,8 @@ QApplication.instance().exec()
     assert a_second_before > 0
 
     person = open_window(QUICK)
-    person.wait(lambda: len(person.app.desk.messages) == 2)
-    user, reply = person.app.desk.messages
+    person.wait(lambda: len(person.app.desk.shelf.path) == 2)
+    user, reply = person.app.desk.shelf.path
     assert user.content == "Go on"
     assert reply.state == "interrupted"
     assert len(reply.content) >= a_second_before

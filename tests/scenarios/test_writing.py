@@ -42,7 +42,7 @@ def paste(person: Any, text: str = "", files: tuple[str, ...] = ()) -> None:
 
 
 def said(person: Any) -> list[str]:
-    return [m.content for m in person.app.desk.messages if m.role is Role.USER]
+    return [m.content for m in person.app.desk.shelf.path if m.role is Role.USER]
 
 
 def chips(person: Any) -> list[Any]:
@@ -56,7 +56,7 @@ def test_a_huge_paste_becomes_a_chip_and_survives_a_restart(open_window):
     person.wait(lambda: chips(person) and chips(person)[0].attachment.tokens)
     assert person.written() == ""
     person.type("What is this?")
-    person.wait(lambda: person.app.desk.conversation.draft)
+    person.wait(lambda: person.app.desk.shelf.open.draft)
     person.app.close()
 
     again = open_window({**SCRIPT, "load": {"ms": 20, "loaded": {"n_ctx": 20_000}}})
@@ -66,7 +66,7 @@ def test_a_huge_paste_becomes_a_chip_and_survives_a_restart(open_window):
     again.press(Qt.Key.Key_Return)
     assert again.wait_ended().content == "Understood."
     assert chips(again) == []
-    question = again.app.desk.messages[0]
+    question = again.app.desk.shelf.path[0]
     assert [a.text for a in question.attachments] == [LONG]
     item = again.window.chat.transcript.rows.item(0)
     assert any(a.name == "open_attachment" for a in item.actions(0, 500))
@@ -171,12 +171,12 @@ def test_the_temporary_chat_is_marked_and_warned_of(open_window):
     person = open_window(SCRIPT)
     person.wait_ready()
     person.click("temporary_chat_button")
-    assert person.app.desk.is_temporary
+    assert person.app.desk.temporary.is_open
     card = person.wait(lambda: person.window.chat.banners.card("temporary"))
     assert "it is never saved" in card.notice.sentence
     person.send("a secret")
     person.wait_ended()
-    assert person.app.desk.conversations == ()
+    assert person.app.desk.shelf.conversations == ()
 
     person.window.action_registry.run("quit")
     assert person.window.isVisible(), "it asks first"
@@ -184,7 +184,7 @@ def test_the_temporary_chat_is_marked_and_warned_of(open_window):
     dialog.reject()
     person.wait(lambda: person.window.findChild(QWidget, "temporary_dialog") is None)
     person.click("temporary_chat_button")
-    assert not person.app.desk.is_temporary
+    assert not person.app.desk.temporary.is_open
     assert person.window.chat.banners.card("temporary") is None
 
     person.window.action_registry.run("quit")
@@ -244,14 +244,14 @@ def test_text_mode_from_the_first_word_to_another_version(open_window):
     person.qtbot.keyClicks(edit, "Once upon a time ")
     person.qtbot.keyClick(edit, Qt.Key.Key_Return, CONTROL)
     first = "Once upon a time there was a fox."
-    person.wait(lambda: edit.text() == first and not person.app.desk.is_generating)
+    person.wait(lambda: edit.text() == first and not person.app.desk.replies.is_generating)
     assert edit.extraSelections(), "what was generated is marked"
 
     person.qtbot.keyClicks(edit, " Yes")
-    person.wait(lambda: person.app.desk.conversation.draft == first + " Yes")
+    person.wait(lambda: person.app.desk.shelf.open.draft == first + " Yes")
     person.click("text_retry_button")
     second = "Once upon a time lived a hare."
-    person.wait(lambda: edit.text() == second and not person.app.desk.is_generating)
+    person.wait(lambda: edit.text() == second and not person.app.desk.replies.is_generating)
     version = person.find(QWidget, "text_version")
     person.wait(lambda: version.isVisible() and version.text() == "2/2")
     person.click("text_previous_button")
@@ -310,7 +310,7 @@ def test_a_megabyte_of_text_does_not_hold_the_window(open_window):
     person.click("new_text_button")
     edit = person.find(QWidget, "text_document")
     edit.setPlainText("All happy families are alike in their own way.\n" * 22_000)
-    person.wait(lambda: person.app.desk.conversation.draft)
+    person.wait(lambda: person.app.desk.shelf.open.draft)
     longest = 0.0
     for _ in range(30):
         began = time.perf_counter()
@@ -343,7 +343,7 @@ def tell(*words):
     print(*words, flush=True)
 def step():
     desk, window = app.desk, app.window
-    if desk.engine_state.state not in ("ready", "busy"):
+    if desk.loader.state.state not in ("ready", "busy"):
         return
 {what}
 timer = QTimer()
@@ -381,7 +381,7 @@ TYPING = """
 
 
 @pytest.mark.parametrize(
-    ("field", "begin"), [("composer", "pass"), ("text_document", "desk.new_text()")]
+    ("field", "begin"), [("composer", "pass"), ("text_document", "desk.shelf.open_new_text()")]
 )
 def test_killed_while_typing_without_a_pause(open_window, data_dir, tmp_path, field, begin):
     reports: list[tuple[float, int]] = []
@@ -395,11 +395,11 @@ def test_killed_while_typing_without_a_pause(open_window, data_dir, tmp_path, fi
     # 0.4 s of rest, and what a busy machine needs to write it.
     before = max(number for moment, number in reports if moment <= killed_at - 1.0)
     person = open_window(SCRIPT)
-    person.wait(lambda: person.app.desk.conversations and person.app.desk.conversation.draft)
+    person.wait(lambda: person.app.desk.shelf.conversations and person.app.desk.shelf.open.draft)
     if field == "composer":
         kept = person.written()
     else:
-        kept = person.app.desk.text_mode.text
+        kept = person.app.desk.text.text
         assert person.wait(lambda: person.find(QWidget, field).text()) == kept
     words = kept.split()
     assert words == [f"k{number:05d}" for number in range(1, len(words) + 1)]
@@ -410,14 +410,14 @@ def test_killed_in_a_temporary_chat_nothing_of_it_is_on_disk(data_dir, tmp_path)
     secret, answer = "zanzibar-velvet-teapot", "Understood."
     what = f"""
     if not state:
-        desk.open_temporary()
-        desk.attach_text("{secret} attached " * 30)
-        state["sent"] = desk.send("{secret} sent")
+        desk.temporary.open()
+        desk.attachments.add_paste("{secret} attached " * 30)
+        state["sent"] = desk.replies.send("{secret} sent")
         window.chat.composer._edit.insertPlainText("{secret} draft")
-    elif len(desk.messages) == 2 and not desk.is_generating and "late" not in state:
+    elif len(desk.shelf.path) == 2 and not desk.replies.is_generating and "late" not in state:
         state["late"] = time.monotonic()
     elif "late" in state and time.monotonic() - state["late"] > 1.0:
-        tell(desk.is_temporary, desk.messages[1].content)
+        tell(desk.temporary.is_open, desk.shelf.path[1].content)
         state["late"] += 100
 """
     with program(data_dir, tmp_path, what) as process:
@@ -437,11 +437,11 @@ def test_killed_in_a_temporary_chat_nothing_of_it_is_on_disk(data_dir, tmp_path)
 def test_killed_with_a_queue_it_is_a_draft_again(open_window, data_dir, tmp_path):
     what = """
     if not state:
-        state["sent"] = desk.send("slow")
-    elif desk.is_generating and "queued" not in state:
-        state["queued"] = [desk.queue_message("first in line"), desk.queue_message("second")]
-        desk.save_draft("half a thought")
-    elif "second\\n\\nhalf" in desk.conversation.draft and "told" not in state:
+        state["sent"] = desk.replies.send("slow")
+    elif desk.replies.is_generating and "queued" not in state:
+        state["queued"] = [desk.queue.add("first in line"), desk.queue.add("second")]
+        desk.shelf.save_draft("half a thought")
+    elif "second\\n\\nhalf" in desk.shelf.open.draft and "told" not in state:
         state["told"] = time.monotonic()
     elif "told" in state and time.monotonic() - state["told"] > 0.5:
         tell("kept")
@@ -457,11 +457,11 @@ def test_killed_with_a_queue_it_is_a_draft_again(open_window, data_dir, tmp_path
 def test_killed_in_a_continuation_the_document_has_what_came(open_window, data_dir, tmp_path):
     what = """
     if not state:
-        desk.new_text()
-        desk.save_text("slow beginning ", 15)
-        state["asked"] = desk.continue_text("slow beginning ", 15)
-    elif desk.messages and desk.messages[-1].content:
-        tell(time.monotonic(), len(desk.messages[-1].content))
+        desk.shelf.open_new_text()
+        desk.text.save("slow beginning ", 15)
+        state["asked"] = desk.text.go_on("slow beginning ", 15)
+    elif desk.shelf.path and desk.shelf.path[-1].content:
+        tell(time.monotonic(), len(desk.shelf.path[-1].content))
 """
     reports: list[tuple[float, int]] = []
     with program(data_dir, tmp_path, what) as process:
@@ -472,8 +472,8 @@ def test_killed_in_a_continuation_the_document_has_what_came(open_window, data_d
                 break
     before = max(length for moment, length in reports if moment <= reports[-1][0] - 1.0)
     person = open_window(SCRIPT)
-    person.wait(lambda: len(person.app.desk.messages) == 2)
-    text = person.app.desk.text_mode.text
+    person.wait(lambda: len(person.app.desk.shelf.path) == 2)
+    text = person.app.desk.text.text
     assert text.startswith("slow beginning ")
     assert len(text) - len("slow beginning ") >= before
     person.wait(lambda: person.find(QWidget, "text_document").text() == text)

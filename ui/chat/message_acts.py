@@ -58,7 +58,7 @@ class MessageActs(QObject):
         self._wants_end = False
         self._comparison: Comparison | None = None
         self._map: BranchMap | None = None
-        self.editing = Editing(chat.transcript, desk)
+        self.editing = Editing(chat.transcript, desk.edits)
         chat.transcript.act_requested.connect(self.do)
         bridge.on(PathChanged, self._on_path_changed)
         bridge.on(AnswersBegan, self._on_answers_began)
@@ -99,7 +99,7 @@ class MessageActs(QObject):
     def do_here(self, name: str) -> None:
         """On the message that the keyboard is on, else the last one that it fits."""
         transcript = self._chat.transcript
-        messages = self._desk.messages
+        messages = self._desk.shelf.path
         current = transcript.keyboard.current if transcript.hasFocus() else None
         if current is not None and current < len(transcript.rows):
             self.do(name, transcript.rows.message(current).id)
@@ -116,29 +116,31 @@ class MessageActs(QObject):
 
     def do(self, name: str, message_id: str) -> None:
         """What a message offers, by its name (`ui.transcript.offers`)."""
-        message = next((m for m in self._desk.messages if m.id == message_id), None)
+        message = next((m for m in self._desk.shelf.path if m.id == message_id), None)
         if message is None:
             return
         desk = self._desk
         match name:
             case "retry":
-                desk.retry(message_id)
+                desk.replies.answer(message_id)
             case "continue":
-                desk.continue_reply(message_id)
+                desk.replies.go_on(message_id)
             case "run_again":
-                desk.run_again(message_id)
+                desk.again.run(message_id)
             case "settings":
                 self.settings_requested.emit(message_id)
             case "swap_role":
-                desk.swap_role(message_id)
+                desk.tree.swap_role(message_id)
             case "branch_off":
-                desk.branch_off(message_id)
+                desk.tree.branch_off(message_id)
             case "trash":
-                desk.trash_message(message_id)
+                desk.tree.trash(message_id)
             case "trash_alone":
-                desk.trash_message(message_id, only_this=True)
-            case "enlarge" | "trim":
-                desk.make_room(message_id, name)
+                desk.tree.trash(message_id, only_this=True)
+            case "enlarge":
+                desk.room.enlarge(message_id)
+            case "trim":
+                desk.room.trim(message_id)
             case "edit":
                 self.edit(message)
             case "begin":
@@ -150,7 +152,7 @@ class MessageActs(QObject):
             case "answers":
                 self.ask_for_answers(message)
             case "compare":
-                desk.read_versions(message_id)
+                desk.tree.read_versions(message_id)
             case "map":
                 self.show_map()
 
@@ -170,12 +172,15 @@ class MessageActs(QObject):
     def _edited(self, message: Message, choice: str, editor: MessageEditor, saved: Saved) -> bool:
         if choice == "send":
             send = partial(
-                self._desk.edit_and_send, message.id, editor.text, attachments=editor.attachments
+                self._desk.tree.edit_and_send,
+                message.id,
+                editor.text,
+                attachments=editor.attachments,
             )
             return self._with_end(partial(send, saved=saved))
         if choice == "go_on":
             return self._begin_reply(message.id, editor.text, _thoughts(editor), saved)
-        return not editor.is_changed or self._desk.edit_message(
+        return not editor.is_changed or self._desk.tree.edit(
             message.id,
             editor.text,
             keep_following=editor.keeps_following,
@@ -204,11 +209,11 @@ class MessageActs(QObject):
 
     def _begin_reply(self, message_id: str, text: str, reasoning: str | None, saved: Saved) -> bool:
         return self._with_end(
-            partial(self._desk.begin_reply, message_id, text, reasoning, saved=saved)
+            partial(self._desk.replies.begin_with, message_id, text, reasoning, saved=saved)
         )
 
     def insert(self, message_id: str, *, is_above: bool) -> None:
-        messages = self._desk.messages
+        messages = self._desk.shelf.path
         place = next(i for i, m in enumerate(messages) if m.id == message_id)
         after = messages[place - 1] if is_above and place else messages[place]
         after_id = None if is_above and not place else after.id
@@ -218,7 +223,7 @@ class MessageActs(QObject):
             task = Task("insert", "A new first message", INSERT, role=role)
 
         def insert(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
-            return self._desk.insert_message(after_id, editor.role, editor.text, saved=saved)
+            return self._desk.tree.insert(after_id, editor.role, editor.text, saved=saved)
 
         self._open_editor(after.id, task, insert)
 
@@ -229,8 +234,8 @@ class MessageActs(QObject):
     def ask_for_answers(self, message: Message) -> None:
         from ui.chat.compare_ask import AskSeveral
 
-        dialog = AskSeveral(self._theme, self._desk.settings, self._chat.window())
-        dialog.asked.connect(lambda answers: self._desk.ask_several(message.id, answers))
+        dialog = AskSeveral(self._theme, self._desk.settings.now, self._chat.window())
+        dialog.asked.connect(lambda answers: self._desk.replies.ask_several(message.id, answers))
         dialog.open()
 
     def show_map(self) -> None:
@@ -249,7 +254,7 @@ class MessageActs(QObject):
             self._chat.transcript.show_message(message_id)
             return
         self._wanted_id = message_id
-        self._desk.go_to_message(message_id)
+        self._desk.tree.go_to(message_id)
 
     # --- answers side by side -------------------------------------------------------------------
 
@@ -270,12 +275,12 @@ class MessageActs(QObject):
 
         self._chat.wanted.emit()
         self.leave_comparison()
-        question = next((m.content for m in self._desk.messages if m.id == parent_id), "")
+        question = next((m.content for m in self._desk.shelf.path if m.id == parent_id), "")
         formulas = self._chat.transcript.formulas
         comparison = Comparison(self._theme, question, messages, formulas)
         comparison.picked.connect(self._on_picked)
         comparison.left.connect(self.leave_comparison)
-        comparison.stop_requested.connect(self._desk.stop_reply)
+        comparison.stop_requested.connect(self._desk.growing.stop_reply)
         self._comparison = comparison
         self._chat.body.addWidget(comparison)
         self._chat.body.setCurrentWidget(comparison)
@@ -287,11 +292,11 @@ class MessageActs(QObject):
         self._chat.composer.focus()
 
     def _on_answers_began(self, event: AnswersBegan) -> None:
-        if event.conversation_id == self._desk.conversation.id:
+        if event.conversation_id == self._desk.shelf.open.id:
             self._compare(event.parent_id, event.messages)
 
     def _on_versions_read(self, event: VersionsRead) -> None:
-        is_open = event.conversation_id == self._desk.conversation.id
+        is_open = event.conversation_id == self._desk.shelf.open.id
         if is_open and len(event.messages) > 1:
             self._compare(event.messages[0].parent_id, event.messages)
 
@@ -316,22 +321,22 @@ class MessageActs(QObject):
         if wanted and any(message.id == wanted for message in event.messages):
             self._chat.transcript.show_message(wanted)
         if self._map is not None and self._map.isVisible():
-            self._desk.read_tree()
+            self._desk.tree.read_tree()
 
     def _n_below(self, message_id: str) -> int:
-        messages = self._desk.messages
+        messages = self._desk.shelf.path
         place = next(i for i, m in enumerate(messages) if m.id == message_id)
         return len(messages) - 1 - place
 
     def _has_messages(self) -> bool:
-        return bool(self._desk.messages)
+        return bool(self._desk.shelf.path)
 
     def _may_change_current(self) -> bool:
         current, rows = self._chat.transcript.keyboard.current, self._chat.transcript.rows
         return self._may_change() and current is not None and current < len(rows)
 
     def _may_change(self) -> bool:
-        return self._has_messages() and not self._desk.is_generating
+        return self._has_messages() and not self._desk.replies.is_generating
 
 
 def _thoughts(editor: MessageEditor) -> str | None:

@@ -2,9 +2,9 @@
 
 The editor lies over the message that it changes, or below the one that it follows; the rows keep
 that much room (`MessageItem.room`, `room_below`). What must hold: what was typed is never lost by
-leaving, nor by a crash; it is handed to `KeepsEdits` with each change, and is there again when the
-same editor is opened. An editor closes when what it holds was taken and stays where it was refused;
-what it held is kept until it is on disk.
+leaving, nor by a crash; it is handed to the desk's `Edits` with each change, and is there again
+when the same editor is opened. An editor closes when what it holds was taken and stays where it was
+refused; what it held is kept until it is on disk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCursor
@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.conversations.edits import Edit
+from app.chat.conversations.edits import Edit, Edits
 from models.records import Attachment, Role
 from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
@@ -396,16 +396,6 @@ def _text_in(edit: QPlainTextEdit, before: str) -> str:
     return before if text == clean_text(before) else text
 
 
-class KeepsEdits(Protocol):
-    """Where unfinished texts are kept: the desk."""
-
-    def keep_edit(self, task: str, message_id: str, edit: Edit | None) -> None: ...
-
-    def kept_edit(self, task: str, message_id: str) -> Edit | None: ...
-
-    def drop_edit(self, task: str, message_id: str) -> None: ...
-
-
 Decide = Callable[[str, MessageEditor, Callable[[], None]], bool]
 """Gets a choice, the editor, and what to call when that is on disk. False: it was refused."""
 
@@ -413,10 +403,10 @@ Decide = Callable[[str, MessageEditor, Callable[[], None]], bool]
 class Editing(QObject):
     """The one editor of a transcript, and where it stands."""
 
-    def __init__(self, view: TranscriptView, keeper: KeepsEdits) -> None:
+    def __init__(self, view: TranscriptView, edits: Edits) -> None:
         super().__init__(view)
         self._view = view
-        self._keeper = keeper
+        self._edits = edits
         self._message_id = ""
         self._decide: Decide | None = None
         self._is_placing = False
@@ -430,7 +420,7 @@ class Editing(QObject):
             return
         self._message_id, self._decide = message_id, decide
         editor = MessageEditor(self._view.theme, task, self._view.viewport())
-        kept = self._keeper.kept_edit(task.name, message_id)
+        kept = self._edits.of(task.name, message_id)
         if kept is not None:
             editor.restore(kept)
         self.editor = editor
@@ -452,7 +442,7 @@ class Editing(QObject):
         if editor is not None:
             is_other = editor.is_changed and (editor.has_words or bool(editor.attachments))
             kept = editor.edit_made if is_other else None
-            self._keeper.keep_edit(editor.task.name, self._message_id, kept)
+            self._edits.keep(editor.task.name, self._message_id, kept)
 
     def _on_decided(self, choice: str) -> None:
         editor, decide, message_id = self.editor, self._decide, self._message_id
@@ -463,7 +453,7 @@ class Editing(QObject):
             return
 
         def saved() -> None:
-            self._keeper.drop_edit(editor.task.name, message_id)
+            self._edits.drop(editor.task.name, message_id)
 
         if decide(choice, editor, saved) and self.editor is editor:
             self._remove()

@@ -73,6 +73,11 @@ class Attachments:
     def of_draft(self, conversation_id: str) -> tuple[Attachment, ...]:
         return tuple(self._drafts.get(conversation_id, ()))
 
+    @property
+    def of_open(self) -> tuple[Attachment, ...]:
+        """Of the draft on screen."""
+        return self.of_draft(self._shelf.open.id)
+
     # --- acts -----------------------------------------------------------------------------------
 
     def add_paste(self, text: str) -> bool:
@@ -127,7 +132,8 @@ class Attachments:
         return "" if guess is None else guess.encoding
 
     def read_as(self, attachment_id: str, encoding: str) -> None:
-        """Read a file of the draft again, whose encoding was guessed."""
+        """Read a file of the draft again, whose encoding was guessed. `encoding`: a key of
+        `text_files.ENCODINGS`."""
         guess = self._guesses.get(attachment_id)
         if guess is None or encoding == guess.encoding or self.find(attachment_id) is None:
             return

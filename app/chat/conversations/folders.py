@@ -28,19 +28,26 @@ Fields = dict[str, Any]
 
 
 class Folders:
-    """The folders, and the conversations as things that are put somewhere."""
+    """The folders, and the conversations as things that are put somewhere. `stop` ends what is
+    written in one; `on_deleted` is told that chats or messages were deleted for good."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf, stop: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        stop: Callable[[str], None],
+        on_deleted: Callable[[], None],
+    ) -> None:
         self._around = around
         self._shelf = shelf
         self._stop = stop
+        self._on_deleted = on_deleted
         self._listed: dict[str, Folder] = {}
         self._deleted: set[str] = set()
         self._n_acts = 0
-        self.on_deleted: Callable[[], None] = lambda: None  # chats or messages, for good
 
     @property
-    def folders(self) -> tuple[Folder, ...]:
+    def all(self) -> tuple[Folder, ...]:
         """By name, inner ones too."""
         return tuple(sorted(self._listed.values(), key=lambda f: (f.name.casefold(), f.id)))
 
@@ -76,12 +83,14 @@ class Folders:
         self._around.when_done(self._store.list_conversations(), show)
 
     def _tell(self) -> None:
-        self._around.emit(FoldersChanged(self.folders))
+        self._around.emit(FoldersChanged(self.all))
 
     # --- folders --------------------------------------------------------------------------------
 
     def create(self, name: str, parent_id: str | None = None) -> str:
-        """A new folder, in another one or at the top; its id."""
+        """A new folder, in another one or at the top; its id, or nothing where none can be."""
+        if not self._around.may_write():
+            return ""
         parent_id = parent_id if parent_id in self._listed else None
         folder = Folder(new_id(), _name(name) or "New folder", now(), parent_id)
         self._listed[folder.id] = folder
@@ -90,6 +99,8 @@ class Folders:
         return folder.id
 
     def rename(self, folder_id: str, name: str) -> None:
+        if not self._around.may_write():
+            return
         folder, name = self._listed.get(folder_id), _name(name)
         if folder is None or not name or name == folder.name:
             return
@@ -99,6 +110,8 @@ class Folders:
 
     def move(self, folder_id: str, parent_id: str | None) -> None:
         """Into another folder or to the top, with all that is in it; with an undo."""
+        if not self._around.may_write():
+            return
         folder = self._listed.get(folder_id)
         if folder is None or folder.parent_id == parent_id:
             return
@@ -137,6 +150,8 @@ class Folders:
 
     def delete(self, folder_id: str) -> None:
         """The folder alone: its chats and folders go to the one around it; with an undo."""
+        if not self._around.may_write():
+            return
         folder = self._listed.pop(folder_id, None)
         if folder is None:
             return
@@ -175,18 +190,22 @@ class Folders:
 
     def move_chats(self, ids: Iterable[str], folder_id: str | None) -> None:
         """Into a folder, or out of all of them."""
-        if folder_id is not None and folder_id not in self._listed:
+        if not self._around.may_write() or not (folder_id is None or folder_id in self._listed):
             return
         where = f"in “{self._listed[folder_id].name}”" if folder_id else "in no folder"
         self._change(ids, {"folder_id": folder_id}, f"is now {where}", f"are now {where}")
 
     def pin(self, ids: Iterable[str], is_pinned: bool) -> None:
         """To the top of the list, or down again."""
+        if not self._around.may_write():
+            return
         words = "pinned" if is_pinned else "no longer pinned"
         self._change(ids, {"is_pinned": is_pinned}, f"is {words}", f"are {words}")
 
     def archive(self, ids: Iterable[str], is_archived: bool) -> None:
         """Out of the list without throwing away, or back."""
+        if not self._around.may_write():
+            return
         words = "in the archive" if is_archived else "back in the list"
         self._change(ids, {"is_archived": is_archived}, f"is {words}", f"are {words}")
 
@@ -221,8 +240,16 @@ class Folders:
 
     # --- trash ----------------------------------------------------------------------------------
 
+    def trash_one(self, conversation_id: str) -> None:
+        """To the trash, with a way back that opens it again."""
+        if self._around.may_write():
+            self._stop(conversation_id)
+            self._shelf.trash(conversation_id)
+
     def trash(self, ids: Iterable[str]) -> None:
         """Many to the trash, with one way back."""
+        if not self._around.may_write():
+            return
         gone = self._stored(ids)
         if not gone:
             return
@@ -241,6 +268,8 @@ class Folders:
 
     def restore(self, ids: Iterable[str]) -> None:
         """Out of the trash, whenever they were thrown away; one alone is opened."""
+        if not self._around.may_write():
+            return
         wanted = tuple(dict.fromkeys(ids))
         is_wanted = self._shelf.want(wanted[0]) if len(wanted) == 1 else (lambda: False)
 
@@ -266,12 +295,15 @@ class Folders:
         self._around.when_done(self._store.change_conversations(changes), settle)
 
     def delete_for_good(self, ids: Iterable[str]) -> None:
-        """What is in the trash, and only that. The view has asked the user before."""
+        """What is in the trash, and only that; there is no way back. The view has asked the user
+        before."""
+        if not self._around.may_write():
+            return
 
         def tell(count: int) -> None:
             self._around.emit(Noticed("info", f"{_were(count)} deleted for good."))
             self._shelf.list_trash()
-            self.on_deleted()
+            self._on_deleted()
 
         self._around.when_done(self._store.delete_trashed(tuple(ids)), tell)
 
@@ -283,6 +315,8 @@ class Folders:
     def purge_expired(self) -> None:
         """Delete what has been in the trash for too long: bit by bit, so that the writing of
         messages comes in between."""
+        if not self._around.can_write or self._around.is_closing:
+            return
         self.see_clock()
         days = self._around.settings.trash_days
         if days <= 0:
@@ -296,7 +330,7 @@ class Folders:
             if count == PURGED_AT_ONCE and not self._around.is_closing:
                 self._around.when_done(store.purge_some(latest, PURGED_AT_ONCE), go_on)
             elif total:
-                self.on_deleted()
+                self._on_deleted()
                 sentence = (
                     f"{_were(total)} in the trash for {_days(days)} and now deleted for good."
                 )
@@ -304,11 +338,14 @@ class Folders:
 
         self._around.when_done(store.purge_some(latest, PURGED_AT_ONCE), go_on)
         self._around.when_done(
-            store.purge_branches(latest), lambda count: self.on_deleted() if count else None
+            store.purge_branches(latest), lambda count: self._on_deleted() if count else None
         )
 
     def delete_backups(self) -> None:
-        """All of them, and what repairs have kept; the store then makes a new one."""
+        """All of them, and what repairs have kept, since they hold what was deleted for good; the
+        store then makes a new one."""
+        if not self._around.may_write():
+            return
 
         def tell(count: int) -> None:
             were = "One backup was" if count == 1 else f"{count:,} backups were"

@@ -28,11 +28,13 @@ T = TypeVar("T")
 class Paths:
     """`on_settled` is told of a conversation whose messages have been changed."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf) -> None:
+    def __init__(
+        self, around: Surroundings, shelf: Shelf, on_settled: Callable[[str], None]
+    ) -> None:
         self._around = around
         self._shelf = shelf
+        self._on_settled = on_settled
         self._changes = Counter[str]()
-        self.on_settled: Callable[[str], None] = lambda _conversation_id: None
 
     @property
     def _store(self) -> Store:
@@ -52,7 +54,7 @@ class Paths:
         return is_wanted
 
     def show_version(self, message_id: str, step: int) -> None:
-        """Flip to the version `step` away from this one, with the newest leaf below it.
+        """Flip to an earlier (-1) or later (+1) version of a message, with the newest leaf below.
 
         Not while messages change: there may be no such version any more, and the path that the
         change leads to would not be shown either.
@@ -123,11 +125,11 @@ class Paths:
             self._changes[conversation_id] -= 1
             if is_wanted():
                 self._shelf.replace_path(conversation_id, messages)
-            self.on_settled(conversation_id)
+            self._on_settled(conversation_id)
 
         def fail(sentence: str) -> None:
             self._changes[conversation_id] -= 1
             self._around.emit(Noticed("error", sentence))
-            self.on_settled(conversation_id)
+            self._on_settled(conversation_id)
 
         self._around.when_done(written, read, fail)

@@ -11,6 +11,7 @@ from typing import Final
 
 from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import Shelf
+from app.chat.documents.text_mode import TextMode
 from app.chat.events import MessageSought, SearchAnswered
 from app.chat.surroundings import Surroundings
 from models.records import ConversationKind, SearchPage
@@ -25,17 +26,19 @@ PAGE: Final = 30
 class Searching:
     """One search at a time, page by page."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf, paths: Paths) -> None:
+    def __init__(self, around: Surroundings, shelf: Shelf, paths: Paths, text: TextMode) -> None:
         self._around = around
         self._shelf = shelf
         self._paths = paths
+        self._text = text
         self._typed = ""
         self._number = 0
         self._next_below: int | None = None
         self._is_asking = False
 
     def search(self, typed: str) -> None:
-        """Ask for the first page; nothing to search for is answered at once."""
+        """Ask for the first page; SearchAnswered answers, at once where there is nothing to search
+        for."""
         self._typed = typed
         self._number += 1
         self._next_below = None
@@ -88,7 +91,7 @@ class Searching:
     # --- the way to a hit -----------------------------------------------------------------------
 
     def open_at(self, conversation_id: str, message_id: str) -> None:
-        """Open the conversation with this message on the path, and say where it is.
+        """Open the conversation with this message on the path, and say where it is (MessageSought).
 
         On another branch than the one shown last, that branch is shown; nothing is lost.
         """
@@ -103,7 +106,7 @@ class Searching:
             tell()
             return
         if conversation_id == self._shelf.open.id:
-            self._shelf.before_branch()
+            self._text.settle()
             self._paths.go_to_leaf(store.leaf_through(message_id), self._paths.want(), tell)
             return
         if self._is_half_written(conversation_id):

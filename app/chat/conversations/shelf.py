@@ -59,19 +59,24 @@ class Shelf:
     """All conversations, and the one that is open.
 
     `live_path` puts the present state of replies in the making into the messages of a
-    conversation; `on_opened` is told when another path comes on screen, and when all of a
-    long one is here.
+    conversation; `queued_text` is what waits in one to be sent. `on_opened` is told when another
+    path comes on screen, and when all of a long one is here; `on_changed`, when the next prompt
+    is another one.
     """
 
     def __init__(
         self,
         around: Surroundings,
         live_path: Callable[[str, Iterable[Message]], tuple[Message, ...]],
+        queued_text: Callable[[str], str],
         on_opened: Callable[[], None],
+        on_changed: Callable[[], None],
     ) -> None:
         self._around = around
         self._live_path = live_path
+        self._queued_text = queued_text
         self._on_opened = on_opened
+        self._on_changed = on_changed
         self._listed: dict[str, Conversation] = {}
         self._path: dict[str, Message] = {}
         self._trashed: set[str] = set()
@@ -86,9 +91,8 @@ class Shelf:
         self.awaits_last = True
         """The chat of the former run may still come: a draft waits to join it."""
         self.before_flush: Callable[[], None] = lambda: None
-        self.before_branch: Callable[[], None] = lambda: None  # another one is about to be shown
-        self.queued_text: Callable[[str], str] = lambda _conversation_id: ""
         self.open = _fresh()
+        """The conversation on screen."""
 
     # --- what is there --------------------------------------------------------------------------
 
@@ -261,7 +265,7 @@ class Shelf:
         self.open = conversation
         self._wanted_id = conversation.id
         self._draft = None
-        self._typed = without_queued(conversation.draft, self.queued_text(conversation.id))
+        self._typed = without_queued(conversation.draft, self._queued_text(conversation.id))
         self._take_path(messages)
         self._tell_opened()
 
@@ -397,22 +401,30 @@ class Shelf:
             self.change(conversation_id, title=title, is_titled_by_user=True)
 
     def set_system_prompt(self, text: str) -> None:
+        if not self._around.may_write():
+            return
         self.ensure_stored()
         self.change(self.open.id, system_prompt=clean_message(text))
+        self._on_changed()
 
     def touch(self, conversation_id: str) -> None:
         """Its last activity is now."""
         self.change(conversation_id, updated_at=now())
 
     def save_draft(self, text: str) -> None:
-        """Note the composer's text; the store gets it after a short rest."""
+        """This stands in the composer; the store gets it after a short rest."""
+        self.note_draft(text)
+        self._on_changed()
+
+    def note_draft(self, text: str) -> None:
+        """As `save_draft`, of what is no news for the next prompt, or said elsewhere."""
         self._draft = self._typed = clean_message(text)
         # Not put off by each key: whoever types without a pause is saved, too.
         self._around.alarms.set_once("draft", DRAFT_DELAY_S, self._on_rested)
 
     def _on_rested(self) -> None:
         if self.awaits_last and self._draft is not None:
-            self.save_draft(self._draft)
+            self.note_draft(self._draft)
         else:
             self.flush_draft()
 
@@ -422,7 +434,7 @@ class Shelf:
         self._around.alarms.cancel("draft")
         if self._draft is None or self._around.store is None:
             return
-        text = with_queued(self._draft, self.queued_text(self.open.id))
+        text = with_queued(self._draft, self._queued_text(self.open.id))
         if text == self.open.draft:
             return
         if self._around.can_write:
@@ -458,7 +470,7 @@ class Shelf:
         if conversation is None:
             return
         if conversation_id == self.open.id:
-            self.save_draft(with_queued(self._typed, text))
+            self.note_draft(with_queued(self._typed, text))
             self.flush_draft()
         elif not conversation.draft.startswith(text):
             self.change(conversation_id, draft=with_queued(conversation.draft, text))
@@ -559,12 +571,16 @@ class Shelf:
             self._remember("")
 
     def list_trash(self) -> None:
-        """Ask the store what is in the trash and say it."""
+        """Ask what is in the trash; TrashListed answers."""
+        if self._around.store is None:
+            return
         listed = self._store.list_trash()
         self._around.when_done(listed, lambda trashed: self._around.emit(TrashListed(trashed)))
 
     def restore(self, conversation_id: str) -> None:
-        """Out of the trash, whenever it was thrown away."""
+        """Out of the trash as it was, whenever it was thrown away; it is opened."""
+        if not self._around.may_write():
+            return
 
         def find(trashed: tuple[Conversation, ...]) -> None:
             found = next((each for each in trashed if each.id == conversation_id), None)

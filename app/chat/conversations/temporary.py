@@ -13,11 +13,74 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, cast
 
+from app.chat.attachments.attachments import Attachments
+from app.chat.conversations.edits import Edits
+from app.chat.conversations.shelf import Shelf
+from app.chat.inspection.cache import CacheLook
+from app.chat.replies.replies import Replies
+from app.chat.surroundings import Surroundings
 from models.records import Attachment, Conversation, Message
 
 if TYPE_CHECKING:
     from models.store.store import Store
     from models.store.temporary import TemporaryStore
+
+
+class TemporaryChat:
+    """The one temporary chat, if there is one."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        replies: Replies,
+        attachments: Attachments,
+        edits: Edits,
+        cache: CacheLook,
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._replies = replies
+        self._attachments = attachments
+        self._edits = edits
+        self._cache = cache
+        self._stores: Stores | None = None
+
+    def over(self, disk: Store) -> Store:
+        """The store for everybody: the database, and the memory for what is temporary."""
+        self._stores = Stores(disk)
+        return self._stores.as_store()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the open conversation is the one that is never written."""
+        return self._shelf.open.id == self._shelf.temporary_id
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a temporary chat that holds something."""
+        return self._shelf.is_stored(self._shelf.temporary_id)
+
+    def open(self) -> None:
+        """Show the temporary chat: the one that there is, or a new one."""
+        if not self._around.may_write() or self.is_open or self._stores is None:
+            return
+        if self.is_begun:
+            self._shelf.open_stored(self._shelf.temporary_id)
+        else:
+            self._stores.begin_temporary(self._shelf.open_temporary())
+
+    def end(self) -> None:
+        """The temporary chat is gone, and a reply that is written in it."""
+        ended = self._shelf.temporary_id
+        if not ended or self._stores is None:
+            return
+        self._replies.forget(ended)
+        self._attachments.forget(ended)
+        self._edits.forget(ended)
+        self._shelf.drop_temporary()
+        self._stores.end_temporary()
+        self._cache.forget(ended)
 
 
 class Stores:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import MAX_TITLE_LENGTH, Shelf, new_id
+from app.chat.documents.text_mode import TextMode
 from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
 from app.chat.replies.prompts import clean_message
 from app.chat.replies.replies import Replies
@@ -55,11 +56,14 @@ def _nothing() -> None: ...
 class Tree:
     """What can be done with the messages of the open conversation, one by one."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf, paths: Paths, replies: Replies) -> None:
+    def __init__(
+        self, around: Surroundings, shelf: Shelf, paths: Paths, replies: Replies, text: TextMode
+    ) -> None:
         self._around = around
         self._shelf = shelf
         self._paths = paths
         self._replies = replies
+        self._text = text
 
     @property
     def _store(self) -> Store:
@@ -73,13 +77,19 @@ class Tree:
         message_id: str,
         text: str,
         *,
-        keep_following: bool,
+        keep_following: bool = True,
         reasoning: str | None = None,
         attachments: tuple[Attachment, ...] | None = None,
         saved: Callable[[], None] = _nothing,
     ) -> bool:
-        """Save another text as a new version; another reasoning and what is attached, too, where
-        they are given. False: it was not taken."""
+        """Save another text of a message as a new version; nothing is asked of the weights.
+
+        keep_following: what follows is copied below the new version, so that it stays in view;
+        else it stays under the old one alone. attachments: those that the new version has; None:
+        all of the old one.
+        """
+        if not self._around.may_write():
+            return False
         old, text = self._shelf.message(message_id), clean_message(text)
         if old is None:
             return False
@@ -100,8 +110,9 @@ class Tree:
         attachments: tuple[Attachment, ...] | None = None,
         saved: Callable[[], None] = _nothing,
     ) -> bool:
-        """Save another text of a message of the user as a new version, and have it answered.
-        False: it was not taken."""
+        """Save another text of a message of the user as a new version, and have it answered."""
+        if not self._around.may_write():
+            return False
         old, text = self._shelf.message(message_id), clean_message(text)
         if old is None:
             return False
@@ -113,6 +124,8 @@ class Tree:
 
     def swap_role(self, message_id: str) -> None:
         """What the user said becomes the assistant's, or the other way round; a new version."""
+        if not self._around.may_write():
+            return
         old = self._shelf.message(message_id)
         if old is None or old.role not in OTHER_ROLE or not self._may_change():
             return
@@ -122,8 +135,9 @@ class Tree:
     def insert(
         self, after_id: str | None, role: Role, text: str, saved: Callable[[], None] = _nothing
     ) -> bool:
-        """A new message below that one (None: at the very top); what follows is kept in view.
-        False: it was not taken."""
+        """A new message below that one (None: at the very top); what follows is kept in view."""
+        if not self._around.may_write():
+            return False
         text = clean_message(text)
         if not self._has_text(text) or not self._may_change():
             return False
@@ -176,8 +190,10 @@ class Tree:
 
     # --- deleting -------------------------------------------------------------------------------
 
-    def trash(self, message_id: str, *, only_this: bool) -> None:
+    def trash(self, message_id: str, *, only_this: bool = False) -> None:
         """Delete a message with all that follows it, or alone; with a way back."""
+        if not self._around.may_write():
+            return
         shelf, message = self._shelf, self._shelf.message(message_id)
         if message is None or not self._may_change():
             return
@@ -205,9 +221,9 @@ class Tree:
     def prune(self, message_id: str) -> None:
         """Delete a branch that need not be on screen, with a way back."""
         if self._shelf.is_on_path(message_id):
-            self.trash(message_id, only_this=False)
+            self.trash(message_id)
             return
-        if not self._may_change():
+        if not self._around.may_write() or not self._may_change():
             return
         shelf, conversation_id = self._shelf, self._shelf.open.id
         leaf_id = shelf.leaf_id
@@ -226,6 +242,8 @@ class Tree:
 
     def restore(self, message_id: str, conversation_id: str) -> None:
         """Bring back what was deleted with a message, whenever that was, and show it."""
+        if not self._around.may_write():
+            return
         restored = self._store.restore_branch(message_id)
         self._list_trashed_after(restored)
         if conversation_id == self._shelf.open.id:
@@ -255,6 +273,8 @@ class Tree:
 
     def list_trashed(self) -> None:
         """Ask for what was deleted inside of conversations; TrashedBranchesListed answers."""
+        if self._around.store is None:
+            return
 
         def tell(branches: tuple[TrashedBranch, ...]) -> None:
             self._around.emit(TrashedBranchesListed(branches))
@@ -268,6 +288,8 @@ class Tree:
 
     def branch_off(self, message_id: str) -> None:
         """A new conversation with a copy of the path down to this message; it is opened."""
+        if not self._around.may_write():
+            return
         old = self._shelf.open
         if self._shelf.message(message_id) is None or not self._may_change():
             return
@@ -294,13 +316,15 @@ class Tree:
 
     def go_to(self, message_id: str) -> None:
         """Show the newest path that leads through a message."""
-        if self._shelf.is_on_path(message_id):
+        if self._around.store is None or self._shelf.is_on_path(message_id):
             return
-        self._shelf.before_branch()
+        self._text.settle()
         self._paths.go_to_leaf(self._store.leaf_below(message_id), self._paths.want())
 
     def read_tree(self) -> None:
         """Ask for the map of the open conversation; TreeRead answers."""
+        if self._around.store is None:
+            return
         conversation_id = self._shelf.open.id
         if not self._shelf.is_stored(conversation_id):
             self._around.emit(TreeRead(conversation_id, (), ()))
@@ -315,6 +339,8 @@ class Tree:
 
     def read_versions(self, message_id: str) -> None:
         """Ask for all versions of a message; VersionsRead answers."""
+        if self._around.store is None:
+            return
         conversation_id = self._shelf.open.id
 
         def tell(messages: tuple[Message, ...]) -> None:

@@ -35,7 +35,8 @@ from models.records import ConversationKind, Message, Role
 
 
 class TextMode:
-    """What can be done with the open document."""
+    """What can be done with the open document, where the open conversation is one. `on_changed` is
+    told when the next prompt is another one."""
 
     def __init__(
         self,
@@ -44,12 +45,14 @@ class TextMode:
         paths: Paths,
         loader: Loader,
         replies: Replies,
+        on_changed: Callable[[], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._paths = paths
         self._loader = loader
         self._replies = replies
+        self._on_changed = on_changed
         self._caret = 0
 
     @property
@@ -93,12 +96,13 @@ class TextMode:
         text = clean_message(text)
         self._caret = min(caret, len(text))
         if text == document(self._shelf.path):
-            self._shelf.save_draft("")
+            self._shelf.note_draft("")
         elif text:
-            self._shelf.save_draft(text)
+            self._shelf.note_draft(text)
         else:  # an empty draft says that nothing was typed
             self._commit(text)
         self._name(text)
+        self._on_changed()
 
     def go_on(self, text: str, caret: int) -> bool:
         """Continue the text at the caret. False: it was not taken (a reply grows, read-only)."""

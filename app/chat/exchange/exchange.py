@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from app.chat.attachments.attachments import Attachments
+from app.chat.conversations.shelf import Shelf
 from app.chat.events import ChatLooked, ImportPreviewed, ImportProgressed, Noticed
 from app.chat.surroundings import Surroundings, now
 from models.records import Imported
@@ -37,9 +39,15 @@ class Exchange:
     """`imported` is told which chats were added; it lists them and offers the way back."""
 
     def __init__(
-        self, around: Surroundings, imported: Callable[[tuple[str, ...], str], None]
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        attachments: Attachments,
+        imported: Callable[[tuple[str, ...], str], None],
     ) -> None:
         self._around = around
+        self._shelf = shelf
+        self._attachments = attachments
         self._imported = imported
         self._preview: ImportPreview | None = None
         self._is_busy = False
@@ -48,7 +56,12 @@ class Exchange:
         self._thread: threading.Thread | None = None
 
     def export(self, ids: Sequence[str] | None, target: str, form: str) -> None:
-        """Write chats (None: all) to a file; several as Markdown to a folder of files."""
+        """Write chats (None: all that are not in the trash) to a file.
+
+        form: json (everything) or markdown (the path that is shown); several chats as Markdown
+        become files in the folder `target`.
+        """
+        self._shelf.flush_draft()
         store = self._around.store
         if store is None:
             return
@@ -68,31 +81,26 @@ class Exchange:
 
         self._begin(work, tell)
 
-    def sort(
-        self,
-        paths: Sequence[str],
-        exports: Callable[[Sequence[str]], None],
-        others: Callable[[Sequence[str]], None],
-    ) -> None:
-        """Hand exports of Cutaway to one and all else to the other. Files are looked into beside
-        the owner's thread."""
+    def take_files(self, paths: Sequence[str]) -> None:
+        """Dropped or pasted: exports of Cutaway are looked at, to be imported; others attached.
+        Files are looked into beside the owner's thread."""
         from app.chat.exchange.recognising import SUFFIX, is_export
 
         if not any(path.lower().endswith(SUFFIX) for path in paths):
-            others(paths)
+            self._attachments.add_files(paths)
             return
 
         def look() -> None:
             ours = [path for path in paths if is_export(path)]
             rest = [path for path in paths if path not in ours]
-            for found, take in ((ours, exports), (rest, others)):
+            for found, take in ((ours, self.preview), (rest, self._attachments.add_files)):
                 if found:
                     self._around.post(partial(take, found))
 
         threading.Thread(target=look, name="dropped-files", daemon=True).start()
 
     def preview(self, paths: Sequence[str]) -> None:
-        """Look through files; ImportPreviewed answers."""
+        """Look through files; ImportPreviewed says what they would bring."""
         store = self._around.store
         if store is None:
             return
@@ -103,7 +111,9 @@ class Exchange:
         self._begin(lambda: look_through(store, kept, now(), self._check), self._show)
 
     def import_previewed(self) -> None:
-        """Add what was looked at last; nothing where nothing was."""
+        """Add what was looked at last, all or nothing; what is there stays as it is."""
+        if not self._around.may_write():
+            return
         preview, store = self._preview, self._around.store
         self._preview = None
         if preview is None or store is None or not preview.sources:

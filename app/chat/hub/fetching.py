@@ -111,6 +111,7 @@ class Fetching:
 
     # --- what is told ---------------------------------------------------------------------------
 
+    @property
     def all(self) -> tuple[DownloadProgress, ...]:
         return self._downloads.snapshot() if self._downloads is not None else ()
 
@@ -133,7 +134,7 @@ class Fetching:
 
     def _tell(self) -> None:
         if not self._around.is_closing:
-            all_now = self.all()
+            all_now = self.all
             for follower in list(self._followers):
                 follower(all_now)
 
@@ -149,22 +150,39 @@ class Fetching:
 
     # --- what the user does ---------------------------------------------------------------------
 
-    def add(self, file: HubFile, then: Say, failed: Say) -> None:
-        """`then` gets the download's id, `failed` a sentence."""
+    def add(self, file: HubFile, then: Say = lambda _id: None, failed: Say | None = None) -> None:
+        """Fetch weights (all parts of a set) from the hub. `then` gets the download's id once it
+        is in the queue; `failed` a sentence, which else is a notice."""
+        failed = failed or self._complain
         downloads = self._writable(failed)
         if downloads is not None:
             downloads.add(file, self.folder, then, failed)
 
-    def complain(self, sentence: str) -> None:
+    def _complain(self, sentence: str) -> None:
         self._around.emit(Noticed("error", sentence))
 
-    def do(self, act: str, download_id: str) -> None:
-        """pause, resume, cancel or remove."""
-        downloads = self._writable()
-        if downloads is not None:
-            getattr(downloads, act)(download_id)
+    def pause(self, download_id: str) -> None:
+        if downloads := self._writable():
+            downloads.pause(download_id)
+
+    def resume(self, download_id: str) -> None:
+        """Go on with one that was paused, failed, waits or was cancelled, now."""
+        if downloads := self._writable():
+            downloads.resume(download_id)
+
+    def cancel(self, download_id: str) -> None:
+        """End it for good; what came so far is removed."""
+        if downloads := self._writable():
+            downloads.cancel(download_id)
+
+    def remove(self, download_id: str) -> None:
+        """Take it off the list. A whole file stays where it is, a partial one does not."""
+        if downloads := self._writable():
+            downloads.remove(download_id)
 
     def to_trash(self, download_id: str, trash: Callable[[str], bool]) -> None:
+        """Its files to the trash, if they are those that were fetched. `trash(path)` is called on
+        a thread and says whether it could."""
         downloads = self._writable()
         if downloads is not None:
             downloads.to_trash(download_id, trash)

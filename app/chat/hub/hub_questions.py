@@ -153,7 +153,7 @@ class HubQuestions:
     def look(
         self, repo_id: str, revision: str, then: Callable[[RepoPage], None], failed: Failed
     ) -> None:
-        """A repository and its weights."""
+        """A repository and its weights; revision "" is the present one."""
         self._ask("look", lambda: self.hub().look(repo_id, revision), then, failed)
 
     def card(
@@ -277,7 +277,8 @@ class HubQuestions:
         return found
 
     def prepare(self) -> None:
-        """Somebody is about to ask: what the keyring knows is read, and the state told."""
+        """The hub's page is on screen, and somebody is about to ask: what the keyring knows is
+        read, and the state told."""
         if self._has_kept_token() and self._tokens.token is None:
             self._ask("prepare", self._tokens.read, _ignore, _ignore, needs_gate=False)
 

@@ -43,11 +43,13 @@ class CacheLook:
         self._measured: int | None = None
 
     def read(self, then: Callable[[CacheMap], None], failed: Callable[[str], None]) -> None:
+        """What the cache holds now."""
         self._questions.ask(ReadCache(0), CacheMap, then, failed)
 
     def change(
         self, change: ChangeCache, then: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
+        """Clear, park, drop, or keep a prefix. The id is filled in."""
         self._questions.ask(change, Done, lambda _done: then(), failed)
 
     def measure(
@@ -56,6 +58,7 @@ class CacheLook:
         then: Callable[[StepMeasured], None],
         failed: Callable[[str], None],
     ) -> None:
+        """Time the next token of a chat with its cells and by reading everything again."""
         if self._measured is not None and self._questions.is_asked(self._measured):
             failed(ALREADY)
             return

@@ -9,12 +9,14 @@ Else the stored text is shown alone, and a sentence says why.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
 from app.chat.documents.text_document import PLACE, document, place_of
+from app.chat.documents.text_mode import TextMode
 from app.chat.inspection.questions import Questions
 from app.chat.replies.again import given_to
 from app.chat.replies.prompts import chat_prompt
@@ -30,10 +32,9 @@ from app.engine.protocol.prompt_messages import (
     Prompt,
     PromptShown,
     ReadPrompt,
-    TextPrompt,
 )
 from app.insight.prompt.parts import PromptTokens, tokens_of
-from models.records import Attachment, Conversation, ConversationKind, Message, MessageState, Role
+from models.records import Conversation, ConversationKind, Message, MessageState, Role
 
 NOT_A_REPLY: Final = "Only a reply has a prompt. Choose one, or look at what would be sent next."
 NOTHING_YET: Final = "Nothing would be sent: write a message first."
@@ -71,8 +72,7 @@ Then = Callable[[PromptOf], None]
 
 
 class PromptReading:
-    """`draft` and `attachments`: what stands in the composer; `text_prompt`: the document up to
-    the caret. Every question is answered once, on the desk's thread."""
+    """Every question is answered once, on the desk's thread."""
 
     def __init__(
         self,
@@ -80,28 +80,28 @@ class PromptReading:
         shelf: Shelf,
         loader: Loader,
         questions: Questions,
-        attachments: Callable[[], Sequence[Attachment]],
-        text_prompt: Callable[[], TextPrompt],
+        attachments: Attachments,
+        text: TextMode,
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
         self._questions = questions
         self._attachments = attachments
-        self._text_prompt = text_prompt
+        self._text = text
 
     # --- what would be sent next ------------------------------------------------------------------
 
     def read_next(self, then: Then) -> None:
-        """The prompt of what would be sent now."""
+        """What would be given for what stands in the composer, or before the caret."""
         conversation = self._shelf.open
         settings = resolved_for(self._around, self._loader, conversation).settings
         if conversation.kind is ConversationKind.TEXT:
-            text = self._text_prompt()
+            text = self._text.prompt()
             prompt: Prompt = text
             is_empty, sentence = not text.text, NEXT_TEXT
         else:
-            attachments, draft = self._attachments(), self._shelf.draft
+            attachments, draft = self._attachments.of_open, self._shelf.draft
             prompt = chat_prompt(
                 conversation,
                 self._shelf.path,
@@ -121,7 +121,7 @@ class PromptReading:
     # --- of a reply -------------------------------------------------------------------------------
 
     def read(self, message_id: str, then: Then) -> None:
-        """The prompt of a reply on the open path."""
+        """What the engine was given for a reply of the open chat."""
         message = next((m for m in self._shelf.path if m.id == message_id), None)
         chat = self._shelf.open
         if message is None or message.role is not Role.ASSISTANT:

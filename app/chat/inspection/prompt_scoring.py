@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.chat.inspection.questions import Questions
+from app.chat.replies.growing import Growing
 from app.engine.protocol.cache_messages import ChangeCache
 from app.engine.protocol.messages import Done, Generate, PromptScores, Summary
 from app.engine.protocol.prompt_messages import IdsPrompt
@@ -40,11 +41,11 @@ class _Reading:
 
 
 class PromptScoring:
-    """One prompt at a time. `is_writing`: whether any reply waits or grows."""
+    """One prompt at a time."""
 
-    def __init__(self, questions: Questions, is_writing: Callable[[], bool]) -> None:
+    def __init__(self, questions: Questions, growing: Growing) -> None:
         self._questions = questions
-        self._is_writing = is_writing
+        self._growing = growing
         self._now: _Reading | None = None
 
     def ask(
@@ -54,11 +55,12 @@ class PromptScoring:
         then: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`take` gets the scores in chunks, then either `then` or `failed` is called, unless
+        """Read a prompt once more to learn how surprising each of its tokens is: `take` gets the
+        scores in chunks, then either `then` or `failed` is called, unless
         somebody says `stop`."""
         if len(token_ids) < 2:
             failed(TOO_SHORT)
-        elif self._is_writing():
+        elif self._growing.is_any:
             failed(BUSY)
         elif self._now is not None:
             failed(ALREADY)

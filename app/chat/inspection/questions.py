@@ -11,7 +11,18 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import Command, Failed, Finished, Result, Stopped
+from app.engine.protocol.frames import clean_text
+from app.engine.protocol.messages import (
+    CheckGrammar,
+    Command,
+    Failed,
+    Finished,
+    GrammarChecked,
+    Result,
+    Stopped,
+    Tokenize,
+    Tokens,
+)
 
 R = TypeVar("R", bound=Result)
 
@@ -43,6 +54,30 @@ class Questions:
         request_id = self._loader.engine.request(command)
         self._asked[request_id] = (partial(_hand_over, kind, then, failed), failed)
         return request_id
+
+    def tokenize(
+        self,
+        text: str,
+        then: Callable[[Tokens], None],
+        failed: Callable[[str], None],
+        *,
+        special: bool = False,
+        inside: bool = False,
+    ) -> None:
+        """How the loaded vocabulary cuts a text, without a BOS. `special`: the text of a control
+        token becomes that token. `inside`: as it stands behind another text."""
+        self.ask(Tokenize(0, text, special, inside=inside), Tokens, then, failed)
+
+    def check_grammar(
+        self,
+        grammar: str,
+        json_schema: str,
+        then: Callable[[GrammarChecked], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Whether a reply could be bound by a grammar or a schema."""
+        command = CheckGrammar(0, clean_text(grammar), clean_text(json_schema))
+        self.ask(command, GrammarChecked, then, failed)
 
     def stop(self, request_id: int) -> None:
         """The answer is not wanted any more: nobody is called."""

@@ -92,7 +92,7 @@ class WhatIfs:
         self._request_id: int | None = None
 
     def ask(self, question: Question, then: Callable[[WhatIf], None]) -> None:
-        """What the record says, on a thread."""
+        """Which token would have been another one first, as far as the record says it."""
         number = self._begin()
         self._on_thread(
             lambda: _from_record(question, lambda: number != self._newest), number, then
@@ -105,7 +105,8 @@ class WhatIfs:
         then: Callable[[WhatIf], None],
         failed: Callable[[str], None],
     ) -> None:
-        """The same with the engine's word for what the record left unsure."""
+        """The same, where the engine draws again what the record left unsure. `then` or `failed`
+        (with a sentence) is called once."""
         number = self._begin()
 
         def read(prompt: PromptOf) -> None:

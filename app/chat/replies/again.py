@@ -39,7 +39,6 @@ class Again:
         self._shelf = shelf
         self._loader = loader
         self._replies = replies
-        replies.growing.finish = self._finish
 
     def run(self, message_id: str) -> None:
         """Ask for the reply once more; what stands against it is said in words."""
@@ -61,7 +60,7 @@ class Again:
         changes |= {"seed": message.seed, "repeatable": True, AGAIN: message}
         if message.state is not MessageState.COMPLETE and message.token_ids:
             changes["max_tokens"] = len(message.token_ids)  # it was cut there, not by itself
-        self._replies.answer_again(message_id, changes, given_to(message))
+        self._replies.answer(message_id, (changes,), given_to(message))
 
     def _refusal(self, message: Message) -> str:
         if not (message.content or message.reasoning):
@@ -72,34 +71,36 @@ class Again:
             return OTHER_WEIGHTS.format(name=message.weights_name or "other weights")
         return ""
 
-    def _finish(self, reply: Reply, message: Message) -> Message:
-        """A reply ends: if it repeats another one, say how they compare and keep that."""
-        first = reply.changes.get(AGAIN)
-        if not isinstance(first, Message):
-            return message
-        whole = message.state is MessageState.COMPLETE
-        place = first_difference(first, message)
-        self._around.emit(Noticed("info", self._words(first, message, place)))
-        found = {"of": first.id, "first_difference": place, "is_whole": whole}
-        return dataclasses.replace(message, settings={**message.settings, AGAIN: found})
 
-    def _words(self, first: Message, message: Message, place: int | None) -> str:
-        n_tokens = len(message.token_ids or ())
-        if place is None:
-            if message.state is not MessageState.COMPLETE:
-                return f"Run again: the same as far as it went ({n_tokens:,} tokens)."
-            return f"Run again: identical, all {n_tokens:,} tokens."
-        words = f"Run again: first differs at token {place + 1:,}."
-        was, now = first.settings.get("load"), message.settings.get("load")
-        if isinstance(was, dict) and isinstance(now, dict) and was != now:
-            names = [name for name in now if was.get(name) != now[name]]
-            return f"{words} The weights stood in memory otherwise ({', '.join(names)})."
-        if not first.settings.get("repeatable"):
-            return (
-                f"{words} The first one was not written in repeatable mode; this one was: "
-                "run it again to compare like with like."
-            )
-        return words
+def compared(around: Surroundings, reply: Reply, message: Message) -> Message:
+    """A reply ends: if it repeats another one, say how they compare and keep that."""
+    first = reply.changes.get(AGAIN)
+    if not isinstance(first, Message):
+        return message
+    whole = message.state is MessageState.COMPLETE
+    place = first_difference(first, message)
+    around.emit(Noticed("info", _words(first, message, place)))
+    found = {"of": first.id, "first_difference": place, "is_whole": whole}
+    return dataclasses.replace(message, settings={**message.settings, AGAIN: found})
+
+
+def _words(first: Message, message: Message, place: int | None) -> str:
+    n_tokens = len(message.token_ids or ())
+    if place is None:
+        if message.state is not MessageState.COMPLETE:
+            return f"Run again: the same as far as it went ({n_tokens:,} tokens)."
+        return f"Run again: identical, all {n_tokens:,} tokens."
+    words = f"Run again: first differs at token {place + 1:,}."
+    was, now = first.settings.get("load"), message.settings.get("load")
+    if isinstance(was, dict) and isinstance(now, dict) and was != now:
+        names = [name for name in now if was.get(name) != now[name]]
+        return f"{words} The weights stood in memory otherwise ({', '.join(names)})."
+    if not first.settings.get("repeatable"):
+        return (
+            f"{words} The first one was not written in repeatable mode; this one was: "
+            "run it again to compare like with like."
+        )
+    return words
 
 
 def first_difference(first: Message, second: Message) -> int | None:

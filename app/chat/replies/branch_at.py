@@ -32,7 +32,7 @@ from app.chat.settings.sampler_links import chains_before
 from app.chat.settings.settings import as_stored
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import Tokenize, Tokens
+from app.engine.protocol.messages import Tokens
 from app.insight.trace.message_tokens import n_given
 from app.insight.trace.table import TraceTable
 from models.records import Message, Role
@@ -89,24 +89,47 @@ class BranchAt:
         self,
         message_id: str,
         index: int,
-        token_id: int,
-        settings: Mapping[str, Any] | None = None,
+        *chosen_ids: int,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`index`: the token's place in the reply's trace. `settings`: of the new version alone."""
-        self._branch(message_id, index, (token_id,), settings or {})
+        """Another version of a reply of the open chat: what it says before the token at this place
+        of its trace, then this one (or these) instead, then the engine writes on. A reply that
+        grows is stopped first. `settings`: of this version alone, over those of the chat."""
+        message = self._source(message_id)
+        if message is None or not self._is_known(message):
+            return
+        growing = self._replies.growing
+        traces = growing.trace_of(message_id)
+        if traces is None:
+            self._traces.read_head(
+                message_id,
+                index,
+                lambda head, count, sentence: self._go(
+                    message_id, index, chosen_ids, head, count, settings, sentence
+                ),
+            )
+            return
+        count = len(traces)
+        if not 0 <= index < count:
+            self._say(NO_SUCH_TOKEN.format(count=count))
+            return
+        head = traces.head(index)
+        growing.stop_then(
+            message_id, lambda: self._go(message_id, index, chosen_ids, head, count, settings)
+        )
 
     def at_text(self, message_id: str, index: int, text: str) -> None:
-        """As `at`, with the tokens of a text."""
+        """As `at`, with a text in that place. It is tokenised by itself."""
         if not text:
             self._say(NO_TEXT)
             return
 
         def take(tokens: Tokens) -> None:
             if self._shelf.message(message_id) is not None:  # else another chat was opened
-                self._branch(message_id, index, tuple(tokens.token_ids))
+                self.at(message_id, index, *tokens.token_ids)
 
         if (message := self._source(message_id)) is not None and self._is_known(message):
-            self._questions.ask(Tokenize(0, text, inside=True), Tokens, take, self._say)
+            self._questions.tokenize(text, take, self._say, inside=True)
 
     # --- what stands against it -----------------------------------------------------------------
 
@@ -131,36 +154,6 @@ class BranchAt:
         return False
 
     # --- how it is done -------------------------------------------------------------------------
-
-    def _branch(
-        self,
-        message_id: str,
-        index: int,
-        chosen_ids: tuple[int, ...],
-        own: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        message = self._source(message_id)
-        if message is None or not self._is_known(message):
-            return
-        growing = self._replies.growing
-        traces = growing.trace_of(message_id)
-        if traces is None:
-            self._traces.read_head(
-                message_id,
-                index,
-                lambda head, count, sentence: self._go(
-                    message_id, index, chosen_ids, head, count, own, sentence
-                ),
-            )
-            return
-        count = len(traces)
-        if not 0 <= index < count:
-            self._say(NO_SUCH_TOKEN.format(count=count))
-            return
-        head = traces.head(index)
-        growing.stop_then(
-            message_id, lambda: self._go(message_id, index, chosen_ids, head, count, own)
-        )
 
     def _go(
         self,
@@ -202,7 +195,7 @@ class BranchAt:
             weights_hash=message.weights_hash or "",
             drawn_with=tuple(chains_before(message.settings, index)),
         )
-        self._replies.branch(message_id, {**own, **changes}, branch, place)
+        self._replies.answer(message_id, ({**own, **changes},), branch, place)
 
     def _ids_before(
         self, message: Message, index: int, head: TraceTable, count: int

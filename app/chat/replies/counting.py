@@ -6,40 +6,40 @@ something, so it is asked for after a short rest, and one count at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+from app.chat.attachments.attached_text import with_attachments
+from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
+from app.chat.documents.text_mode import TextMode
 from app.chat.events import ContextCounted
 from app.chat.replies.prompts import chat_prompt
 from app.chat.settings.levels import resolved_for
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import CountPrompt, Failed, Finished, PromptCount, Stopped
-from app.engine.protocol.prompt_messages import Prompt, TextPrompt
+from app.engine.protocol.prompt_messages import Prompt
 from models.records import ConversationKind
 
 COUNT_DELAY_S: Final = 0.3
 
 
 class ContextCounter:
-    """Counts the open conversation with its draft, whenever `count_soon` is called.
-
-    `draft_text`: the draft as the prompt would have it, with what is attached.
-    """
+    """Counts the open conversation with its draft, whenever `count_soon` is called."""
 
     def __init__(
         self,
         around: Surroundings,
         shelf: Shelf,
         loader: Loader,
-        draft_text: Callable[[], str],
+        attachments: Attachments,
+        text: TextMode,
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
-        self._draft_text = draft_text
-        self.text_prompt: Callable[[], TextPrompt] = lambda: TextPrompt("")
+        self._attachments = attachments
+        self._text = text
         self._request_id: int | None = None
         self._conversation_id = ""
         self._is_stale = False
@@ -47,7 +47,7 @@ class ContextCounter:
 
     @property
     def last(self) -> ContextCounted | None:
-        """What was counted last of the open conversation's next prompt."""
+        """What was counted last of the open conversation's next prompt; None: nothing yet."""
         is_open = self._last is not None and self._last[0] == self._shelf.open.id
         return self._last[1] if self._last is not None and is_open else None
 
@@ -66,9 +66,10 @@ class ContextCounter:
             self._is_stale = True
             return
         if self._shelf.open.kind is ConversationKind.TEXT:
-            self._ask(self.text_prompt())
+            self._ask(self._text.prompt())
             return
-        path, draft = self._shelf.path, self._draft_text()
+        path = self._shelf.path
+        draft = with_attachments(self._shelf.draft, self._attachments.of_open)
         if not path and not draft.strip():
             self._say(ContextCounted(0, loaded.n_ctx, last_cut=""))
             return

@@ -61,20 +61,24 @@ BAD_CHOICE: Final = "bad_choice"
 
 
 class Growing:
-    """All replies in the making, in any conversation. `is_busy`: whether another one waits or
-    grows in a conversation."""
+    """All replies in the making, in any conversation. `finish` has the last word on the message of
+    one that ends; then `on_ended` is told. `on_begun`: some more are growing."""
 
     def __init__(
         self,
         around: Surroundings,
         shelf: Shelf,
         loader: Loader,
-        is_busy: Callable[[str], bool],
+        finish: Callable[[Reply, Message], Message],
+        on_begun: Callable[[], None],
+        on_ended: Callable[[Message], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
-        self._is_busy = is_busy
+        self._finish = finish
+        self._on_begun = on_begun
+        self._on_ended = on_ended
         self._replies: dict[str, Reply] = {}
         self._requests: dict[int, Reply] = {}
         self._replying: frozenset[str] = frozenset()
@@ -82,9 +86,6 @@ class Growing:
         self._traces = Traces(around)
         self._noted: set[tuple[str, str]] = set()
         self._after_end: dict[str, Callable[[], None]] = {}
-        self.on_begun: Callable[[], None] = lambda: None
-        self.on_ended: Callable[[Message], None] = lambda _message: None
-        self.finish: Callable[[Reply, Message], Message] = lambda _reply, message: message
 
     @property
     def _store(self) -> Store:
@@ -97,7 +98,7 @@ class Growing:
     def add(self, replies: Iterable[Reply]) -> None:
         self._replies |= {reply.message.id: reply for reply in replies}
         self._tell_replying()
-        self.on_begun()
+        self._on_begun()
 
     def set_request(self, reply: Reply, request_id: int) -> None:
         """The engine has been asked for it."""
@@ -197,6 +198,7 @@ class Growing:
             self._traces.read(message_id)
 
     def trace_of(self, message_id: str) -> TraceTable | None:
+        """The trace of a reply that grows, which grows too; None if it does not."""
         reply = self._replies.get(message_id)
         return None if reply is None else reply.traces
 
@@ -323,7 +325,7 @@ class Growing:
                 reply.message, settings=reply.message.settings | room
             )
             ending = in_the_apps_words(ending, loaded, policy)
-        message = self.finish(reply, reply.ended(ending))
+        message = self._finish(reply, reply.ended(ending))
         self._replies.pop(reply.message.id, None)
         self._tell_replying()
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
@@ -336,8 +338,7 @@ class Growing:
         if is_on_path and counts.context_used and counts.context_size:
             self._around.emit(ContextCounted(counts.context_used, counts.context_size))
         self._around.alarms.set("memory", GIVE_BACK_AFTER_S, give_back)
-        if not self._is_busy(message.conversation_id):
-            self.on_ended(message)
+        self._on_ended(message)
         self._after_end.pop(message.id, _nothing)()
 
 

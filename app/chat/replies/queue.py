@@ -48,6 +48,11 @@ class MessageQueue:
         self._held: set[str] = set()
         self._edited = ""
 
+    @property
+    def of_open(self) -> tuple[QueuedMessage, ...]:
+        """What waits for the reply on screen."""
+        return self.of(self._shelf.open.id)
+
     def of(self, conversation_id: str) -> tuple[QueuedMessage, ...]:
         return tuple(self._queues.get(conversation_id, ()))
 
@@ -59,10 +64,12 @@ class MessageQueue:
 
     def add(self, text: str) -> bool:
         """Queue a message in the open conversation. False: it was not taken."""
+        if not self._around.may_write():
+            return False
         conversation_id = self._shelf.open.id
         text = clean_message(text)
         attachments = self._attachments.of_draft(conversation_id)
-        if not (text.strip() or attachments) or not self._around.can_write:
+        if not (text.strip() or attachments):
             return False
         self._attachments.take(conversation_id)
         queued = QueuedMessage(new_id(), conversation_id, text, attachments)
@@ -82,7 +89,7 @@ class MessageQueue:
         queue = self._queues[queued.conversation_id]
         queue[queue.index(queued)] = dataclasses.replace(queued, text=text)
         if queued.conversation_id == self._shelf.open.id:
-            self._shelf.save_draft(self._shelf.draft)
+            self._shelf.note_draft(self._shelf.draft)
 
     def change(self, message_id: str, text: str) -> None:
         """Another text for it; an empty one leaves it as it was."""
@@ -125,8 +132,9 @@ class MessageQueue:
         self._shelf.offer_undo(f"queued {message_id}", "The queued message is removed.", put_back)
         self.go_on(queued.conversation_id)
 
-    def send_next(self, conversation_id: str) -> None:
-        """Go on after a reply that failed or was stopped."""
+    def send_next(self) -> None:
+        """Go on in the open conversation after a reply that failed or was stopped."""
+        conversation_id = self._shelf.open.id
         self._held.discard(conversation_id)
         self.go_on(conversation_id)
         self._tell(conversation_id)

@@ -22,11 +22,14 @@ from typing import Any, Final
 
 import msgspec
 
+from app.chat.attachments.attachments import Attachments
+from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import Shelf, new_id, new_message
 from app.chat.documents.text_document import PLACE
 from app.chat.events import AnswersBegan, Noticed, SendQueued
 from app.chat.replies.growing import Growing
 from app.chat.replies.prompts import clean_message, is_encodable
+from app.chat.replies.queue import MessageQueue
 from app.chat.replies.recorded import at_first, at_start
 from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply, beginning_of
 from app.chat.replies.reply_request import reply_request
@@ -83,17 +86,30 @@ class Waiting:
 
 
 class Replies:
-    """All replies that wait or grow, in any conversation."""
+    """All replies that wait or grow, in any conversation. `is_held`: whether one that is about to
+    be asked for waits at each token."""
 
-    def __init__(self, around: Surroundings, shelf: Shelf, loader: Loader) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        paths: Paths,
+        loader: Loader,
+        attachments: Attachments,
+        growing: Growing,
+        is_held: Callable[[Reply], bool],
+    ) -> None:
         self._around = around
         self._shelf = shelf
+        self._paths = paths
         self._loader = loader
+        self._attachments = attachments
+        self.growing = growing
+        self._is_held = is_held
         self._waiting: dict[str, Waiting] = {}
         self._said: set[str] = set()
-        self.growing = Growing(around, shelf, loader, self.is_busy)
-        self.is_held: Callable[[Reply], bool] = lambda _reply: False
-        self.is_changing: Callable[[str], bool] = lambda _conversation_id: False
+        self._sent_early: list[str] = []
+        self.queue = MessageQueue(around, shelf, attachments, self._send_queued, self.is_occupied)
 
     @property
     def _store(self) -> Store:
@@ -106,31 +122,58 @@ class Replies:
 
     def is_occupied(self, conversation_id: str) -> bool:
         """Whether nothing can be sent there now: a reply waits or grows, or messages change."""
-        return self.is_busy(conversation_id) or self.is_changing(conversation_id)
+        return self.is_busy(conversation_id) or self._paths.is_changing(conversation_id)
 
     def is_free(self) -> bool:
         """Whether the open conversation is not occupied; says why where it is."""
         open_id = self._shelf.open.id
         if self.is_busy(open_id):
             self._around.emit(Noticed("info", BUSY_SENTENCE))
-        elif self.is_changing(open_id):
+        elif self._paths.is_changing(open_id):
             self._around.emit(Noticed("info", CHANGING_SENTENCE))
         return not self.is_occupied(open_id)
 
-    def is_waiting(self, conversation_id: str) -> bool:
-        """Whether the user was told that a message there waits."""
-        waiting = self._waiting.get(conversation_id)
-        return (
-            bool(waiting and waiting.is_announced)
-            or self.growing.place_in_queue(conversation_id) > 0
-        )
+    @property
+    def is_generating(self) -> bool:
+        """Whether a reply grows, or waits, in the open conversation: Send is Stop then."""
+        return self.is_busy(self._shelf.open.id)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a message of the open conversation was said to wait (`SendQueued`)."""
+        open_id = self._shelf.open.id
+        waiting = self._waiting.get(open_id)
+        return bool(waiting and waiting.is_announced) or self.growing.place_in_queue(open_id) > 0
 
     # --- acts -----------------------------------------------------------------------------------
 
-    def send(self, text: str, attachments: tuple[Attachment, ...] = ()) -> bool:
-        """Store a message of the open conversation and ask for its reply. False: not taken."""
+    def send(self, text: str) -> bool:
+        """Send a message of the open conversation with what is attached, and ask for its reply.
+        False: it was not taken (empty, read-only, a reply is in the making)."""
+        if self._around.store is None and text.strip():
+            self._sent_early.append(text)  # keys come before the first paint, the store after it
+            return True
+        if self._paths.is_changing(self._shelf.open.id):
+            return self.queue.add(text)  # it goes below what comes on screen in a moment
+        is_taken = self._send_typed(text, self._attachments.of_open)
+        if is_taken:
+            self._attachments.take(self._shelf.open.id)
+        return is_taken
+
+    def send_early(self) -> None:
+        """What was sent before there was a store, the first at once and the others behind its
+        reply. What is being written since stays the draft."""
+        typed = self._shelf.draft
+        for text in self._sent_early:
+            if not self._send_typed(text):
+                self.queue.add(text)
+        if self._sent_early and typed:
+            self._shelf.note_draft(typed)
+        self._sent_early.clear()
+
+    def _send_typed(self, text: str, attachments: tuple[Attachment, ...] = ()) -> bool:
         typed, text = text, clean_message(text)
-        if not (text.strip() or attachments) or not self._may_ask():
+        if not (text.strip() or attachments) or not self.may_ask():
             return False
         if text is not typed and not is_encodable(typed):
             self._say_once(SURROGATES_SENTENCE)
@@ -141,7 +184,7 @@ class Replies:
         self._send(message, shelf.path)
         return True
 
-    def send_queued(
+    def _send_queued(
         self,
         conversation_id: str,
         text: str,
@@ -176,14 +219,14 @@ class Replies:
     def send_version(self, message: Message, saved: Callable[[], None] = _nothing) -> bool:
         """Store another version of a message of the user and ask for its reply. False: it was not
         taken; else `saved` is called when it is on disk."""
-        if not self._may_ask():
+        if not self.may_ask():
             return False
         self._send(message, self._shelf.path_to(message.parent_id), saved)
         return True
 
     def may_ask(self) -> bool:
         """Whether a reply can be asked for in the open conversation; says why where it cannot."""
-        return self._may_ask()
+        return self._around.may_write() and self.is_free()
 
     def write_on(self, path: tuple[Message, ...], place: tuple[int, int], version: int = 0) -> None:
         """Continue the text document that ends with `path`, at a place in it."""
@@ -219,13 +262,6 @@ class Replies:
             self._said.add(sentence)
             self._around.emit(Noticed("info", sentence))
 
-    def _may_ask(self) -> bool:
-        if not self._around.can_write:
-            sentence = self._around.store_state.sentence or "This window cannot save anything."
-            self._around.emit(Noticed("warning", sentence))
-            return False
-        return self._around.store is not None and self.is_free()
-
     def _on_message_saved(self, waiting: Waiting, stored: Message) -> None:
         if stored.parent_id != waiting.path[-1].parent_id:
             self._move(waiting, stored)
@@ -257,17 +293,13 @@ class Replies:
             self._shelf.take_into_draft(message.conversation_id, message.content)
             self._around.emit(Noticed("error", f"{UNSENT_SENTENCE} {sentence}"))
 
-    def retry(self, message_id: str) -> None:
-        """Ask for another version of a reply, or for the reply of a message that has none."""
-        self._answer(message_id)
-
     def go_on(self, message_id: str) -> None:
         """Continue a reply: as another version, which begins with all that it says."""
         message = self._shelf.message(message_id)
         if message is None or message.role is not Role.ASSISTANT:
             return
         beginning = beginning_of(message, self._loader.weights_hash)
-        self._answer(message_id, beginning=beginning if beginning else NOTHING)
+        self.answer(message_id, beginning=beginning if beginning else NOTHING)
 
     def begin_with(
         self,
@@ -276,43 +308,27 @@ class Replies:
         thoughts: str | None = None,
         saved: Callable[[], None] = _nothing,
     ) -> bool:
-        """Ask for a reply that begins with these words: another version, or to a message. False:
-        it was not taken; else `saved` is called when the words are on disk."""
+        """Ask for a reply that begins with these words: another version, or to a message.
+        `thoughts`: another reasoning than the one that it has. False: it was not taken; else
+        `saved` is called when the words are on disk."""
         text = clean_message(text)
         message = self._shelf.message(message_id)
         if message is None:
             return False
         if not (text + (thoughts or "")).strip():
-            return self._answer(message_id, saved=saved)
+            return self.answer(message_id, saved=saved)
         is_reply = message.role is Role.ASSISTANT
         reasoning = message.reasoning if thoughts is None else clean_message(thoughts)
         source_id = message_id if is_reply else None
         beginning = Beginning(text, reasoning, None, source_id)
-        return self._answer(message_id, beginning=beginning, saved=saved)
-
-    def answer_again(
-        self, message_id: str, changes: Mapping[str, Any], beginning: Beginning
-    ) -> None:
-        """Another version of a reply with settings, and a beginning, of its own."""
-        self._answer(message_id, (changes,), beginning)
-
-    def branch(
-        self,
-        message_id: str,
-        changes: Mapping[str, Any],
-        branch: Branch,
-        place: tuple[int, int] | None = None,
-    ) -> None:
-        """Another version of a reply that goes another way from one of its tokens on; of a
-        continuation, at its `place` in the document."""
-        self._answer(message_id, (changes,), branch, place)
+        return self.answer(message_id, beginning=beginning, saved=saved)
 
     def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Ask for several versions at once, each with settings of its own."""
+        """Ask for several versions at once, each with settings of its own over the chat's."""
         if 1 <= len(answers) <= MAX_ANSWERS:
-            self._answer(message_id, answers=tuple(answers))
+            self.answer(message_id, answers=tuple(answers))
 
-    def _answer(
+    def answer(
         self,
         message_id: str,
         answers: tuple[Mapping[str, Any], ...] = ({},),
@@ -320,9 +336,14 @@ class Replies:
         place: tuple[int, int] | None = None,
         saved: Callable[[], None] = _nothing,
     ) -> bool:
-        """False: it was not taken, and why is said."""
+        """Ask for another version of a reply, or for the reply of a message that has none.
+
+        `answers`: for each that is wanted, the settings of its own over the chat's. `beginning`:
+        what it begins with. `place`: of a continuation, where in the document it stands. False: it
+        was not taken, and why is said.
+        """
         message = self._shelf.message(message_id)
-        if message is None or not self._may_ask():
+        if message is None or not self.may_ask():
             return False
         if message.role is Role.ASSISTANT:
             path, version = self._shelf.path_to(message.parent_id), message.sibling_count
@@ -476,7 +497,7 @@ class Replies:
         if isinstance(reply.beginning, Branch):
             request = reply.beginning.begun(request)
         request = msgspec.structs.replace(
-            request, reply_id=reply.message.id, hold=request.hold or self.is_held(reply)
+            request, reply_id=reply.message.id, hold=request.hold or self._is_held(reply)
         )
         reply.message = dataclasses.replace(reply.message, settings=recorded)
         # As it grows, views show the stages that it is drawn with.
@@ -487,7 +508,18 @@ class Replies:
         """The settings of a reply there; `changes` are its own."""
         return resolved_for(self._around, self._loader, conversation, changes)
 
-    def stop(self, conversation_id: str) -> None:
+    def stop(self) -> None:
+        """Stop the reply of the open conversation, and hold what is queued behind it."""
+        self.queue.hold(self._shelf.open.id)
+        self._stop_in(self._shelf.open.id)
+
+    def give_up(self, conversation_id: str) -> None:
+        """A conversation goes to the trash: its reply is stopped, and what is queued is its
+        draft's."""
+        self.queue.leave_in_draft(conversation_id)
+        self._stop_in(conversation_id)
+
+    def _stop_in(self, conversation_id: str) -> None:
         """Stop what grows there, or forget what waits there. The message itself stays."""
         waiting = self._waiting.get(conversation_id)
         if waiting is not None:
@@ -497,7 +529,7 @@ class Replies:
 
     def forget(self, conversation_id: str) -> None:
         """A temporary conversation is gone: what is still written of it is dropped."""
-        self.stop(conversation_id)
+        self.give_up(conversation_id)
         self.growing.forget(conversation_id)
 
     def close(self) -> None:

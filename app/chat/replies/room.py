@@ -56,12 +56,17 @@ class RoomMaker:
         self._waiting: _Waiting | None = None
 
     def trim(self, message_id: str) -> None:
-        """From now on the oldest turns are left out of prompts that are too long."""
+        """From now on the oldest turns are left out of prompts that are too long; the message is
+        answered."""
+        if not self._around.may_write():
+            return
         self._set_where_it_counts("context_policy", "drop_oldest")
-        self._replies.retry(message_id)
+        self._replies.answer(message_id)
 
     def enlarge(self, message_id: str) -> None:
         """Load the weights again with a larger window; the message is answered afterwards."""
+        if not self._around.may_write():
+            return
         message, loaded = self._shelf.message(message_id), self._loader.loaded
         if message is None or loaded is None:
             return
@@ -91,4 +96,4 @@ class RoomMaker:
         if loaded.n_ctx < waiting.size:
             self._around.emit(Noticed("warning", STILL_SENTENCE.format(size=loaded.n_ctx)))
         elif self._shelf.is_on_path(waiting.message_id):
-            self._replies.retry(waiting.message_id)
+            self._replies.answer(waiting.message_id)

@@ -55,9 +55,11 @@ class StepMode:
         self._told_waits: set[int] = set()
         self._released: set[int] = set()
         self.is_on = False
+        """Whether replies wait at each token."""
 
     @property
     def held_token(self) -> TokenHeld | None:
+        """Where a reply of the open chat waits."""
         found = self._in_open()
         return None if found is None else self._as_held(found[1])
 
@@ -68,6 +70,7 @@ class StepMode:
     # --- acts -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
+        """From now on replies wait at each token; one that grows in the open chat does, too."""
         self._set(True)
         for request_id in self._growing.requests_in(self._shelf.open.id):
             reply = self._growing.reply_of(request_id)
@@ -76,17 +79,21 @@ class StepMode:
                 self._loader.engine.request(Hold(request_id))
 
     def take(self) -> None:
+        """The drawn token becomes part of the reply, which waits at the next one."""
         found = self._in_open()
         if found is not None and found[1].token is not None:
             self.choose(found[1].token.token_id)
 
     def choose(self, token_id: int) -> None:
+        """Another token takes its place."""
         found = self._in_open()
         if found is not None and found[1].token is not None:
             found[1].token = None
             self._loader.engine.request(Choose(found[0], token_id))
 
     def run_on(self) -> None:
+        """Replies wait no more; one that waits in the open chat takes the drawn token and runs on
+        to the end."""
         self._set(False)
         for request_id in self._growing.requests_in(self._shelf.open.id):
             self._released.add(request_id)
@@ -94,6 +101,7 @@ class StepMode:
             self._end(request_id)
 
     def stop(self) -> None:
+        """The reply ends here, without the token that it waits at."""
         found = self._in_open()
         if found is not None:
             self._growing.stop_reply(found[1].reply.message.id)

@@ -40,13 +40,10 @@ class Levels:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def resolved(
-        self,
-        conversation: Conversation | None = None,
-        message: Mapping[str, Any] | None = None,
-    ) -> Resolved:
-        """What a reply in that conversation (the open one) would be made with now."""
-        return resolved_for(self._around, self._loader, conversation or self._shelf.open, message)
+    def resolved(self, message: Mapping[str, Any] | None = None) -> Resolved:
+        """What the next reply of the open chat is made with, and whence each value comes.
+        `message`: what is set for that reply alone."""
+        return resolved_for(self._around, self._loader, self._shelf.open, message)
 
     def if_chat_set(self, values: Mapping[str, Any]) -> Resolved:
         """What would count if the open chat set just these values."""
@@ -102,8 +99,7 @@ class Levels:
             if not self._loader.change_settings(values):
                 self._around.emit(Noticed("warning", NO_WEIGHTS))
                 return
-        elif not self._around.can_write or self._around.store is None:
-            self._around.emit(Noticed("warning", self._around.store_state.sentence))
+        elif not self._around.may_write():
             return
         else:
             self._put_chat(values, fields)

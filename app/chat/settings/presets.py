@@ -100,7 +100,7 @@ class Presets:
 
     def create(self, name: str, values: Mapping[str, Any] | None = None) -> str:
         """A preset of these values, or of what counts in the open chat; its id, or nothing."""
-        if not self._may_write():
+        if not self._around.may_write():
             return ""
         if values is None:
             values = values_of(self._levels.resolved().settings)
@@ -110,7 +110,7 @@ class Presets:
 
     def rename(self, preset_id: str, name: str) -> None:
         preset, name = self._presets.get(preset_id), _one_line(name)
-        if preset is None or not name or name == preset.name or not self._may_write():
+        if preset is None or not name or name == preset.name or not self._around.may_write():
             return
         if name.casefold() in {n.casefold() for n in self._names()} - {preset.name.casefold()}:
             self._around.emit(Noticed("warning", f"There is a preset “{name}” already."))
@@ -125,12 +125,12 @@ class Presets:
     def change(self, preset_id: str, values: Mapping[str, Any]) -> None:
         """Other values under the same name."""
         preset = self._presets.get(preset_id)
-        if preset is not None and self._may_write():
+        if preset is not None and self._around.may_write():
             self._change(preset, value=as_kept(values))
 
     def delete(self, preset_id: str) -> None:
         """Delete a preset, with an undo."""
-        if preset_id not in self._presets or not self._may_write():
+        if preset_id not in self._presets or not self._around.may_write():
             return
         preset = self._presets.pop(preset_id)
         self._deleted.add(preset_id)
@@ -182,18 +182,12 @@ class Presets:
         candidates = (name if n == 1 else f"{name} {n}" for n in range(1, len(taken_names) + 2))
         return next(each for each in candidates if each.casefold() not in taken_names)
 
-    def _may_write(self) -> bool:
-        if self._around.can_write and self._around.store is not None:
-            return True
-        self._around.emit(Noticed("warning", self._around.store_state.sentence))
-        return False
-
     # --- putting it somewhere -------------------------------------------------------------------
 
     def apply(self, preset_id: str, level: str = "chat") -> None:
         """Copy a preset's values to a level. What it does not speak of stays as it is."""
         preset = self._presets.get(preset_id)
-        if preset is None or not self._may_write():
+        if preset is None or not self._around.may_write():
             return
         if level == APP:
             for name, value in preset.value.items():
@@ -206,7 +200,7 @@ class Presets:
 
     def leave(self) -> None:
         """The open chat stands under no preset any more; its values stay."""
-        if self._shelf.open.preset_id and self._may_write():
+        if self._shelf.open.preset_id and self._around.may_write():
             self._levels.put("chat", self._levels.own("chat"), preset_id=None)
 
     def applied(self) -> tuple[Preset | None, bool]:

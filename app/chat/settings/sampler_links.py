@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from app.chat.settings.levels import Levels
 from app.chat.settings.resolved import APP, IN_CHAIN, Resolved, shown_value
 from app.chat.settings.settings import FILTERS, SELECTING, SettingRefused, as_stored, checked
 from app.engine.protocol.stages import (
@@ -229,3 +230,43 @@ def stages_of_reply(recorded: Mapping[str, Any]) -> tuple[Stage, ...]:
     except SettingRefused:
         return ()
     return stages if isinstance(stages[-1], SELECTING) else ()
+
+
+RESET: Final = "The chat's own sampling chain is gone: what stands above it counts."
+_OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))
+
+
+class Chain:
+    """The chain of the open chat."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._levels = levels
+
+    def links(self) -> Links:
+        """The chain that the next reply is drawn with, and what is switched off in it."""
+        return links_of(self._levels.resolved(), self._levels.own("chat"))
+
+    def put(self, links: Sequence[Link], undo: str = "") -> str:
+        """Make this the chain; returns why it cannot be, or nothing. `undo`: what is said of it,
+        with a way back."""
+        own = self._levels.own("chat")
+        try:
+            values = values_of_links(links, own, self._levels.if_chat_set)
+        except SettingRefused as refused:
+            return str(refused)
+        if values != own and undo:
+            self._levels.put_with_undo(values, _OF_THE_CHAIN, undo)
+        elif values != own:
+            self._levels.put("chat", values)
+        return ""
+
+    def reset(self) -> None:
+        """Let the levels below the chat say the chain, with a way back."""
+        own = self._levels.own("chat")
+        values = {name: value for name, value in own.items() if name not in _OF_THE_CHAIN}
+        if values != own:
+            self._levels.put_with_undo(values, _OF_THE_CHAIN, RESET)
+
+    def is_own(self) -> bool:
+        """Whether the open chat says anything of its chain itself."""
+        return bool(_OF_THE_CHAIN & self._levels.own("chat").keys())

@@ -89,7 +89,8 @@ class TemplatePreviews:
         self._read: tuple[object, tuple[FileVocabulary, str]] | None = None
 
     def ask(self, path: str, template: str | None, system_prompt: str, then: Then) -> None:
-        """Render a short chat. `template` None: the file's own."""
+        """Render a short chat as a prompt is; `template` None: the file's own. A newer question
+        takes the place of an older one."""
         with self._condition:
             if self._is_closed:
                 return

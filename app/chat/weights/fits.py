@@ -91,7 +91,7 @@ class Fits:
     # --- what is free ---------------------------------------------------------------------------
 
     def machine(self) -> Machine:
-        """The devices as they were told last."""
+        """All devices, with what was free on them when it was looked for last."""
         self._is_followed = True
         from app.engine.planning.load_plan import Machine
         from app.engine.planning.placement import DeviceMemory
@@ -195,7 +195,7 @@ class Fits:
     # --- judging --------------------------------------------------------------------------------
 
     def rough(self, size_bytes: int) -> Fit:
-        """By the size alone, at once."""
+        """By the size of all parts alone, at once; it says that it is rough."""
         from app.engine.planning.fit import rough_fit
 
         machine = self.machine()
@@ -209,7 +209,8 @@ class Fits:
         )
 
     def files(self, paths: Iterable[str], then: Then) -> None:
-        """Judge files as they would be loaded now."""
+        """Judge files as they would be loaded now; of a split set the first part. `then` is called
+        once for each. What cannot be read does not fit, and says why."""
         machine, returning = self.machine(), self.returning()
         self._judge.put(
             [
@@ -219,7 +220,8 @@ class Fits:
         )
 
     def file(self, path: str, then: Then, options: LoadOptions | None = None) -> None:
-        """Judge one file, before all lists. A newer question with the same `then` ends this one."""
+        """Judge one file, before all lists, with these options or as it would be loaded now. A
+        newer question with the same `then` ends this one."""
         self.stop(then)
         question = _Question(
             path,

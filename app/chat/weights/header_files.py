@@ -72,7 +72,7 @@ class HeaderFiles:
         then: Callable[[list[Scalar | ShownText]], None],
         failed: Say,
     ) -> None:
-        """Some items of an array that was passed over."""
+        """Items [first, first + count) of an array that was passed over."""
 
         def work() -> list[Scalar | ShownText]:
             from app.gguf.header import opened
@@ -107,8 +107,8 @@ class HeaderFiles:
         then: Callable[[Path], None],
         failed: Say,
     ) -> CopyJob:
-        """`on_progress` gets bytes written and in all, some ten times a second. One of `then` and
-        `failed` ends it, also after `cancel`."""
+        """The same tensors with other metadata, in a new file. `on_progress` gets bytes written and
+        in all, some ten times a second. One of `then` and `failed` ends it, also after `cancel`."""
         job = CopyJob()
         told_at = time.monotonic()
 

@@ -53,7 +53,10 @@ class Attempt:
 class Loader:
     """The engine seen as weights that are there or not. `on_ready` is called when they are.
 
-    `remember`: whether loaded weights become the last used ones (not with a script). `check`
+    `name_of_file`: what weights are called that are known by another name than that of their file,
+    else nothing. `other_paths`: where else the content of a file was found. `first`: what is loaded
+    at the start, instead of what was used last. `remember`: whether loaded weights become the last
+    used ones (not with a script). `check`
     reads a file's header before other weights give way to it; without it (a script) the engine
     alone judges.
 
@@ -69,12 +72,18 @@ class Loader:
         self,
         around: Surroundings,
         on_ready: Callable[[], None],
+        name_of_file: Callable[[str], str],
+        other_paths: Callable[[str], Sequence[str]],
         *,
+        first: Path | None,
         remember: bool,
         check: Check | None = None,
     ) -> None:
         self._around = around
         self._on_ready = on_ready
+        self._name_of_file = name_of_file
+        self._other_paths = other_paths
+        self._first = first
         self._remember = remember
         self._check = check
         self._choices = 0
@@ -94,10 +103,7 @@ class Loader:
         self._said: set[str] = set()
         self.state = EngineStateChanged("stopped")
         self.devices: tuple[Device, ...] = ()
-        self.name_of_file: Callable[[str], str] = lambda _path: ""
-        """What weights are called that are known by another name than that of their file."""
-        self.other_paths: Callable[[str], Sequence[str]] = lambda _path: ()
-        """Where else the content of a file was found."""
+        """What the engine can compute on; nothing before it has started."""
 
     # --- what is there --------------------------------------------------------------------------
 
@@ -131,7 +137,7 @@ class Loader:
 
     @property
     def path(self) -> str:
-        """The file that is loaded, or is being loaded."""
+        """The file that is loaded, or is being loaded; empty where there is none."""
         return self._path
 
     @property
@@ -171,7 +177,7 @@ class Loader:
         that is not known yet, what is set for the same content elsewhere."""
         known = self._known.get(path or self._path)
         if known is None and path:
-            twins = (self._known.get(other) for other in self.other_paths(path))
+            twins = (self._known.get(other) for other in self._other_paths(path))
             known = next((twin for twin in twins if twin is not None), None)
         return dict(known.settings) if known is not None else {}
 
@@ -227,18 +233,21 @@ class Loader:
     # --- acts -----------------------------------------------------------------------------------
 
     def attach(self, engine: Engine) -> None:
+        """The start: the engine's process is begun at once where it is known what to load."""
         self._engine = engine
+        if self._first is not None or self.included is not None:
+            engine.start()
 
     def show_known(self, known: tuple[Weights, ...]) -> None:
         self._known = {weights.path: weights for weights in known} | self._known
 
-    def load_first(self, gguf: Path | None, last_used: Weights | None) -> None:
+    def load_first(self, last_used: Weights | None) -> None:
         """At the start: the weights asked for, else the last used, else the included ones."""
         if self._path:
             return  # the user was faster
         found = self.included
-        if gguf is not None:
-            self.load(str(gguf))
+        if self._first is not None:
+            self.load(str(self._first))
         elif last_used is not None:
             self.load(last_used.path)
         elif found is not None:
@@ -249,6 +258,9 @@ class Loader:
 
     def load(self, path: str) -> None:
         """Load weights in place of those loaded now. Replies in the making are stopped."""
+        if self._engine is None:
+            self._first = Path(path)  # not started yet
+            return
         path = str(Path(path).absolute())
         if not is_encodable(path):
             name = clean_message(Path(path).name)
@@ -305,6 +317,8 @@ class Loader:
             self.engine.stop(self._load_id)
 
     def unload(self) -> None:
+        if self._engine is None:
+            return
         self._choices += 1
         self._good = self._spare = self._failed = None
         self._is_wanted = False
@@ -433,7 +447,7 @@ class Loader:
 
     def _name_of(self, path: str, loaded: Loaded) -> str:
         """Files are known by their file names: what they call themselves is often odd."""
-        if Path(path).suffix.lower() == ".gguf" or self.name_of_file(path):
+        if Path(path).suffix.lower() == ".gguf" or self._name_of_file(path):
             return self._name_of_path(path)
         return _one_line(loaded.name) or self._name_of_path(path)
 
@@ -441,7 +455,7 @@ class Loader:
         found = self.included
         if found is not None and str(found.path) == path:
             return found.name
-        return _one_line(self.name_of_file(path) or Path(path).stem)
+        return _one_line(self._name_of_file(path) or Path(path).stem)
 
     def _record(self, path: str, name: str, loaded: Loaded) -> None:
         if not self._remember or self._around.store is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.chat.settings.settings import SettingRefused, checked
 from app.chat.surroundings import Surroundings, now
-from app.chat.weights.header_files import HeaderFiles
+from app.chat.weights.draft_partners import DraftCandidate
 from app.chat.weights.loading import Loader
 from app.paths import typed_path
 from models.records import Download, DownloadState, LocalFile, Weights
@@ -51,7 +51,6 @@ class LocalWeights:
         self._data_dir = data_dir
         self._set_setting = set_setting
         self._others = others
-        self.headers = HeaderFiles(around)
         self._library: LocalLibrary | None = None
         self._snapshot: LocalSnapshot | None = None
         self._followers: list[Follower] = []
@@ -128,7 +127,6 @@ class LocalWeights:
             self.on_settings_changed()  # weights from anywhere else may have been loaded
 
     def close(self) -> None:
-        self.headers.close()
         if self._library is not None:
             self._library.close()
 
@@ -202,8 +200,8 @@ class LocalWeights:
         return []
 
     def for_menu(self) -> list[Weights]:
-        """Those used before, then what else can be chatted with, up to a number that a menu can
-        show."""
+        """Those used before, the last used first, then what else can be chatted with, up to a
+        number that a menu can show."""
         known = self._loader.known_weights()
         paths = {weights.path for weights in known}
         others = [
@@ -212,6 +210,19 @@ class LocalWeights:
             if each.can_load and paths.isdisjoint(os.fspath(path) for path in each.all_paths)
         ]
         return known + others[: max(0, MAX_IN_MENU - len(known))]
+
+    def candidates(self) -> list[DraftCandidate]:
+        """Weights of this machine, each once, that may write drafts for others."""
+        known = self._loader.known_weights()
+        all_of_them = (
+            *(DraftCandidate(each.path, each.name, each.size_bytes) for each in known),
+            *(
+                DraftCandidate(str(each.path), each.name, each.size_bytes)
+                for each in self.found()
+                if each.can_load
+            ),
+        )
+        return list({each.path: each for each in all_of_them}.values())
 
     def _take(self, snapshot: LocalSnapshot) -> None:
         if self._around.is_closing:
@@ -268,7 +279,8 @@ class LocalWeights:
     # --- folders --------------------------------------------------------------------------------
 
     def add_folder(self, path: str, then: Callable[[str], None]) -> None:
-        """Look into this folder too. `then` gets a sentence if that cannot be, else nothing."""
+        """Look into this folder too; it is used in place. `then` gets a sentence if that cannot be,
+        else nothing."""
         folder = os.path.normpath(typed_path(path))
         folders = self._around.settings.weights_folders
         if folder in folders:

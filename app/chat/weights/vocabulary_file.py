@@ -40,7 +40,8 @@ class VocabularyFiles:
         self._read: dict[str, Future[FileVocabulary]] = {}
 
     def read(self, then: Callable[[FileVocabulary], None], failed: Say) -> None:
-        """`failed` gets a sentence; at once where no weights are loaded."""
+        """What the file of the loaded weights says of its vocabulary. `failed` gets a sentence; at
+        once where no weights are loaded."""
         future = self._future()
         if future is None:
             failed(NO_WEIGHTS)
@@ -56,7 +57,7 @@ class VocabularyFiles:
         *,
         special: bool = False,
     ) -> None:
-        """The merges from a text to `ids`, which the engine gave for it."""
+        """How a text becomes `ids`, the tokens that the engine gave for it, step by step."""
         text = clean_text(text)
 
         def begin(vocabulary: FileVocabulary) -> None:

@@ -77,7 +77,7 @@ class WeightsDefaults:
         return resolve(self._around.settings, self._loader.settings_of_weights(path))
 
     def value(self, path: str, name: str) -> Any:
-        """What counts for a name that is no setting of the app."""
+        """What counts for `load.…`, `notes` or `draft`."""
         stored = self._loader.settings_of_weights(path)
         if name.startswith(IN_LOAD):
             return load_value(stored.get(LOAD), name.removeprefix(IN_LOAD))

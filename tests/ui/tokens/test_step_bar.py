@@ -29,7 +29,7 @@ LEFT = Qt.MouseButton.LeftButton
 @pytest.fixture
 def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
     """The reply to a question has said “The city is ” and waits at its first token."""
-    desk.messages = (
+    desk.shelf.path = (
         message(1, Role.USER, "Which city?"),
         message(2, Role.ASSISTANT, "The city is ", state=MessageState.STREAMING),
     )
@@ -37,8 +37,8 @@ def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow
 
 
 def hold(desk: FakeDesk, bridge: FakeBridge, token: Any = TRACE[0]) -> None:
-    desk.held_token = TokenHeld("c1", "m2", token)
-    bridge.emit_event(desk.held_token)
+    desk.step.held_token = TokenHeld("c1", "m2", token)
+    bridge.emit_event(desk.step.held_token)
 
 
 def bar_of(window: MainWindow) -> StepBar:
@@ -53,13 +53,13 @@ def test_the_button_asks_for_the_mode_and_shows_it(
     button = window.chat.header.step_button
     assert (button.objectName(), button.accessibleName()) == ("step_button", "Step")
     qtbot.mouseClick(button, LEFT)
-    assert desk.called("step_begin") == [()]
+    assert desk.called("step.begin") == [()]
     assert not button.isChecked()
-    desk.is_stepping = True
+    desk.step.is_on = True
     bridge.emit_event(StepModeChanged(True))
     assert button.isChecked()
     window.action_registry.run("step_mode")
-    assert desk.called("step_end") == [()]
+    assert desk.called("step.run_on") == [()]
     assert window.action_registry.collisions == []
 
 
@@ -86,10 +86,10 @@ def test_the_bar_is_built_when_a_reply_waits_and_says_what_it_waits_at(
 @pytest.mark.parametrize(
     ("key", "down", "call"),
     [
-        (Qt.Key.Key_Return, 0, ("step_take",)),
-        (Qt.Key.Key_Space, 0, ("step_take",)),
-        (Qt.Key.Key_Return, 1, ("step_choose", OTHER)),
-        (Qt.Key.Key_Space, 1, ("step_take",)),
+        (Qt.Key.Key_Return, 0, ("step.take",)),
+        (Qt.Key.Key_Space, 0, ("step.take",)),
+        (Qt.Key.Key_Return, 1, ("step.choose", OTHER)),
+        (Qt.Key.Key_Space, 1, ("step.take",)),
     ],
 )
 def test_keys_take_and_choose(
@@ -107,7 +107,7 @@ def test_keys_take_and_choose(
     for _ in range(down):
         qtbot.keyClick(focused, Qt.Key.Key_Down)
     qtbot.keyClick(focused, key)
-    assert [each for each in desk.calls if each[0].startswith("step_")] == [call]
+    assert [each for each in desk.calls if each[0].startswith("step.")] == [call]
 
 
 def test_clicks_choose_and_buttons_do_the_rest(
@@ -123,9 +123,9 @@ def test_clicks_choose_and_buttons_do_the_rest(
         assert button is not None
         assert button.toolTip()
         qtbot.mouseClick(button, LEFT)
-    calls = [each for each in desk.calls if each[0].startswith("step_")]
+    calls = [each for each in desk.calls if each[0].startswith("step.")]
     assert calls == [
-        ("step_choose", OTHER), ("step_take",), ("step_take",), ("step_run_on",), ("step_stop",),
+        ("step.choose", OTHER), ("step.take",), ("step.take",), ("step.run_on",), ("step.stop",),
     ]  # fmt: skip
 
 
@@ -147,9 +147,9 @@ def test_a_double_click_chooses_once(
         around = view.mapToGlobal(at)
         event = QMouseEvent(kind, at, around, LEFT, held, Qt.KeyboardModifier.NoModifier)
         QApplication.sendEvent(view, event)
-    assert [each for each in desk.calls if each[0].startswith("step_")] == [("step_choose", OTHER)]
+    assert [each for each in desk.calls if each[0].startswith("step.")] == [("step.choose", OTHER)]
     qtbot.mouseClick(view, LEFT, pos=place)
-    assert len(desk.called("step_choose")) == 2, "a click by itself counts again"
+    assert len(desk.called("step.choose")) == 2, "a click by itself counts again"
 
 
 def test_who_is_writing_keeps_the_keyboard(
@@ -171,7 +171,7 @@ def test_the_keyboard_stays_from_token_to_token_and_goes_back_at_the_end(
     bar = bar_of(window)
     assert bar.take_button.text() == "Take “·is”"
     assert QApplication.focusWidget() is bar.table
-    desk.held_token = None
+    desk.step.held_token = None
     bridge.emit_event(HeldEnded("c1", "m2"))
     assert not bar.isVisible()
     assert window.chat.composer.isAncestorOf(QApplication.focusWidget()) or (
@@ -183,11 +183,11 @@ def test_another_chat_hides_it_and_the_held_one_shows_it_again(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     hold(desk, bridge)
-    held, desk.held_token = desk.held_token, None
-    bridge.emit_event(ConversationOpened(desk.conversation, ()))
+    held, desk.step.held_token = desk.step.held_token, None
+    bridge.emit_event(ConversationOpened(desk.shelf.open, ()))
     assert not bar_of(window).isVisible()
-    desk.held_token = held
-    bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
+    desk.step.held_token = held
+    bridge.emit_event(ConversationOpened(desk.shelf.open, desk.shelf.path))
     assert bar_of(window).isVisible()
 
 
@@ -200,8 +200,8 @@ def test_a_drawn_token_that_is_not_among_the_best_is_named(
     assert bar.take_button.text() == "Take “⟨FF⟩”"
     assert "rank 1,234, not shown here" in bar.caption.text()
     qtbot.keyClick(bar.table, Qt.Key.Key_Return)
-    assert desk.called("step_take") == [()]
-    assert desk.called("step_choose") == []
+    assert desk.called("step.take") == [()]
+    assert desk.called("step.choose") == []
 
 
 @pytest.mark.parametrize(("width", "height", "zoom"), [(1180, 780, 100), (900, 600, 200)])
@@ -232,11 +232,11 @@ def test_the_keys_of_the_window_do_the_same_while_a_reply_waits(
 ) -> None:
     actions = window.action_registry
     actions.run("step_take")
-    assert desk.called("step_take") == []
+    assert desk.called("step.take") == []
     hold(desk, bridge)
     actions.run("step_take")
     actions.run("step_run_on")
-    assert (desk.called("step_take"), desk.called("step_run_on")) == ([()], [()])
+    assert (desk.called("step.take"), desk.called("step.run_on")) == ([()], [()])
 
 
 def test_where_the_header_has_no_room_the_button_is_in_the_menu(

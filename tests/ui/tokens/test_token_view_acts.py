@@ -49,13 +49,13 @@ def words() -> Pieces:
 @pytest.fixture
 def answering(desk: FakeDesk, bridge: FakeBridge) -> FakeDesk:
     """A desk with weights, a question and a reply, which knows no trace until one is set."""
-    desk.growing: dict[str, Any] = {}
+    desk.known_traces: dict[str, Any] = {}
     desk.known_words: dict[str, Pieces] = {}
-    desk.growing_trace = lambda message_id: desk.growing.get(message_id)  # type: ignore[attr-defined]
-    desk.words_of = lambda known: desk.known_words.get(known or "")  # type: ignore[attr-defined]
-    desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
-    desk.messages = (QUESTION, REPLY)
-    desk.conversation = conversation(1, "Paris")
+    desk.growing.trace_of = lambda message_id: desk.known_traces.get(message_id)
+    desk.words.of = lambda known: desk.known_words.get(known or "")
+    desk.loader.state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
+    desk.shelf.path = (QUESTION, REPLY)
+    desk.shelf.open = conversation(1, "Paris")
     return desk
 
 
@@ -71,10 +71,10 @@ def mode(window: MainWindow) -> TokenMode:
 
 def answer_cuts(desk: FakeDesk) -> None:
     """The engine cuts at spaces."""
-    for text, then, _failed in desk.called("tokenize"):
+    for text, then, _failed in desk.called("questions.tokenize"):
         cut = text.replace(" ", "\0 ").split("\0")
         then(Tokens(list(range(len(cut))), [piece.encode() for piece in cut]))
-    desk.calls = [call for call in desk.calls if call[0] != "tokenize"]
+    desk.calls = [call for call in desk.calls if call[0] != "questions.tokenize"]
 
 
 def spelled(window: MainWindow, index: int) -> list[str]:
@@ -91,12 +91,12 @@ def test_key_and_button_switch_it_and_the_setting_remembers(
     assert button is not None
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     assert mode.is_on
-    assert desk.settings.token_view
+    assert desk.settings.now.token_view
     assert button.isChecked()
     assert window.findChild(QWidget, "token_bar").isVisible()
     button.click()
     assert not mode.is_on
-    assert not desk.settings.token_view
+    assert not desk.settings.now.token_view
     assert not button.isChecked()
     assert not window.findChild(QWidget, "token_bar").isVisible()
     assert "toggle_token_view" in window.action_registry
@@ -122,7 +122,7 @@ def test_what_arrows_do_can_be_found_by_name_too(
 def test_what_was_on_is_on_again(
     open_window: Callable[..., MainWindow], answering: FakeDesk
 ) -> None:
-    answering.settings = replace(answering.settings, token_view=True, token_tint="entropy")
+    answering.settings.now = replace(answering.settings.now, token_view=True, token_tint="entropy")
     window = open_window()
     assert window.chat.transcript.tokens.is_on
     picker = window.findChild(QComboBox, "token_tint_picker")
@@ -133,8 +133,8 @@ def test_a_reply_has_its_tokens_from_the_trace(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, mode: TokenMode
 ) -> None:
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    assert desk.called("read_trace") == [("m2",)] * len(desk.called("read_trace"))
-    assert desk.called("read_trace")
+    assert desk.called("growing.read_trace") == [("m2",)] * len(desk.called("growing.read_trace"))
+    assert desk.called("growing.read_trace")
     bridge.emit_event(TraceRead("m2", TRACES))
     assert spelled(window, 1) == ["It", "·is", "·Paris"]
     tokens = mode.tokens_of("m2")
@@ -146,7 +146,7 @@ def test_a_question_is_cut_by_the_loaded_vocabulary_once(
     window: MainWindow, desk: FakeDesk, mode: TokenMode
 ) -> None:
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    assert [call[0] for call in desk.called("tokenize")] == ["Which city?"]
+    assert [call[0] for call in desk.called("questions.tokenize")] == ["Which city?"]
     answer_cuts(desk)
     assert spelled(window, 0) == ["Which", "·city?"]
     tokens = mode.tokens_of("m1")
@@ -155,7 +155,7 @@ def test_a_question_is_cut_by_the_loaded_vocabulary_once(
     assert tokens.place_of(0) is None
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    assert desk.called("tokenize") == []  # it is known
+    assert desk.called("questions.tokenize") == []  # it is known
     assert spelled(window, 0) == ["Which", "·city?"]
 
 
@@ -163,7 +163,7 @@ def test_a_text_that_cannot_be_cut_stays_a_text(
     window: MainWindow, desk: FakeDesk, mode: TokenMode
 ) -> None:
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    ((_text, _then, failed),) = desk.called("tokenize")
+    ((_text, _then, failed),) = desk.called("questions.tokenize")
     failed("The engine ended.")
     tokens = mode.tokens_of("m1")
     assert tokens is not None
@@ -200,15 +200,15 @@ def test_ids_of_other_weights_stay_a_text_until_those_are_loaded(
 def test_without_weights_a_sentence_says_what_to_do(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, mode: TokenMode
 ) -> None:
-    desk.engine_state = EngineStateChanged("stopped")
+    desk.loader.state = EngineStateChanged("stopped")
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     sentence = window.findChild(QWidget, "token_view_sentence")
     assert sentence.isVisible()
     assert "Load a model" in sentence.text()  # type: ignore[attr-defined]
-    assert desk.called("tokenize") == []
+    assert desk.called("questions.tokenize") == []
     assert "".join(spelled(window, 0)) == "Which·city?"
-    desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
-    bridge.emit_event(desk.engine_state)
+    desk.loader.state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
+    bridge.emit_event(desk.loader.state)
     answer_cuts(desk)
     bridge.emit_event(TraceRead("m2", TRACES))
     assert not sentence.isVisible()
@@ -221,14 +221,16 @@ def test_few_traces_are_read_at_once(
     many = tuple(
         replace(REPLY, id=f"r{number}", content="Short", parent_id=None) for number in range(40)
     )
-    desk.messages = many
+    desk.shelf.path = many
     bridge.emit_event(ConversationOpened(conversation(2, "Many"), many))
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    asked = [call[0] for call in desk.called("read_trace") if call[0] in {m.id for m in many}]
+    asked = [
+        call[0] for call in desk.called("growing.read_trace") if call[0] in {m.id for m in many}
+    ]
     assert len(set(asked)) <= 4  # and one for what is looked at
     first = asked[-1]
     bridge.emit_event(TraceRead(first, TRACES))
-    assert len(desk.called("read_trace")) > len(asked)
+    assert len(desk.called("growing.read_trace")) > len(asked)
 
 
 def test_traces_of_a_chat_that_was_left_make_way(
@@ -241,13 +243,15 @@ def test_traces_of_a_chat_that_was_left_make_way(
 
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     for name in ("old", "new"):
-        desk.messages = several(name)
-        opened = ConversationOpened(conversation(name == "new", name), desk.messages)
+        desk.shelf.path = several(name)
+        opened = ConversationOpened(conversation(name == "new", name), desk.shelf.path)
         bridge.emit_event(opened)
         window.chat.transcript.settle()
     # The panels ask for the last reply by themselves; that one comes late.
     answered: set[str] = set()
-    while waiting := [c[0] for c in desk.called("read_trace") if c[0] not in answered | {"new5"}]:
+    while waiting := [
+        c[0] for c in desk.called("growing.read_trace") if c[0] not in answered | {"new5"}
+    ]:
         answered.add(waiting[0])
         bridge.emit_event(TraceRead(waiting[0], TRACES))
     shown = {message.id for message in mode.messages_in_view()}
@@ -260,22 +264,22 @@ def test_a_reply_grows_in_the_view_and_keeps_its_trace(
 ) -> None:
     table = TraceTable(TRACES[:1])
     growing = replace(REPLY, content="It", state=MessageState.STREAMING, token_ids=None)
-    desk.growing["m2"] = table  # type: ignore[attr-defined]
-    desk.messages = (QUESTION, growing)
-    bridge.emit_event(ConversationOpened(conversation(1, "Paris"), desk.messages))
+    desk.known_traces["m2"] = table  # type: ignore[attr-defined]
+    desk.shelf.path = (QUESTION, growing)
+    bridge.emit_event(ConversationOpened(conversation(1, "Paris"), desk.shelf.path))
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     assert spelled(window, 1) == ["It"]
     for token in TRACES[1:]:
         table.append(token)
     window.chat.transcript.append_text("m2", " is Paris")
     qtbot.waitUntil(lambda: spelled(window, 1) == ["It", "·is", "·Paris"])
-    del desk.growing["m2"]  # type: ignore[attr-defined]
-    asked = len(desk.called("read_trace"))
+    del desk.known_traces["m2"]  # type: ignore[attr-defined]
+    asked = len(desk.called("growing.read_trace"))
     bridge.emit_event(MessageChanged(REPLY))
     qtbot.waitUntil(lambda: not window.chat.transcript.is_update_due)
     assert spelled(window, 1) == ["It", "·is", "·Paris"]
     assert mode.tokens_of("m2").traces is table  # type: ignore[union-attr]
-    assert len(desk.called("read_trace")) == asked
+    assert len(desk.called("growing.read_trace")) == asked
 
 
 def shown_trace(window: MainWindow, bridge: FakeBridge) -> None:
@@ -335,7 +339,7 @@ def test_a_branch_is_the_desk_s_business(
 ) -> None:
     shown_trace(window, bridge)
     mode.branch_requested.emit("m2", 1, 77)
-    assert desk.called("branch_at") == [("m2", 1, 77)]
+    assert desk.called("branches.at") == [("m2", 1, 77)]
 
 
 def test_the_tint_is_remembered_and_shown(
@@ -344,7 +348,7 @@ def test_the_tint_is_remembered_and_shown(
     shown_trace(window, bridge)
     picker = window.findChild(QComboBox, "token_tint_picker")
     picker.activated.emit(picker.findData("time"))
-    assert desk.settings.token_tint == "time"
+    assert desk.settings.now.token_tint == "time"
     assert mode.tint == "time"
     body = window.chat.transcript.rows.item(1).tokens
     assert body.tokens.tint == "time"  # type: ignore[union-attr]
@@ -356,7 +360,7 @@ def test_the_header_keeps_its_room_in_a_narrow_window(
     open_window: Callable[..., MainWindow], answering: FakeDesk, bridge: FakeBridge, width: int
 ) -> None:
     window = open_window(width, 500)
-    bridge.emit_event(answering.engine_state)
+    bridge.emit_event(answering.loader.state)
     header = window.chat.header
     assert header.tokens_button.geometry().right() <= header.width()
     assert header.weights_button.width() > 40
@@ -370,7 +374,7 @@ def test_a_message_with_nothing_in_it_is_no_trouble(
         replace(QUESTION, content=""),
         replace(REPLY, content="", token_ids=None, state=MessageState.FAILED, error="It failed."),
     )
-    desk.messages = empty
+    desk.shelf.path = empty
     bridge.emit_event(ConversationOpened(conversation(1, "Paris"), empty))
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
     bridge.emit_event(TraceRead("m2", (), "Nothing was recorded."))

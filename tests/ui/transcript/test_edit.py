@@ -34,16 +34,16 @@ class Desk:
         self.decided: list[tuple[str, str]] = []
         self.kept: dict[tuple[str, str], Edit] = {}
 
-    def keep_edit(self, task: str, message_id: str, edit: Edit | None) -> None:
+    def keep(self, task: str, message_id: str, edit: Edit | None) -> None:
         if edit is None:
             self.kept.pop((task, message_id), None)
         else:
             self.kept[task, message_id] = edit
 
-    def kept_edit(self, task: str, message_id: str) -> Edit | None:
+    def of(self, task: str, message_id: str) -> Edit | None:
         return self.kept.get((task, message_id))
 
-    def drop_edit(self, task: str, message_id: str) -> None:
+    def drop(self, task: str, message_id: str) -> None:
         self.kept.pop((task, message_id), None)
 
     def take(self, choice: str, editor: MessageEditor, saved: Any) -> bool:
@@ -74,7 +74,7 @@ def opened(view: TranscriptView, desk: Desk, index: int = 1, **fields: Any) -> E
     task = Task(
         **({"name": "edit", "title": "Edit", "choices": SAVE, "text": message.content} | fields)
     )
-    editing = Editing(view, desk)
+    editing = Editing(view, desk)  # type: ignore[arg-type]
     editing.open(message.id, task, desk.take)
     assert editing.editor is not None
     return editing

@@ -43,7 +43,7 @@ def texts(trash: TrashWindow) -> list[str]:
 
 
 def acts(desk: FakeDesk) -> list[tuple[Any, ...]]:
-    return [call for call in desk.calls if not call[0].startswith("list_")]
+    return [call for call in desk.calls if ".list_" not in call[0]]
 
 
 def question(trash: TrashWindow) -> QMessageBox:
@@ -55,7 +55,7 @@ def question(trash: TrashWindow) -> QMessageBox:
 def test_chats_and_parts_of_chats_stand_together_the_last_first(
     trash: TrashWindow, desk: FakeDesk
 ) -> None:
-    assert desk.calls[:2] == [("list_trash",), ("list_trashed_messages",)]
+    assert desk.calls[:2] == [("shelf.list_trash",), ("tree.list_trashed",)]
     assert texts(trash) == [
         "Chat 1",
         "Weather · 3 messages: What about the rain?",
@@ -67,9 +67,9 @@ def test_chats_and_parts_of_chats_stand_together_the_last_first(
 
 
 def test_the_words_follow_the_setting(trash: TrashWindow, desk: FakeDesk) -> None:
-    desk.set_setting("trash_days", 1)
+    desk.settings.set("trash_days", 1)
     assert "after 1 day" in trash._words.text()
-    desk.set_setting("trash_days", 0)
+    desk.settings.set("trash_days", 0)
     assert "until you delete them" in trash._words.text()
     assert "Kept" not in trash.list.item(0).toolTip()
 
@@ -102,8 +102,8 @@ def test_several_are_restored_at_once(trash: TrashWindow, desk: FakeDesk) -> Non
     trash.list.selectAll()
     trash.restore_button.click()
     assert acts(desk) == [
-        ("restore_conversations", ("c1", "c2", "c3")),
-        ("restore_message", "m7", "c9"),
+        ("folders.restore", ("c1", "c2", "c3")),
+        ("tree.restore", "m7", "c9"),
     ]
 
 
@@ -132,7 +132,7 @@ def test_what_is_chosen_goes_for_good_when_the_user_says_so(
     trash.delete_button.click()
     delete = [b for b in question(trash).findChildren(QPushButton) if b.text() == "Delete"]
     delete[0].click()
-    assert acts(desk) == [("delete_for_good", ("c1",))]
+    assert acts(desk) == [("folders.delete_for_good", ("c1",))]
 
 
 def test_backups_go_too_where_the_user_says_so(trash: TrashWindow, desk: FakeDesk) -> None:
@@ -143,7 +143,7 @@ def test_backups_go_too_where_the_user_says_so(trash: TrashWindow, desk: FakeDes
     assert not box.checkBox().isChecked()
     QTest.keyClick(box.checkBox(), Key.Key_Space)
     next(b for b in box.findChildren(QPushButton) if b.text() == "Delete").click()
-    assert acts(desk) == [("delete_for_good", ("c1",)), ("delete_backups",)]
+    assert acts(desk) == [("folders.delete_for_good", ("c1",)), ("folders.delete_backups",)]
 
 
 def test_emptying_is_about_all_chats(trash: TrashWindow, desk: FakeDesk) -> None:
@@ -151,7 +151,7 @@ def test_emptying_is_about_all_chats(trash: TrashWindow, desk: FakeDesk) -> None
     box = question(trash)
     assert "3 chats" in box.text()
     next(b for b in box.findChildren(QPushButton) if b.text() == "Delete").click()
-    assert acts(desk) == [("delete_for_good", ("c1", "c2", "c3"))]
+    assert acts(desk) == [("folders.delete_for_good", ("c1", "c2", "c3"))]
 
 
 def test_backspace_deletes_nothing(trash: TrashWindow, desk: FakeDesk) -> None:

@@ -161,7 +161,7 @@ class WhatIfCard(Card):
 
     def settings(self) -> Settings:
         """What would be drawn with."""
-        settings = self._desk.resolved_settings().settings
+        settings = self._desk.levels.resolved().settings
         if self.which.value() == CHAT:
             return settings
         return merged(settings, self._typed(settings))
@@ -196,7 +196,7 @@ class WhatIfCard(Card):
         if not self._is_active:
             return
         if not self._is_typed_by_hand:
-            of_chat = values_of(self._desk.resolved_settings().settings)
+            of_chat = values_of(self._desk.levels.resolved().settings)
             self.values.show_values(of_chat if self._offered is None else self._offered)
         self._refresh()
 
@@ -243,19 +243,19 @@ class WhatIfCard(Card):
         stages = (*sampling.filters, sampling.select)
         n_vocab = self._looking.n_vocab or MOST_TOKENS
         self._asked = Question(message, self._looking.traces, stages, n_vocab)
-        self._asked_values = self._typed(self._desk.resolved_settings().settings)
+        self._asked_values = self._typed(self._desk.levels.resolved().settings)
         self._set_asking(True)
-        self._desk.what_if(self._asked, self._take)
+        self._desk.what_ifs.ask(self._asked, self._take)
 
     def _on_engine(self) -> None:
         if self.is_asking:
-            self._desk.stop_what_if()
+            self._desk.what_ifs.stop()
             self._set_asking(False)
             self._show_found()
         elif self._asked is not None and self._found is not None:
             self._set_asking(True)
             self.engine_button.setText(STOP)
-            self._desk.what_if_of_engine(self._asked, self._found, self._take, self._on_failed)
+            self._desk.what_ifs.ask_engine(self._asked, self._found, self._take, self._on_failed)
 
     def _take(self, found: WhatIf) -> None:
         self._found = found
@@ -277,7 +277,7 @@ class WhatIfCard(Card):
     def _forget(self) -> None:
         """The last answer is about something else now."""
         if self.is_asking:
-            self._desk.stop_what_if()
+            self._desk.what_ifs.stop()
             self._set_asking(False)
         self._asked = self._found = None
         self._show_found()
@@ -327,9 +327,9 @@ class WhatIfCard(Card):
             change = self._found.first
             place = (self._asked.message.id, change.index, change.token_id)
             if self._asked_values:
-                self._desk.branch_at(*place, self._asked_values)
+                self._desk.branches.at(*place, settings=self._asked_values)
             else:
-                self._desk.branch_at(*place)
+                self._desk.branches.at(*place)
 
     # --- looks ----------------------------------------------------------------------------------
 

@@ -25,12 +25,12 @@ def room(make_room: Any) -> Any:
     """A window of 64 tokens, with weights that were made for 8,192."""
     made = make_room(ANSWER)
     made.start()
-    made.desk.set_setting("n_ctx", 64)
-    made.desk.set_setting("system_prompt", "")
-    made.until(lambda: made.desk.engine_state.state == "ready")
-    if made.desk.engine_state.loaded.n_ctx != 64:
-        made.desk.load_weights(str(made._script))
-    made.until(lambda: (now := made.desk.engine_state.loaded) and now.n_ctx == 64)
+    made.desk.settings.set("n_ctx", 64)
+    made.desk.settings.set("system_prompt", "")
+    made.until(lambda: made.desk.loader.state.state == "ready")
+    if made.desk.loader.state.loaded.n_ctx != 64:
+        made.desk.loader.load(str(made._script))
+    made.until(lambda: (now := made.desk.loader.state.loaded) and now.n_ctx == 64)
     return made
 
 
@@ -52,91 +52,91 @@ def test_what_helps_is_read_from_the_failure():
 
 
 def test_a_larger_window_is_loaded_and_the_message_answered(room: Any):
-    room.desk.send(LONG)
+    room.desk.replies.send(LONG)
     reply = failed(room)
     assert "64" in reply.error
     assert reply.settings["room"]["can_enlarge"] is True
     assert reply.settings["room"]["can_trim"] is False  # it is done already
 
-    room.desk.make_room(reply.id, "enlarge")
+    room.desk.room.enlarge(reply.id)
     answered = room.until(lambda: (r := room.ended_reply()) and r.id != reply.id and r)
     assert answered.content == "Here I am."
-    assert room.desk.engine_state.loaded.n_ctx >= reply.settings["room"]["tokens"] + FOR_THE_REPLY
-    assert room.desk.settings.n_ctx == room.desk.engine_state.loaded.n_ctx
+    assert room.desk.loader.state.loaded.n_ctx >= reply.settings["room"]["tokens"] + FOR_THE_REPLY
+    assert room.desk.settings.now.n_ctx == room.desk.loader.state.loaded.n_ctx
     assert answered.sibling_count == 2
     room.ask("And now?")
 
 
 def test_a_larger_window_where_the_model_has_its_own(room: Any):
-    room.desk.set_at_level("weights", "n_ctx", 64)
-    room.desk.send(LONG)
+    room.desk.levels.change("weights", "n_ctx", 64)
+    room.desk.replies.send(LONG)
     reply = failed(room)
-    room.desk.make_room(reply.id, "enlarge")
+    room.desk.room.enlarge(reply.id)
     answered = room.until(lambda: (r := room.ended_reply()) and r.id != reply.id and r)
     assert answered.content == "Here I am."
-    size = room.desk.engine_state.loaded.n_ctx
+    size = room.desk.loader.state.loaded.n_ctx
     assert size >= reply.settings["room"]["tokens"] + FOR_THE_REPLY
-    assert room.desk.level_values("weights")["n_ctx"] == size
-    assert room.desk.settings.n_ctx == 64
+    assert room.desk.levels.own("weights")["n_ctx"] == size
+    assert room.desk.settings.now.n_ctx == 64
 
 
 def test_after_a_load_that_failed_a_later_one_asks_nothing(make_room: Any):
     fails = {"kind": "out_of_memory", "sentence": "There is not enough memory."}
     script = {**ANSWER, "load": {"ms": 10, "above_n_ctx": 64, "fail": fails}}
     room = make_room(script, gguf=None).start()
-    room.desk.set_setting("n_ctx", 64)
-    room.desk.set_setting("system_prompt", "")
-    room.desk.load_weights(str(room._script))
-    room.until(lambda: (now := room.desk.engine_state.loaded) and now.n_ctx == 64)
-    room.desk.send(LONG)
+    room.desk.settings.set("n_ctx", 64)
+    room.desk.settings.set("system_prompt", "")
+    room.desk.loader.load(str(room._script))
+    room.until(lambda: (now := room.desk.loader.state.loaded) and now.n_ctx == 64)
+    room.desk.replies.send(LONG)
     reply = failed(room)
-    room.desk.make_room(reply.id, "enlarge")
+    room.desk.room.enlarge(reply.id)
     still = STILL_SENTENCE.format(size=64)
     room.until(lambda: still in [each.sentence for each in room.of(events.Noticed)])
-    assert room.desk._room._waiting is None
-    assert room.desk.messages[-1].id == reply.id
+    assert room.desk.room._waiting is None
+    assert room.desk.shelf.path[-1].id == reply.id
 
 
 def test_other_weights_that_are_chosen_meanwhile_answer_nothing(room: Any):
-    room.desk.send(LONG)
+    room.desk.replies.send(LONG)
     reply = failed(room)
-    room.desk.make_room(reply.id, "enlarge")
-    room.desk.load_weights(str(room._script))
-    before = room.desk.engine_state.loaded
-    room.until(lambda: (now := room.desk.engine_state.loaded) and now is not before)
-    room.until(lambda: room.desk.engine_state.state == "ready" and not room.desk._room._waiting)
-    assert not room.desk.is_generating
-    assert room.desk.messages[-1].id == reply.id
+    room.desk.room.enlarge(reply.id)
+    room.desk.loader.load(str(room._script))
+    before = room.desk.loader.state.loaded
+    room.until(lambda: (now := room.desk.loader.state.loaded) and now is not before)
+    room.until(lambda: room.desk.loader.state.state == "ready" and not room.desk.room._waiting)
+    assert not room.desk.replies.is_generating
+    assert room.desk.shelf.path[-1].id == reply.id
 
 
 def test_the_oldest_turns_are_left_out_and_the_message_answered(room: Any):
-    room.desk.set_setting("context_policy", "stop")
+    room.desk.settings.set("context_policy", "stop")
     for _ in range(4):
-        room.desk.send("one two three four five six seven")
+        room.desk.replies.send("one two three four five six seven")
         last = room.until(room.ended_reply)
         if last.state is MessageState.FAILED:
             break
     assert last.state is MessageState.FAILED
     assert last.settings["room"]["can_trim"] is True
-    assert room.desk.messages[-1].id == last.id
+    assert room.desk.shelf.path[-1].id == last.id
 
-    room.desk.make_room(last.id, "trim")
+    room.desk.room.trim(last.id)
     answered = room.until(lambda: (r := room.ended_reply()) and r.id != last.id and r)
     assert answered.content == "Here I am."
     assert answered.settings["cut"]["n_messages"] > 0
-    assert room.desk.settings.context_policy == "drop_oldest"
+    assert room.desk.settings.now.context_policy == "drop_oldest"
     room.ask("one two three four five six seven")
 
 
 def test_weights_without_a_larger_window_say_so(room: Any):
-    room.desk.send("word " * 9000)
+    room.desk.replies.send("word " * 9000)
     reply = failed(room)
     assert reply.settings["room"]["can_enlarge"] is False
-    room.desk.make_room(reply.id, "enlarge")
+    room.desk.room.enlarge(reply.id)
     notice = room.of(events.Noticed)[-1]
     assert notice.sentence.startswith("These weights were made for no larger window.")
-    assert room.desk.messages[-1].id == reply.id
-    room.desk.new_conversation()
+    assert room.desk.shelf.path[-1].id == reply.id
+    room.desk.shelf.open_new()
     room.ask("Hello")
 
 
@@ -150,35 +150,35 @@ def test_a_larger_window_that_cannot_be_had_leaves_the_message_as_it_is(make_roo
         },
     }
     room = make_room(script, gguf=None).start()
-    room.desk.set_setting("n_ctx", 64)
-    room.desk.set_setting("system_prompt", "")
-    room.desk.load_weights(str(room._script))
-    room.until(lambda: (now := room.desk.engine_state.loaded) and now.n_ctx == 64)
-    room.desk.send(LONG)
+    room.desk.settings.set("n_ctx", 64)
+    room.desk.settings.set("system_prompt", "")
+    room.desk.loader.load(str(room._script))
+    room.until(lambda: (now := room.desk.loader.state.loaded) and now.n_ctx == 64)
+    room.desk.replies.send(LONG)
     reply = failed(room)
-    room.desk.make_room(reply.id, "enlarge")
+    room.desk.room.enlarge(reply.id)
     room.until(lambda: any("not enough memory" in n.sentence for n in room.of(events.Noticed)))
-    room.until(lambda: (now := room.desk.engine_state.loaded) and now.n_ctx == 64)
-    assert [m.id for m in room.desk.messages][-1] == reply.id
-    room.desk.new_conversation()
+    room.until(lambda: (now := room.desk.loader.state.loaded) and now.n_ctx == 64)
+    assert [m.id for m in room.desk.shelf.path][-1] == reply.id
+    room.desk.shelf.open_new()
     room.ask("Hello")
 
 
 @pytest.mark.parametrize("level", ["weights", "chat"])
 def test_where_the_chat_or_the_weights_say_stop_that_is_what_is_changed(room: Any, level: str):
     """The app's own policy leaves out the oldest already, which helps nobody here."""
-    room.desk.send("one two three four five six seven")
+    room.desk.replies.send("one two three four five six seven")
     room.until(room.ended_reply)
-    room.desk.set_at_level(level, "context_policy", "stop")
+    room.desk.levels.change(level, "context_policy", "stop")
     for _ in range(3):
-        room.desk.send("one two three four five six seven")
+        room.desk.replies.send("one two three four five six seven")
         last = room.until(room.ended_reply)
     assert last.state is MessageState.FAILED
     assert last.error.startswith("This chat has ")
     assert last.settings["room"]["can_trim"] is True
 
-    room.desk.make_room(last.id, "trim")
+    room.desk.room.trim(last.id)
     answered = room.until(lambda: (r := room.ended_reply()) and r.id != last.id and r)
     assert answered.state is MessageState.COMPLETE
     assert answered.settings["cut"]["n_messages"] > 0
-    assert room.desk.resolved_settings().settings.context_policy == "drop_oldest"
+    assert room.desk.levels.resolved().settings.context_policy == "drop_oldest"

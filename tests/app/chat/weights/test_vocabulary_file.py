@@ -192,10 +192,10 @@ def test_nobody_is_told_once_the_program_ends(owner: Owner) -> None:
     assert not owner.answers
 
 
-def test_the_desk_has_a_door_to_it(make_room) -> None:
+def test_the_desk_hands_it_out(make_room) -> None:
     room = make_room(SCRIPT).start_ready()
     said: list[Any] = []
-    room.desk.read_vocabulary_file(said.append, said.append)
-    room.desk.replay_merges("blue sky", [1, 2], said.append, said.append)
+    room.desk.vocabulary.read(said.append, said.append)
+    room.desk.vocabulary.replay("blue sky", [1, 2], said.append, said.append)
     room.until(lambda: len(said) == 2, "both answers")
     assert said == [NO_FILE] * 2

@@ -20,14 +20,15 @@ class PreviewDesk:
     """Answers when it is told to; a newer question takes the place of an older one."""
 
     def __init__(self) -> None:
-        self.settings = Settings(chat_format=OWN, chat_template="{{ slow }}")
+        self.app_settings = Settings(chat_format=OWN, chat_template="{{ slow }}")
+        self.defaults = self.previews = self
         self.asked: list[str | None] = []
         self._then: Callable[[Preview], None] = lambda _: None
 
-    def weights_resolved(self, path: str) -> Resolved:
-        return resolve(self.settings)
+    def resolved(self, path: str) -> Resolved:
+        return resolve(self.app_settings)
 
-    def preview_template(
+    def ask(
         self, path: str, template: str | None, system: str, then: Callable[[Preview], None]
     ) -> None:
         self.asked.append(template)
@@ -64,7 +65,7 @@ def test_a_slow_answer_is_waited_for(editor: TemplateEditor, desk: PreviewDesk) 
 def test_an_answer_to_what_is_no_more_asked_is_not_shown(
     editor: TemplateEditor, desk: PreviewDesk
 ) -> None:
-    desk.settings = replace(desk.settings, chat_format=PLAIN)
+    desk.app_settings = replace(desk.app_settings, chat_format=PLAIN)
     editor.show_path("/a.gguf")
     desk.answer(Preview("{{ slow }}", "rendered"))
     assert editor.preview.toPlainText() == ""

@@ -56,34 +56,31 @@ class JudgingDesk(FakeDesk):
 
     def __init__(self, bridge: FakeBridge) -> None:
         super().__init__(bridge)
+        self.fits.machine = lambda: Machine(tuple(self.devices_now))
+        self.fits.file = self._judge_file
+        self.fits.headers = self._judge_headers
+        self.fits.stop = lambda then: self.asked.clear()
+        self.loader.name_of = lambda path: "Made up"
+        self.loader.options_of = lambda path: self.kept
+        self.defaults.change = self._change
         self.kept = LoadOptions()
         self.devices_now = [HOST]
         self.asked: list[tuple[str, Callable[[str, Fit], None], LoadOptions]] = []
         self.refusal = ""
 
-    def machine(self) -> Machine:
-        return Machine(tuple(self.devices_now))
-
-    def weights_name(self, path: str) -> str:
-        return "Made up"
-
-    def load_options_of(self, path: str) -> LoadOptions:
-        return self.kept
-
-    def judge_file(self, path: str, then: Callable[[str, Fit], None], options: LoadOptions) -> None:
-        self.calls.append(("judge_file", path, options))
+    def _judge_file(
+        self, path: str, then: Callable[[str, Fit], None], options: LoadOptions
+    ) -> None:
+        self.record("fits.file", path, options)
         self.asked = [(path, then, options)]
 
-    def judge_headers(
+    def _judge_headers(
         self, headers: Any, key: str, then: Callable[[str, Fit], None], options: LoadOptions
     ) -> None:
         self.asked = [(key, then, options)]
 
-    def stop_judging(self, then: Callable[[str, Fit], None]) -> None:
-        self.asked = []
-
-    def set_for_weights(self, path: str, name: str, value: Any) -> str:
-        self.calls.append(("set_for_weights", path, name, value))
+    def _change(self, path: str, name: str, value: Any) -> str:
+        self.record("defaults.change", path, name, value)
         if not self.refusal:
             automatic = {"n_ctx": 0, "n_gpu_layers": -1}
             value = None if value == automatic.get(name, ...) else value
@@ -223,7 +220,7 @@ def test_a_suggestion_becomes_the_settings_of_these_weights(
     button = view.findChild(QPushButton, "fit_suggestion_0")
     assert button.accessibleName() == f"Use these settings: {found.suggestions[0].words}"
     button.click()
-    assert judging.called("set_for_weights") == [
+    assert judging.called("defaults.change") == [
         (PATH, "type_k", "q8_0"),
         (PATH, "type_v", "q8_0"),
     ]
@@ -233,7 +230,7 @@ def test_a_suggestion_becomes_the_settings_of_these_weights(
     assert view.status.text() == fit_view.KEPT
     assert not view.use_button.isEnabled()
     view.load_button.click()
-    assert judging.called("load_weights") == [(PATH,)]
+    assert judging.called("loader.load") == [(PATH,)]
 
 
 def test_what_is_chosen_is_kept_or_loaded_at_once(view: FitView, judging: JudgingDesk) -> None:
@@ -244,13 +241,13 @@ def test_what_is_chosen_is_kept_or_loaded_at_once(view: FitView, judging: Judgin
     view.wish.layers_slider.setValue(5)
     assert (view.status.text(), view.use_button.isEnabled()) == ("", True)
     view.use_button.click()
-    assert judging.called("set_for_weights") == [(PATH, "n_gpu_layers", 5)]
+    assert judging.called("defaults.change") == [(PATH, "n_gpu_layers", 5)]
     judging.answer()
     view.wish.layers.setText("")
     QTest.keyClick(view.wish.layers, Qt.Key.Key_Return)
     view.load_button.click()
-    assert judging.called("set_for_weights")[-1] == (PATH, "n_gpu_layers", -1)
-    assert judging.called("load_weights") == [(PATH,)]
+    assert judging.called("defaults.change")[-1] == (PATH, "n_gpu_layers", -1)
+    assert judging.called("loader.load") == [(PATH,)]
 
 
 def test_what_no_setting_of_the_app_is_for_is_kept_with_the_weights(
@@ -260,7 +257,7 @@ def test_what_no_setting_of_the_app_is_for_is_kept_with_the_weights(
     view.show_file(PATH)
     judging.answer()
     view._use(LoadOptions(cpu_moe_layers=3))
-    assert judging.called("set_for_weights") == [
+    assert judging.called("defaults.change") == [
         (PATH, "load.devices", None),
         (PATH, "load.cpu_moe_layers", 3),
     ]
@@ -284,7 +281,7 @@ def test_it_follows_the_free_memory_while_it_is_open(
     view.show_file(PATH)
     qtbot.waitUntil(view.isActiveWindow)
     judging.answer()
-    assert judging.called("look_at_memory")
+    assert judging.called("fits.look")
     assert view._timer.isActive()
     judging.devices_now = [DeviceMemory("CPU", "", "cpu", GIB, 32 * GIB)]
     bridge.emit_event(MemoryChanged())
@@ -300,7 +297,7 @@ def test_it_follows_the_free_memory_while_it_is_open(
 def test_what_was_measured_stands_beside_what_was_estimated(
     view: FitView, judging: JudgingDesk, bridge: FakeBridge
 ) -> None:
-    judging.weights_path = PATH
+    judging.loader.path = PATH
     judging.devices_now = [HOST, GPU]
     view.show_loaded()
     judging.answer()
@@ -322,8 +319,8 @@ def test_what_was_measured_stands_beside_what_was_estimated(
             MemoryPart("CPU", "compute", 40 * MIB),
         ],
     )
-    judging.engine_state = EngineStateChanged("ready", "Made up", now)
-    bridge.emit_event(judging.engine_state)
+    judging.loader.state = EngineStateChanged("ready", "Made up", now)
+    bridge.emit_event(judging.loader.state)
     rows = [(row.what, row.device, row.deviation) for row in view.measured.rows]
     assert rows == [
         ("weights", "", "0.0%"),
@@ -452,10 +449,10 @@ def test_everything_has_room_at_the_largest_zoom(
 ) -> None:
     """No wider than the third of 900 px: what stands beside something else goes below it."""
     theme.set_zoom(300)
-    judging.weights_path = PATH
+    judging.loader.path = PATH
     judging.devices_now = [HOST, GPU]
     judging.kept = LoadOptions(n_ctx=131_072)
-    judging.engine_state = EngineStateChanged("ready", "Made up", loaded())
+    judging.loader.state = EngineStateChanged("ready", "Made up", loaded())
     view.show_loaded()
     judging.answer()
     view.resize(900, 600)

@@ -20,7 +20,6 @@ from squeezed import squeezed_headings
 
 from app.bridge import Bridge
 from app.chat.alarms import Alarms
-from app.chat.header_door import HeaderDoor
 from app.chat.settings.settings import Settings
 from app.chat.surroundings import Surroundings
 from app.chat.weights.header_files import HeaderFiles
@@ -36,7 +35,7 @@ from ui.look.theme import Theme
 Key, Held = Qt.Key, Qt.KeyboardModifier
 
 
-class HeaderDesk(HeaderDoor):
+class HeaderDesk:
     """Only what looks into headers: with real files, threads and turns."""
 
     def __init__(self) -> None:
@@ -46,7 +45,7 @@ class HeaderDesk(HeaderDoor):
         )
         self.bridge = bridge
         self.headers = HeaderFiles(self.around)
-        self._local: Any = self
+        self.local = self
 
     def folder_for_copy(self, original: Path) -> Path:
         return original.parent
@@ -180,7 +179,7 @@ def test_the_value_of_another_key_that_comes_late_is_not_shown(
 ) -> None:
     asked: list[Callable[[list[int]], None]] = []
     monkeypatch.setattr(
-        header_desk, "read_header_items", lambda *arguments: asked.append(arguments[4])
+        header_desk.headers, "read_items", lambda *arguments: asked.append(arguments[4])
     )
     choose(opened, "a.numbers")
     choose(opened, "general.name")

@@ -54,28 +54,21 @@ class HubDesk(FakeDesk):
 
     def __init__(self, bridge: Any, data_dir: Any) -> None:
         super().__init__(bridge, data_dir)
-        self.hub_state = ONLINE
         self.followers: list[Any] = []
-        self.download_followers: list[Any] = []
+        self.hub.state = ONLINE
+        self.hub.follow = self._follow_hub
+        memory = DeviceMemory("CPU", "", "cpu", 8_000_000_000, 16_000_000_000)
+        self.fits.machine = lambda: Machine((memory,))
+        self.fits.rough = lambda size_bytes: fit("probably fits", is_rough=True)
 
-    def follow_hub(self, follower: Any) -> Any:
+    def _follow_hub(self, follower: Any) -> Any:
         self.followers.append(follower)
         return lambda: self.followers.remove(follower)
 
-    def follow_downloads(self, follower: Any) -> Any:
-        self.download_followers.append(follower)
-        return lambda: self.download_followers.remove(follower)
-
-    def machine(self) -> Machine:
-        return Machine((DeviceMemory("CPU", "", "cpu", 8_000_000_000, 16_000_000_000),))
-
-    def rough_fit(self, size_bytes: int) -> Fit:
-        return fit("probably fits", is_rough=True)
-
     def turn(self, **fields: Any) -> None:
-        self.hub_state = replace(self.hub_state, **fields)
+        self.hub.state = replace(self.hub.state, **fields)
         for follower in list(self.followers):
-            follower(self.hub_state)
+            follower(self.hub.state)
 
     def answer(self, name: str, *values: Any) -> None:
         self.called(name)[-1][-2](*values)
@@ -105,14 +98,14 @@ def search(
     page.search.clear()
     qtbot.keyClicks(page.search, text)
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    desk.answer("search_hub", HubSearchPage(repos, **more))
+    desk.answer("hub.search", HubSearchPage(repos, **more))
 
 
 def choose(qtbot: Any, page: HubPage, desk: HubDesk, *files: HubFile, repo: HubRepo = TINY) -> None:
     search(qtbot, page, desk, "gguf", repo)
     page.results.choose(0)
-    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
-    desk.answer("look_into_repo", RepoPage(repo, files))
+    qtbot.waitUntil(lambda: bool(desk.called("hub.look")))
+    desk.answer("hub.look", RepoPage(repo, files))
 
 
 def state(panel: StatePanel) -> tuple[str, str, str]:
@@ -128,62 +121,62 @@ def test_nothing_is_asked_before_somebody_does(page, desk, qtbot):
     assert (title, button) == ("Find a model", "Show the most downloaded")
     assert "hub.example.org" in words
     qtbot.wait(SEARCH_AFTER_MS + 50)
-    assert desk.called("search_hub") == []
+    assert desk.called("hub.search") == []
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
-    assert desk.called("search_hub")[0][0] == SearchWish()
+    assert desk.called("hub.search")[0][0] == SearchWish()
     qtbot.waitUntil(lambda: state(page.panel) == ("Searching…", "", "Stop"))
     page.panel.button.click()
-    assert desk.called("stop_hub")[-1] != ()
+    assert desk.called("hub.stop")[-1] != ()
     assert state(page.panel) == ("Stopped", "", "Search")
     page.panel.button.click()
-    assert len(desk.called("search_hub")) == 2
+    assert len(desk.called("hub.search")) == 2
 
 
 def test_what_was_found_stays_in_view_while_the_next_search_is_quick(page, desk, qtbot):
     search(qtbot, page, desk, "gguf", TINY)
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     assert page.results.isVisible()
-    desk.answer("search_hub", HubSearchPage((GATED,)))
+    desk.answer("hub.search", HubSearchPage((GATED,)))
     qtbot.wait(SEARCHING_AFTER_MS + 50)
     assert page.results.isVisible()
     assert page.results.results.repos == [GATED]
     page.results.choose(0)
-    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
+    qtbot.waitUntil(lambda: bool(desk.called("hub.look")))
     assert state(page.detail.panel) == ("", f"Reading {GATED.id}…", "Stop")
     page.detail.panel.button.click()
-    assert desk.called("stop_hub")[-1] == ("look", "card", "headers")
+    assert desk.called("hub.stop")[-1] == ("look", "card", "headers")
     assert state(page.detail.panel)[1].startswith("Choose a repository")
 
 
 def test_typing_searches_a_moment_later_and_once(page, desk, qtbot):
     qtbot.keyClicks(page.search, "tiny")
-    assert desk.called("search_hub") == []
-    qtbot.waitUntil(lambda: bool(desk.called("search_hub")))
+    assert desk.called("hub.search") == []
+    qtbot.waitUntil(lambda: bool(desk.called("hub.search")))
     qtbot.wait(SEARCH_AFTER_MS)
-    (asked,) = desk.called("search_hub")
+    (asked,) = desk.called("hub.search")
     assert asked[0].text == "tiny"
-    desk.answer("search_hub", HubSearchPage((TINY, GATED)))
+    desk.answer("hub.search", HubSearchPage((TINY, GATED)))
     assert page.results.isVisible()
     assert page.results.results.rowCount() == 2
     page.search.clear()
     assert state(page.panel)[0] == "Find a model"
-    assert ("search",) in desk.called("stop_hub")
+    assert ("search",) in desk.called("hub.stop")
 
 
 def test_nothing_found_says_what_to_try(page, desk, qtbot):
     search(qtbot, page, desk, "zzz")
     assert state(page.panel) == ("No results", "Try fewer or different words.", "")
     page.filters.licence.setCurrentIndex(1)
-    desk.answer("search_hub", HubSearchPage())
+    desk.answer("hub.search", HubSearchPage())
     assert state(page.panel)[2] == "Clear filters"
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
-    assert desk.called("search_hub")[-1][0] == SearchWish("zzz")
+    assert desk.called("hub.search")[-1][0] == SearchWish("zzz")
 
 
 def test_what_may_be_private_is_looked_for_by_its_name(page, desk, qtbot):
     search(qtbot, page, desk, "cleo/private")
-    assert desk.called("look_into_repo")[-1][:2] == ("cleo/private", "")
-    desk.fail("look_into_repo", "private_or_missing", "There is none, or it is private.")
+    assert desk.called("hub.look")[-1][:2] == ("cleo/private", "")
+    desk.fail("hub.look", "private_or_missing", "There is none, or it is private.")
     title, _, button = state(page.detail.panel)
     assert (title, button) == ("Not found", "Try again")
     assert page.detail.panel.second.text() == "Enter a token…"
@@ -206,28 +199,28 @@ def test_what_may_be_private_is_looked_for_by_its_name(page, desk, qtbot):
 def test_each_trouble_has_a_way_on(page, desk, qtbot, kind, title, second):
     qtbot.keyClicks(page.search, "tiny")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    desk.fail("search_hub", kind, "It is so. Do that.")
+    desk.fail("hub.search", kind, "It is so. Do that.")
     assert state(page.panel) == (title, "It is so. Do that.", "Try again")
     assert page.panel.second.text() == second
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
-    assert len(desk.called("search_hub")) == 2
+    assert len(desk.called("hub.search")) == 2
 
 
 def test_a_limit_counts_down_and_tries_again(page, desk, qtbot):
     qtbot.keyClicks(page.search, "tiny")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.4)
+    desk.fail("hub.search", "rate_limited", "Too many. Wait.", 0.4)
     assert state(page.panel)[2] == "Retry in 1 s"
-    qtbot.waitUntil(lambda: len(desk.called("search_hub")) == 2)
-    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 90.1)
+    qtbot.waitUntil(lambda: len(desk.called("hub.search")) == 2)
+    desk.fail("hub.search", "rate_limited", "Too many. Wait.", 90.1)
     assert state(page.panel)[2] == "Retry in 1:31"
     qtbot.waitUntil(lambda: page.panel.button.text() == "Retry in 1:30")
     page.panel.button.click()  # nobody has to wait
-    assert len(desk.called("search_hub")) == 3
-    desk.fail("search_hub", "rate_limited", "Too many. Wait.", 0.1)
+    assert len(desk.called("hub.search")) == 3
+    desk.fail("hub.search", "rate_limited", "Too many. Wait.", 0.1)
     page.search.clear()
     qtbot.wait(300)
-    assert len(desk.called("search_hub")) == 3
+    assert len(desk.called("hub.search")) == 3
 
 
 def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
@@ -237,20 +230,20 @@ def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
     assert not dialog.forget_button.isEnabled()
     qtbot.keyClicks(dialog.token, "hf_x")
     qtbot.keyClick(dialog.token, Qt.Key.Key_Return)
-    assert desk.called("set_hub_token")[-1][0] == "hf_x"
+    assert desk.called("hub.set_token")[-1][0] == "hf_x"
     assert dialog.token_sentence.text() == "Checking with the hub…"
     assert not dialog.use_button.isEnabled()
-    desk.fail("set_hub_token", "token_bad", "It is not known. Make a new one.")
+    desk.fail("hub.set_token", "token_bad", "It is not known. Make a new one.")
     assert dialog.isVisible()
     assert dialog.token_sentence.text() == "It is not known. Make a new one."
     assert dialog.token_sentence.property("kind") == "error"
     dialog.use_button.click()
     desk.turn(token_where="keyring", account="ana")
-    desk.answer("set_hub_token", "The token of “ana” is used from now on.")
+    desk.answer("hub.set_token", "The token of “ana” is used from now on.")
     assert (dialog.token.text(), dialog.token_sentence.property("kind")) == ("", "dim")
     assert page.hub_label.text() == "hub.example.org · as ana"
     dialog.forget_button.click()
-    desk.called("forget_hub_token")[-1][0](False)
+    desk.called("hub.forget_token")[-1][0](False)
     assert "did not let go of it" in dialog.token_sentence.text()
     dialog.close()
 
@@ -261,14 +254,14 @@ def test_another_address_is_tried_first(page, desk, qtbot):
     assert dialog.address.placeholderText() == "https://hub.example.org"
     qtbot.keyClicks(dialog.address, "mirror.example.org")
     qtbot.keyClick(dialog.address, Qt.Key.Key_Return)
-    desk.fail("set_hub_endpoint", "not_hub", "There is no hub.")
+    desk.fail("hub.set_endpoint", "not_hub", "There is no hub.")
     assert dialog.isVisible()
     words = "There is no hub. The address is still hub.example.org."
     assert dialog.address_sentence.text() == words
     dialog.set_button.click()
-    desk.settings = replace(desk.settings, hub_endpoint="https://mirror.example.org")
+    desk.settings.now = replace(desk.settings.now, hub_endpoint="https://mirror.example.org")
     desk.turn(endpoint="https://mirror.example.org", host="mirror.example.org")
-    desk.answer("set_hub_endpoint", "The hub at “mirror.example.org” is used from now on.")
+    desk.answer("hub.set_endpoint", "The hub at “mirror.example.org” is used from now on.")
     assert dialog.address.text() == "https://mirror.example.org"
     assert page.hub_label.text() == "mirror.example.org · no token"
     assert "mirror.example.org" in page.panel.words.text()
@@ -279,7 +272,7 @@ def test_offline_is_a_state_with_a_switch(page, desk, qtbot):
     desk.turn(why_offline="Cutaway is offline. Switch it off.")
     assert state(page.panel) == ("Offline", "Cutaway is offline. Switch it off.", "Go online")
     qtbot.mouseClick(page.panel.button, Qt.MouseButton.LeftButton)
-    assert desk.called("set_setting") == [("offline", False)]
+    assert desk.called("settings.set") == [("offline", False)]
     desk.turn(why_offline="")
     desk.offline = True
     desk.turn(why_offline="Started with --offline.")
@@ -301,9 +294,9 @@ def test_offline_is_a_state_with_a_switch(page, desk, qtbot):
 def test_an_address_goes_straight_to_its_file(page, desk, qtbot, text, asked, chosen):
     qtbot.keyClicks(page.search, text)
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    assert desk.called("search_hub") == []
-    assert desk.called("look_into_repo")[-1][:2] == asked
-    desk.answer("look_into_repo", RepoPage(TINY, (SMALL, EYES)))
+    assert desk.called("hub.search") == []
+    assert desk.called("hub.look")[-1][:2] == asked
+    desk.answer("hub.look", RepoPage(TINY, (SMALL, EYES)))
     assert page.detail._file is chosen
     assert not page.results.isVisible()
 
@@ -311,7 +304,7 @@ def test_an_address_goes_straight_to_its_file(page, desk, qtbot, text, asked, ch
 def test_a_quantisation_that_is_not_there_is_said(page, desk, qtbot):
     qtbot.keyClicks(page.search, "ana/tiny-GGUF:Q2_K")
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
-    desk.answer("look_into_repo", RepoPage(TINY, (SMALL,)))
+    desk.answer("hub.look", RepoPage(TINY, (SMALL,)))
     assert page.detail.facts.text().startswith("No Q2_K here.")
 
 
@@ -321,7 +314,7 @@ def test_an_address_elsewhere_is_refused_in_words(page, desk, qtbot):
     title, words, button = state(page.panel)
     assert (title, button) == ("Not an address on this hub", "Token and address…")
     assert "“example.org” is not the hub" in words
-    assert desk.called("search_hub") == desk.called("look_into_repo") == []
+    assert desk.called("hub.search") == desk.called("hub.look") == []
 
 
 # --- results and files --------------------------------------------------------------------------
@@ -336,12 +329,12 @@ def test_filters_and_sort_ask_anew(page, desk, qtbot):
     page.filters.fitting.setChecked(True)
     page.filters.author.setText("ana")
     page.filters.author.editingFinished.emit()
-    assert desk.called("search_hub")[-1][0] == SearchWish(
+    assert desk.called("hub.search")[-1][0] == SearchWish(
         "tiny", "likes", False, "ana", "", "fr", 30, 12_800_000_000
     )
-    assert len(desk.called("search_hub")) == 7
+    assert len(desk.called("hub.search")) == 7
     page.filters.author.editingFinished.emit()
-    assert len(desk.called("search_hub")) == 7
+    assert len(desk.called("hub.search")) == 7
 
 
 def test_more_is_listed_at_the_end_and_nothing_twice(page, desk, qtbot):
@@ -351,11 +344,11 @@ def test_more_is_listed_at_the_end_and_nothing_twice(page, desk, qtbot):
     bar.setValue(bar.maximum())
     bar.setValue(0)
     bar.setValue(bar.maximum())
-    assert len(desk.called("more_of_hub")) == 1
-    desk.answer("more_of_hub", HubSearchPage(tuple(repos[19:]), has_more=True))
+    assert len(desk.called("hub.more")) == 1
+    desk.answer("hub.more", HubSearchPage(tuple(repos[19:]), has_more=True))
     assert [repo.id for repo in page.results.results.repos] == [repo.id for repo in repos]
     bar.setValue(bar.maximum())
-    desk.fail("more_of_hub", "network", "No network.")
+    desk.fail("hub.more", "network", "No network.")
     assert page.more.text() == "Can't list more. No network."
     assert page.results.results.rowCount() == 40
 
@@ -365,21 +358,21 @@ def test_a_filter_that_lets_little_pass_looks_further_on_request(page, desk, qtb
     assert state(page.panel) == (
         "No matches yet", "None of the first 200 match your filters.", "Search further",
     )  # fmt: skip
-    assert desk.called("more_of_hub") == []  # thousands could be asked for
+    assert desk.called("hub.more") == []  # thousands could be asked for
     page.panel.button.click()
     assert state(page.panel)[0] == "Searching…"
-    desk.answer("more_of_hub", HubSearchPage((), has_more=True))
+    desk.answer("hub.more", HubSearchPage((), has_more=True))
     assert state(page.panel)[1] == "None of the first 400 match your filters."
     page.panel.button.click()
-    desk.answer("more_of_hub", HubSearchPage((TINY,), has_more=True))
+    desk.answer("hub.more", HubSearchPage((TINY,), has_more=True))
     assert page.results.isVisible()
     assert page.more_button.isVisible()  # one row does not scroll
     page.more_button.click()
     assert not page.more_button.isVisible()
-    desk.fail("more_of_hub", "network", "No network.")
+    desk.fail("hub.more", "network", "No network.")
     assert page.more.isVisible()
     page.more_button.click()
-    desk.answer("more_of_hub", HubSearchPage((GATED,)))
+    desk.answer("hub.more", HubSearchPage((GATED,)))
     assert page.results.results.rowCount() == 2
     assert not page.more_button.isVisible()
     assert not page.more.isVisible()
@@ -391,23 +384,23 @@ def test_a_walk_with_the_keys_alone(page, desk, qtbot):
     qtbot.keyClick(page.search, Qt.Key.Key_Down)
     assert page.results.hasFocus()
     qtbot.keyClick(page.results, Qt.Key.Key_Down)
-    qtbot.waitUntil(lambda: bool(desk.called("look_into_repo")))
-    assert [each[0] for each in desk.called("look_into_repo")] == [GATED.id]  # one, not two
+    qtbot.waitUntil(lambda: bool(desk.called("hub.look")))
+    assert [each[0] for each in desk.called("hub.look")] == [GATED.id]  # one, not two
     qtbot.keyClick(page.results, Qt.Key.Key_Up)
     qtbot.keyClick(page.results, Qt.Key.Key_Up)
     assert page.search.hasFocus()
-    qtbot.waitUntil(lambda: len(desk.called("look_into_repo")) == 2)
-    desk.answer("look_into_repo", RepoPage(TINY, (SMALL, PARTS)))
+    qtbot.waitUntil(lambda: len(desk.called("hub.look")) == 2)
+    desk.answer("hub.look", RepoPage(TINY, (SMALL, PARTS)))
     table = page.detail.table
     table.setFocus()
     assert page.detail._file is SMALL
     assert [index.row() for index in table.selectionModel().selectedRows()] == [0]
     qtbot.keyClick(table, Qt.Key.Key_Down)
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    assert desk.called("download") == []  # parts of it are missing
+    assert desk.called("downloads.add") == []  # parts of it are missing
     qtbot.keyClick(table, Qt.Key.Key_Up)
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    assert desk.called("download") == [(SMALL,)]
+    assert desk.called("downloads.add") == [(SMALL,)]
 
 
 def test_a_file_is_judged_by_its_header(page, desk, qtbot):
@@ -416,9 +409,9 @@ def test_a_file_is_judged_by_its_header(page, desk, qtbot):
     assert weights.fit_of(SMALL).is_rough
     assert not page.detail.act_button.isEnabled()
     page.detail.table.choose(SMALL)
-    assert desk.called("read_remote_headers")[-1][0] is SMALL
+    assert desk.called("hub.headers")[-1][0] is SMALL
     assert page.detail.act_button.isEnabled()
-    desk.fail("read_remote_headers", "gated", "It is gated. Ask.")
+    desk.fail("hub.headers", "gated", "It is gated. Ask.")
     assert page.detail.file_words.text() == "It is gated. Ask. By its size: probably fits."
     page.detail._on_fit(SMALL.name, fit("fits"))
     assert weights.fit_of(SMALL).words == "fits"
@@ -434,7 +427,7 @@ def test_the_fit_of_a_file_can_be_seen_in_full_once_its_header_is_there(page, de
     page.detail.table.choose(SMALL)
     assert not button.isVisible()
     headers = (made_header(),)
-    desk.answer("read_remote_headers", headers)
+    desk.answer("hub.headers", headers)
     with qtbot.waitSignal(page.headers_fit_requested) as asked:
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert asked.args == [headers, SMALL.name]
@@ -442,21 +435,21 @@ def test_the_fit_of_a_file_can_be_seen_in_full_once_its_header_is_there(page, de
     assert not button.isVisible()
 
 
-def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot, monkeypatch):
+def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot):
     page.follow(bridge)
     choose(qtbot, page, desk, SMALL, EYES)
     page.detail.table.choose(SMALL)
-    desk.answer("read_remote_headers", (made_header(),))
+    desk.answer("hub.headers", (made_header(),))
     assert page.detail.file_line.text() == "Tiny · llama · 2 layers · no chat template"
     page.detail._on_fit(SMALL.name, fit("fits"))
-    monkeypatch.setattr(desk, "rough_fit", lambda _: fit("probably does not fit"))
+    desk.fits.rough = lambda _: fit("probably does not fit")
     bridge.emit_event(MemoryChanged())
     weights = page.detail.table.weights
     assert [weights.fit_of(each).words for each in (SMALL, EYES)] == [
         "fits",
         "probably does not fit",
     ]
-    assert [key for _, key, _ in desk.called("judge_headers")] == [SMALL.name] * 2
+    assert [key for _, key, _ in desk.called("fits.headers")] == [SMALL.name] * 2
 
 
 def test_tab_goes_from_the_top_to_the_foot(page, desk, qtbot):
@@ -483,7 +476,7 @@ def test_what_cannot_be_loaded_alone_is_said_and_not_read(page, desk, qtbot):
     assert not page.detail.act_button.isEnabled()
     page.detail.table.choose(EYES)
     assert "projector" in page.detail.file_words.text()
-    assert desk.called("read_remote_headers") == []
+    assert desk.called("hub.headers") == []
 
 
 def test_the_button_follows_the_download(page, desk, qtbot):
@@ -491,7 +484,7 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     page.detail.table.choose(SMALL)
     button = page.detail.act_button
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    assert desk.called("download") == [(SMALL,)]
+    assert desk.called("downloads.add") == [(SMALL,)]
     there = DownloadProgress(
         "d1",
         TINY.id,
@@ -517,7 +510,7 @@ def test_the_button_follows_the_download(page, desk, qtbot):
     page.detail._on_downloads((replace(there, state=DownloadState.DONE),))
     assert button.text() == "Load"
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    assert desk.called("load_weights") == [("/w/x.gguf",)]
+    assert desk.called("loader.load") == [("/w/x.gguf",)]
     elsewhere = replace(there, state=DownloadState.DONE, names=(f"other/{SMALL.name}",))
     page.detail._on_downloads((elsewhere,))
     assert button.text() == "Download"
@@ -531,7 +524,7 @@ def test_a_gated_repository_says_so_before_the_download(page, desk, qtbot):
     page._dialog.close()
     desk.turn(token_where="keyring")
     page._dialog.token_changed.emit()
-    desk.answer("look_into_repo", RepoPage(GATED, (SMALL,)))
+    desk.answer("hub.look", RepoPage(GATED, (SMALL,)))
     assert not page.detail.gate_note.isVisible()
 
 
@@ -539,9 +532,9 @@ def test_without_files_or_card_it_is_said(page, desk, qtbot):
     choose(qtbot, page, desk)
     assert page.detail.no_files.isVisible()
     assert not page.detail.table.isVisible()
-    desk.answer("read_model_card", "")
+    desk.answer("hub.card", "")
     assert "no model card" in page.detail.card.text
-    desk.fail("read_model_card", "server", "Trouble there. Try again.")
+    desk.fail("hub.card", "server", "Trouble there. Try again.")
     assert "Trouble there." in page.detail.card.text
 
 
@@ -552,10 +545,10 @@ def test_where_there_is_no_room_both_stand_in_turn(page, desk, qtbot):
     assert not page.detail.isVisible()
     assert not page.filters.isVisible()
     page.results.choose(0)
-    assert desk.called("look_into_repo") == []
+    assert desk.called("hub.look") == []
     row = page.results.visualRect(page.results.results.index(0)).center()
     qtbot.mouseClick(page.results.viewport(), Qt.MouseButton.LeftButton, pos=row)
-    desk.answer("look_into_repo", RepoPage(TINY, (SMALL,)))
+    desk.answer("hub.look", RepoPage(TINY, (SMALL,)))
     assert page.detail.isVisible()
     assert not page.results.isVisible()
     qtbot.mouseClick(page.detail.back_button, Qt.MouseButton.LeftButton)
@@ -606,7 +599,7 @@ def test_everything_has_a_name(page, desk, qtbot):
 @pytest.mark.parametrize(("mode", "percent"), [("light", 100), ("dark", 200)])
 def test_it_is_painted_in_each_look(page, desk, theme, qtbot, mode, percent):
     choose(qtbot, page, desk, SMALL, PARTS, EYES)
-    desk.answer("read_model_card", "# Tiny\n\nSee [this](https://example.org).\n\n```sh\nls\n```")
+    desk.answer("hub.card", "# Tiny\n\nSee [this](https://example.org).\n\n```sh\nls\n```")
     theme.set_mode(mode)
     theme.set_zoom(percent)
     page.detail.tabs.setCurrentIndex(1)

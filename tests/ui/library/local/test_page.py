@@ -287,8 +287,8 @@ def test_three_thousand_stay_smooth(
     timed(page.table.scrollToBottom)
     assert max(times) < 0.15, times
     assert len(painted) < 120
-    qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
-    assert max(len(paths) for paths, _ in desk.called("judge_files")) < 40
+    qtbot.waitUntil(lambda: bool(desk.called("fits.files")))
+    assert max(len(paths) for paths, _ in desk.called("fits.files")) < 40
 
 
 # --- whether it fits --------------------------------------------------------------------------
@@ -297,14 +297,14 @@ def test_three_thousand_stay_smooth(
 def test_rows_in_view_are_judged_and_others_by_their_size(
     page: LocalPage, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ) -> None:
-    desk.rough_fit = lambda size: FITS if size < 5 else FITS_NOT  # type: ignore[attr-defined]
+    desk.fits.rough = lambda size: FITS if size < 5 else FITS_NOT
     desk.calls.clear()
     page.show_snapshot(
         snapshot(found("a", size_bytes=1), found("b", size_bytes=9), found("c", trouble="No."))
     )
     assert [cells(page, row)[FIT] for row in range(3)] == ["fits", "does not fit", ""]
-    qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
-    ((paths, then),) = desk.called("judge_files")
+    qtbot.waitUntil(lambda: bool(desk.called("fits.files")))
+    ((paths, then),) = desk.called("fits.files")
     assert paths == ["/models/a.gguf", "/models/b.gguf"]
     then("/models/b.gguf", FITS)
     then("/models/gone.gguf", FITS)
@@ -312,17 +312,17 @@ def test_rows_in_view_are_judged_and_others_by_their_size(
     assert page.model.index(1, FIT).data(Qt.ItemDataRole.ToolTipRole) == FITS.why
     desk.calls.clear()
     bridge.emit_event(MemoryChanged())
-    assert desk.called("stop_judging")
+    assert desk.called("fits.stop")
     assert cells(page, 1)[FIT] == "fits"  # until it is judged anew
-    qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
+    qtbot.waitUntil(lambda: bool(desk.called("fits.files")))
     page.show_snapshot(snapshot(found("b", size_bytes=10)))  # another file under that path
     assert cells(page, 0)[FIT] == "does not fit"
 
 
 def test_rows_that_come_into_view_are_judged(page: LocalPage, desk: FakeDesk, qtbot: QtBot) -> None:
     def asked() -> str:
-        qtbot.waitUntil(lambda: bool(desk.called("judge_files")))
-        first = desk.called("judge_files")[0][0][0]
+        qtbot.waitUntil(lambda: bool(desk.called("fits.files")))
+        first = desk.called("fits.files")[0][0][0]
         desk.calls.clear()
         return Path(first).stem
 
@@ -340,7 +340,7 @@ def test_rows_that_come_into_view_are_judged(page: LocalPage, desk: FakeDesk, qt
 
 
 def test_sorting_by_memory_puts_first_what_fits(page: LocalPage, desk: FakeDesk) -> None:
-    desk.rough_fit = lambda size: FITS if size < 5 else FITS_NOT  # type: ignore[attr-defined]
+    desk.fits.rough = lambda size: FITS if size < 5 else FITS_NOT
     page.show_snapshot(snapshot(found("a", size_bytes=9), found("b", size_bytes=1)))
     page.table.sortByColumn(FIT, Qt.SortOrder.AscendingOrder)
     assert names(page) == ["b", "a"]
@@ -376,13 +376,13 @@ def test_weights_are_loaded_from_where_they_lie(page: LocalPage, desk: FakeDesk)
     QTest.keyClick(page.table, Key.Key_Return)
     choose(page, 2)
     QTest.keyClick(page.table, Key.Key_Return)
-    assert desk.called("load_weights") == [("/models/b.gguf",), ("/models/a.gguf",)]
+    assert desk.called("loader.load") == [("/models/b.gguf",), ("/models/a.gguf",)]
 
 
 def test_rows_stay_under_the_mouse_between_two_clicks(
     page: LocalPage, desk: FakeDesk, qtbot: QtBot
 ) -> None:
-    desk.rough_fit = lambda _size: replace(FITS, why="It fits. " * 30)  # type: ignore[attr-defined]
+    desk.fits.rough = lambda _size: replace(FITS, why="It fits. " * 30)
     page.show_snapshot(snapshot(*(found(f"w{n:02}", sha256="0" * 64) for n in range(60))))
     qtbot.waitUntil(lambda: page.table.rowAt(0) == 0)
     viewport = page.table.viewport()
@@ -395,7 +395,7 @@ def test_rows_stay_under_the_mouse_between_two_clicks(
     assert page.childAt(before) is viewport
     assert page.table.rowAt(viewport.mapFrom(page, before).y()) == row
     QTest.mouseDClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.mapFrom(page, before))
-    assert desk.called("load_weights") == [(f"/models/w{row:02}.gguf",)]
+    assert desk.called("loader.load") == [(f"/models/w{row:02}.gguf",)]
 
 
 def test_what_is_loaded_is_marked_by_any_of_its_paths(
@@ -409,7 +409,7 @@ def test_what_is_loaded_is_marked_by_any_of_its_paths(
     spoken = page.model.index(1, NAME).data(Qt.ItemDataRole.AccessibleTextRole)
     assert spoken.startswith("b, loaded.")
     QTest.keyClick(page.table, Key.Key_Return)
-    assert not desk.called("load_weights")
+    assert not desk.called("loader.load")
     bridge.emit_event(EngineStateChanged("stopped"))
     assert (page.load_button.text(), page.load_button.isEnabled()) == ("Load", True)
 
@@ -459,7 +459,7 @@ def test_a_path_that_is_no_text_is_shown_and_told_as_it_is(page: LocalPage, desk
     assert page.words.text().startswith("/models/\ufffd\ufffd.gguf")
     page.grab()
     QTest.mouseClick(page.load_button, Qt.MouseButton.LeftButton)
-    assert desk.called("load_weights") == [(str(path),)]
+    assert desk.called("loader.load") == [(str(path),)]
 
 
 def test_it_is_gone_through_by_keys_alone(page: LocalPage, desk: FakeDesk) -> None:
@@ -473,7 +473,7 @@ def test_it_is_gone_through_by_keys_alone(page: LocalPage, desk: FakeDesk) -> No
     QTest.keyClick(page.table, Key.Key_Tab)
     assert QApplication.focusWidget() is page.load_button
     QTest.keyClick(page, Key.Key_F5)
-    assert desk.called("look_for_weights_again")
+    assert desk.called("local.look_again")
     for button in (page.load_button, page.details_button, page.show_button, page.again_button):
         assert button.accessibleName()
     assert page.load_button.accessibleName() == "Load b"
@@ -515,7 +515,7 @@ def test_the_menu_of_a_row_has_what_the_buttons_do(page: LocalPage, desk: FakeDe
     texts = [action.text() for action in menu.actions()]
     assert texts == ["Load", "Details…", "Defaults…", "Memory…", "Show in folder"]
     menu.actions()[0].trigger()
-    assert desk.called("load_weights") == [("/models/a.gguf",)]
+    assert desk.called("loader.load") == [("/models/a.gguf",)]
     menu.close()
 
 
@@ -539,7 +539,7 @@ def test_only_what_was_downloaded_here_goes_to_the_trash(
         return DownloadProgress(f"of {path}", *known, is_ours=is_ours)
 
     ours, theirs = found("a"), found("b")
-    desk.downloads = (
+    desk.downloads.all = (
         progress(str(ours.path), is_ours=True),
         progress(str(theirs.path), is_ours=False),
     )
@@ -550,7 +550,7 @@ def test_only_what_was_downloaded_here_goes_to_the_trash(
     choose(page, 0)
     assert page.trash_button.isVisible()
     QTest.mouseClick(page.trash_button, Qt.MouseButton.LeftButton)
-    ((download_id, _trash),) = desk.called("trash_download")
+    ((download_id, _trash),) = desk.called("downloads.to_trash")
     assert download_id == "of /models/a.gguf"
     bridge.emit_event(EngineStateChanged("ready", "a", replace_path("/models/a.gguf")))
     assert not page.trash_button.isEnabled()
@@ -601,19 +601,21 @@ class FolderDesk(FakeDesk):
         super().__init__(bridge, data_dir)
         self.refusal = ""
         self.waiting: list[Callable[[], None]] = []
+        self.local.add_folder = self._add_folder
+        self.local.remove_folder = self._remove_folder
 
-    def add_weights_folder(self, path: str, then: Callable[[str], None]) -> None:
+    def _add_folder(self, path: str, then: Callable[[str], None]) -> None:
         def answer() -> None:
             if not self.refusal:
-                folders = (*self.settings.weights_folders, path)
-                self.set_setting("weights_folders", folders)
+                folders = (*self.settings.now.weights_folders, path)
+                self.settings.set("weights_folders", folders)
             then(self.refusal)
 
         self.waiting.append(answer)
 
-    def remove_weights_folder(self, path: str) -> None:
-        rest = tuple(each for each in self.settings.weights_folders if each != path)
-        self.set_setting("weights_folders", rest)
+    def _remove_folder(self, path: str) -> None:
+        rest = tuple(each for each in self.settings.now.weights_folders if each != path)
+        self.settings.set("weights_folders", rest)
 
 
 @pytest.fixture
@@ -640,26 +642,26 @@ def test_folders_are_added_and_removed_and_a_refusal_is_said(
     desk.waiting.pop()()
     assert dialog.sentence.text() == desk.refusal
     assert dialog.sentence.isVisible()
-    assert desk.settings.weights_folders == ("/models",)
+    assert desk.settings.now.weights_folders == ("/models",)
     dialog.accept()
     QTest.mouseClick(page.folders_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(dialog.isActiveWindow)
     assert not dialog.sentence.isVisible()  # it was about something else
     dialog.close_button.setFocus()
     QTest.keyClick(dialog.close_button, Key.Key_Delete)
-    assert desk.settings.weights_folders == ("/models",)
+    assert desk.settings.now.weights_folders == ("/models",)
     dialog.list.setFocus()
     QTest.keyClick(dialog.list, Key.Key_Delete)
-    assert desk.settings.weights_folders == ()
+    assert desk.settings.now.weights_folders == ()
     dialog.add("/models")
     desk.refusal = ""
     desk.waiting.pop()()
     QTest.mouseClick(dialog.remove_button, Qt.MouseButton.LeftButton)
-    assert desk.settings.weights_folders == ()
+    assert desk.settings.now.weights_folders == ()
     assert dialog.none.isVisible()
     assert QApplication.focusWidget() is dialog.add_button
     QTest.mouseClick(dialog.others, Qt.MouseButton.LeftButton, pos=QPoint(20, 12))
-    assert not desk.settings.find_other_apps
+    assert not desk.settings.now.find_other_apps
     dialog.accept()
 
 

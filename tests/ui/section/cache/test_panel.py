@@ -90,11 +90,11 @@ class Stage:
 
     @property
     def n_asked(self) -> int:
-        return len(self.desk.called("read_cache"))
+        return len(self.desk.called("cache.read"))
 
     def answer(self, answer: CacheMap | str) -> None:
         """Answer what was asked last; a sentence is a failure."""
-        then, failed = self.desk.called("read_cache")[-1]
+        then, failed = self.desk.called("cache.read")[-1]
         failed(answer) if isinstance(answer, str) else then(answer)
 
     def find(self, kind: type[Any], name: str) -> Any:
@@ -118,7 +118,7 @@ class Stage:
         return [swatch.text() for swatch in self.panel._swatches]
 
     def changes(self) -> list[ChangeCache]:
-        return [call[0] for call in self.desk.called("change_cache")]
+        return [call[0] for call in self.desk.called("cache.change")]
 
 
 @pytest.fixture
@@ -126,18 +126,18 @@ def stage(
     tools: Tools, desk: FakeDesk, bridge: FakeBridge, looking: Looking, qtbot: QtBot
 ) -> Iterator[Stage]:
     weights = loaded(cache=SMOL, kv_bytes_per_token=23_040, fast_hash="w1")
-    desk.engine_state = EngineStateChanged("ready", "SmolLM2", weights)
-    desk.conversation = conversation(1, "Capital of France")
+    desk.loader.state = EngineStateChanged("ready", "SmolLM2", weights)
+    desk.shelf.open = conversation(1, "Capital of France")
     titles = {"c1": "Capital of France", "c2": "Poem about rain", "c3": "SQL"}
-    desk.chat_title = lambda chat: titles.get(chat, "another chat")  # type: ignore[attr-defined]
-    desk.resolved_settings = lambda: Resolved(desk.settings, {})  # type: ignore[attr-defined]
+    desk.cache.title = lambda chat: titles.get(chat, "another chat")
+    desk.levels.resolved = lambda: Resolved(desk.settings.now, {})
     panel = CachePanel(tools)
     qtbot.addWidget(panel)
     panel.resize(400, 900)
     with qtbot.waitExposed(panel):
         panel.show()
-    desk.messages = (message(1, Role.USER, "Which city?"), _reply())
-    bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
+    desk.shelf.path = (message(1, Role.USER, "Which city?"), _reply())
+    bridge.emit_event(ConversationOpened(desk.shelf.open, desk.shelf.path))
     panel.set_active(True)
     yield Stage(panel, desk, bridge)
     panel.set_active(False)
@@ -186,12 +186,12 @@ def test_the_last_turn_and_sizes_by_formula_and_by_llama_cpp(stage: Stage) -> No
 
 def test_window_layers_and_states_are_named(stage: Stage, bridge: FakeBridge) -> None:
     shape = CacheShape([CacheLayers(18, 256, 256, 512, 512, 1)], 15, 512)
-    stage.desk.engine_state = EngineStateChanged("ready", "G", loaded(cache=shape))
+    stage.desk.loader.state = EngineStateChanged("ready", "G", loaded(cache=shape))
     stage.answer(one_chat())
     assert stage.row("cache_window") == "512 positions"
     assert stage.panel.size_card.windows.label.text() == "15 of 18 layers look back"
     state = CacheShape([CacheLayers(2, 0, 0, 0, 0)], is_state=True)
-    stage.desk.engine_state = EngineStateChanged("ready", "M", loaded(cache=state))
+    stage.desk.loader.state = EngineStateChanged("ready", "M", loaded(cache=state))
     stage.panel._ask()
     stage.answer(one_chat())
     assert stage.text("cache_copy_caption").startswith("This model keeps a single state")
@@ -260,7 +260,7 @@ def test_what_a_cell_holds_is_said(stage: Stage, looking: Looking) -> None:
     array = Array("i8", [len(offsets)], b"".join(n.to_bytes(8, "little") for n in offsets))
     kinds = Array("i4", [len(table)], bytes(4 * len(table)))
     words = Pieces(VocabularyTable(array, b"".join(table), kinds))
-    stage.desk.words_of = lambda _hash: words if _hash == "w1" else None  # type: ignore[attr-defined]
+    stage.desk.words.of = lambda _hash: words if _hash == "w1" else None
     stage.answer(one_chat())
     stage.panel.map.pointed.emit(20)
     assert stage.text("cache_where") == "cell 20 · position 20 · <1020> · ID 1020"
@@ -303,7 +303,7 @@ def test_an_empty_cache_and_no_weights_say_what_to_do(stage: Stage) -> None:
     assert stage.text("cache_empty") == EMPTY
     assert not stage.find(QAbstractButton, "cache_clear_button").isEnabled()
     assert not stage.find(QAbstractButton, "measure_button").isEnabled()
-    stage.desk.engine_state = EngineStateChanged("stopped")
+    stage.desk.loader.state = EngineStateChanged("stopped")
     stage.panel._ask()
     stage.answer("Load some weights.")
     assert stage.text("cache_empty") == "Load some weights."
@@ -328,7 +328,7 @@ def test_parked_chats_have_their_bytes_and_a_button_each(stage: Stage) -> None:
     (button,) = [b for b in buttons if "Poem" in b.accessibleName()]
     button.click()
     assert stage.changes() == [ChangeCache(0, "drop", copy=3)]
-    stage.desk.called("change_cache")[-1][1]()
+    stage.desk.called("cache.change")[-1][1]()
     stage.answer(one_chat(parked=COPIES[1:]))
     assert [row.title.text() for row in stage.panel.parked._rows.values()] == ["SQL"]
     stage.panel._ask()
@@ -409,7 +409,7 @@ def test_a_prefix_is_kept_up_to_what_is_looked_at(stage: Stage, looking: Looking
     assert keep.text() == "Keep 36 tokens"
     stage.click("cache_keep_button")
     assert stage.changes() == [ChangeCache(0, "keep_prefix", "c1", keep=36)]
-    stage.desk.called("change_cache")[-1][1]()
+    stage.desk.called("cache.change")[-1][1]()
     assert stage.text("cache_done") == DONE["keep_prefix"]
     assert stage.n_asked == 2
 
@@ -434,7 +434,7 @@ def test_each_button_asks_for_its_change_and_says_how_it_went(stage: Stage) -> N
         ("drop", "drop", "c1"),
     ):
         stage.click(f"cache_{name}_button")
-        change, then, failed = stage.desk.called("change_cache")[-1]
+        change, then, failed = stage.desk.called("cache.change")[-1]
         assert change == ChangeCache(0, act, chat)
         then()
         assert stage.text("cache_done") == DONE[act]
@@ -458,7 +458,7 @@ def test_one_step_is_measured_when_asked(stage: Stage) -> None:
     stage.answer(one_chat())
     assert stage.row("cache_step_with") == ""
     stage.click("measure_button")
-    chat, then, _failed = stage.desk.called("measure_step")[-1]
+    chat, then, _failed = stage.desk.called("cache.measure")[-1]
     assert chat == "c1"
     assert stage.find(QAbstractButton, "measure_button").text() == "Stop measuring"
     stage.bridge.emit_event(MessageChanged(_reply()))
@@ -477,10 +477,10 @@ def test_a_measurement_can_be_stopped_and_may_fail(stage: Stage) -> None:
     stage.answer(one_chat())
     stage.click("measure_button")
     stage.click("measure_button")
-    assert stage.desk.called("stop_measuring") == [()]
+    assert stage.desk.called("cache.stop_measuring") == [()]
     assert stage.text("cache_step_caption") == STOPPED
     stage.click("measure_button")
-    stage.desk.called("measure_step")[-1][2]("There is no room for that.")
+    stage.desk.called("cache.measure")[-1][2]("There is no room for that.")
     assert stage.text("cache_step_caption") == "There is no room for that."
     assert stage.row("cache_step_with") == ""
 
@@ -493,16 +493,18 @@ def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
     policy = stage.panel.policy_card.choice
     assert policy.currentText() == "Drop oldest messages"
     policy.activated.emit(1)
-    assert stage.desk.called("set_where_it_counts") == [("context_policy", "stop")]
+    assert stage.desk.called("levels.change_where_it_counts") == [("context_policy", "stop")]
     chat = Resolved(
         dataclasses.replace(Settings(), context_policy="stop"), {"context_policy": "chat"}
     )
-    stage.desk.resolved_settings = lambda: chat  # type: ignore[attr-defined]
+    stage.desk.levels.resolved = lambda: chat
     stage.bridge.emit_event(LevelsChanged("chat"))
     assert stage.text("cache_policy_caption").startswith("Set for this chat. ")
     assert policy.currentText() == "Stop with a message"
     policy.activated.emit(0)
-    assert stage.desk.called("set_where_it_counts")[1:] == [("context_policy", "drop_oldest")]
+    assert stage.desk.called("levels.change_where_it_counts")[1:] == [
+        ("context_policy", "drop_oldest")
+    ]
 
 
 def test_how_much_would_be_left_out_now(stage: Stage) -> None:
@@ -558,8 +560,8 @@ def test_tokens_of_a_given_beginning_have_no_trace(stage: Stage, looking: Lookin
     continued = message(
         2, Role.ASSISTANT, "Paris", weights_hash="w1", settings=given, token_ids=ids
     )
-    stage.desk.messages = (stage.desk.messages[0], continued)
-    stage.bridge.emit_event(ConversationOpened(stage.desk.conversation, stage.desk.messages))
+    stage.desk.shelf.path = (stage.desk.shelf.path[0], continued)
+    stage.bridge.emit_event(ConversationOpened(stage.desk.shelf.open, stage.desk.shelf.path))
     looking.set_awake(True)
     stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 30)))
     stage.answer(one_chat())
@@ -574,8 +576,8 @@ def test_a_reply_that_was_cut_anew_leads_to_the_message_alone(
     stage: Stage, looking: Looking
 ) -> None:
     other = message(2, Role.ASSISTANT, "Paris", weights_hash="w1", token_ids=(5, 6, 7))
-    stage.desk.messages = (stage.desk.messages[0], other)
-    stage.bridge.emit_event(ConversationOpened(stage.desk.conversation, stage.desk.messages))
+    stage.desk.shelf.path = (stage.desk.shelf.path[0], other)
+    stage.bridge.emit_event(ConversationOpened(stage.desk.shelf.open, stage.desk.shelf.path))
     looking.set_awake(True)
     stage.bridge.emit_event(TraceRead("m2", trace_of([b"x"] * 3)))
     stage.answer(one_chat())
@@ -587,11 +589,11 @@ def test_a_reply_that_was_cut_anew_leads_to_the_message_alone(
 def test_what_was_measured_of_one_chat_does_not_stand_beside_another(stage: Stage) -> None:
     stage.answer(one_chat())
     stage.click("measure_button")
-    stage.desk.called("measure_step")[-1][1](StepMeasured(70, [18.0], [690.0], 2))
+    stage.desk.called("cache.measure")[-1][1](StepMeasured(70, [18.0], [690.0], 2))
     stage.panel._ask()
     stage.answer(one_chat())
     assert stage.row("cache_step_with") == "18.0 ms"
-    stage.desk.conversation = conversation(2, "Poem about rain")
+    stage.desk.shelf.open = conversation(2, "Poem about rain")
     stage.panel._ask()
     stage.answer(one_chat())
     assert stage.row("cache_step_with") == ""
@@ -601,7 +603,7 @@ def test_what_was_measured_of_one_chat_does_not_stand_beside_another(stage: Stag
 def test_what_was_done_is_no_news_after_the_next_message(stage: Stage) -> None:
     stage.answer(one_chat())
     stage.click("cache_clear_button")
-    stage.desk.called("change_cache")[-1][1]()
+    stage.desk.called("cache.change")[-1][1]()
     assert stage.text("cache_done") == DONE["clear"]
     stage.bridge.emit_event(MessageAdded(_reply()))
     assert stage.text("cache_done") == BY_HAND
@@ -659,13 +661,13 @@ def test_a_second_press_presses_nothing_else(stage: Stage, name: str) -> None:
     button.setFocus()
     QTest.keyClick(button, Qt.Key.Key_Space)
     QTest.keyClick(button, Qt.Key.Key_Space)
-    assert len(stage.desk.called("change_cache")) == 1, "it is under way"
-    stage.desk.called("change_cache")[-1][1]()
+    assert len(stage.desk.called("cache.change")) == 1, "it is under way"
+    stage.desk.called("cache.change")[-1][1]()
     stage.answer(told())
     assert not button.isEnabled()
     assert stage.panel.acts_card.hasFocus()
     QTest.keyClick(stage.panel.acts_card, Qt.Key.Key_Space)
-    assert len(stage.desk.called("change_cache")) == 1
+    assert len(stage.desk.called("cache.change")) == 1
 
 
 def test_where_a_reply_begins_the_keyboard_does_not_go_to_another_button(stage: Stage) -> None:
@@ -692,9 +694,9 @@ def test_after_a_restart_the_turn_is_what_was_stored_with_the_reply(
         counts=MessageCounts(reused=417, evaluated=15, generated=9),
         settings={"reuse_source": "parked"},
     )
-    stage.desk.messages = (stage.desk.messages[0], stored)
+    stage.desk.shelf.path = (stage.desk.shelf.path[0], stored)
     looking.set_awake(True)
-    opened = ConversationOpened(stage.desk.conversation, stage.desk.messages)
+    opened = ConversationOpened(stage.desk.shelf.open, stage.desk.shelf.path)
     stage.bridge.emit_event(opened)
     stage.answer(told())
     assert [stage.row(f"cache_{name}") for name in ("reused", "evaluated", "written")] == [
@@ -720,7 +722,7 @@ def test_after_a_restart_the_turn_is_what_was_stored_with_the_reply(
 def test_what_was_counted_before_the_panel_was_there_is_known(
     stage: Stage, tools: Tools, qtbot: QtBot
 ) -> None:
-    stage.desk.context_count = lambda: ContextCounted(167, 256, 12, "m1")  # type: ignore[attr-defined]
+    stage.desk.meter.last = ContextCounted(167, 256, 12, "m1")
     panel = CachePanel(tools)
     qtbot.addWidget(panel)
     panel.show()

@@ -59,20 +59,17 @@ class Desk(FakeDesk):
 
     def __init__(self, bridge: FakeBridge, folder: Any) -> None:
         super().__init__(bridge, folder)
-        self.engine_state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
-        self.messages = PATH
-        self.growing_trace = lambda _id: None
+        self.loader.state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
+        self.shelf.path = PATH
+        self.growing.trace_of = lambda _id: None
+        self.prompts.read = lambda message_id, then: self.asked.append((message_id, then))
+        self.prompts.read_next = lambda then: self.asked.append((None, then))
+        self.scoring.ask = self._score
         self.asked: list[tuple[str | None, Callable[[PromptOf], None]]] = []
-        self.scoring: list[tuple[list[int], Any, Any, Any]] = []
+        self.scored: list[tuple[list[int], Any, Any, Any]] = []
 
-    def read_prompt(self, message_id: str, then: Callable[[PromptOf], None]) -> None:
-        self.asked.append((message_id, then))
-
-    def read_next_prompt(self, then: Callable[[PromptOf], None]) -> None:
-        self.asked.append((None, then))
-
-    def score_prompt(self, token_ids: Any, take: Any, then: Any, failed: Any) -> None:
-        self.scoring.append((list(token_ids), take, then, failed))
+    def _score(self, token_ids: Any, take: Any, then: Any, failed: Any) -> None:
+        self.scored.append((list(token_ids), take, then, failed))
 
     def answer(self, of: PromptOf) -> None:
         """To the oldest question."""
@@ -223,8 +220,8 @@ def test_the_end_of_a_reply_and_other_weights_ask_again_and_figures_do_not(
     bridge.emit_event(MessageChanged(stopped))
     assert len(desk.asked) == 1
     desk.answer(SECOND)
-    desk.engine_state = EngineStateChanged("stopped")
-    bridge.emit_event(desk.engine_state)
+    desk.loader.state = EngineStateChanged("stopped")
+    bridge.emit_event(desk.loader.state)
     desk.answer(PromptOf("m4", "The stored text, without its tokens.", "Which city?\nAnd now?"))
     assert panel.card.figure.text() == "20 characters"
     assert panel.card.legend.isHidden()
@@ -253,7 +250,7 @@ def test_surprise_comes_on_request_and_in_chunks(
     panel: PromptPanel, desk: Desk, theme: Theme, qtbot: QtBot
 ) -> None:
     press(panel, panel.surprise_button, qtbot)
-    ((ids, take, then, _),) = desk.scoring
+    ((ids, take, then, _),) = desk.scored
     assert ids == list(range(100, 109))
     assert panel.tint.isVisible()
     assert panel.note.text() == "Processing the prompt again: 1 of 9 tokens."
@@ -279,13 +276,13 @@ def test_surprise_that_is_not_wanted_any_more_is_stopped(
     panel: PromptPanel, desk: Desk, tools: Tools, qtbot: QtBot
 ) -> None:
     press(panel, panel.surprise_button, qtbot)
-    n_stopped = len(desk.called("stop_scoring"))
+    n_stopped = len(desk.called("scoring.stop"))
     press(panel, panel.surprise_button, qtbot)
-    assert len(desk.called("stop_scoring")) == n_stopped + 1
+    assert len(desk.called("scoring.stop")) == n_stopped + 1
     press(panel, panel.surprise_button, qtbot)
     tools.looking.look_at("m2")
     desk.answer(FIRST)
-    _, take, then, failed = desk.scoring[-1]
+    _, take, then, failed = desk.scored[-1]
     take(scores(1, [0.5], [1]))
     then()
     failed("too late")
@@ -295,7 +292,7 @@ def test_surprise_that_is_not_wanted_any_more_is_stopped(
 
 def test_a_refusal_is_a_sentence(panel: PromptPanel, desk: Desk, qtbot: QtBot) -> None:
     press(panel, panel.surprise_button, qtbot)
-    desk.scoring[0][3]("A reply is being written.")
+    desk.scored[0][3]("A reply is being written.")
     assert panel.note.text() == "A reply is being written."
     assert not panel.surprise_button.isChecked()
     assert not panel.tint.isVisible()
@@ -312,7 +309,7 @@ class Words:
 def test_the_difference_to_the_turn_before(
     panel: PromptPanel, desk: Desk, theme: Theme, qtbot: QtBot
 ) -> None:
-    desk.words_of = lambda _hash: Words()
+    desk.words.of = lambda _hash: Words()
     press(panel, panel.difference_button, qtbot)
     desk.answer(FIRST)
     assert panel.note.text() == (

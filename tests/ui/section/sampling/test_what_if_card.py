@@ -40,16 +40,18 @@ class WhatIfDesk(SamplingDesk):
 
     def __init__(self, bridge: FakeBridge) -> None:
         super().__init__(bridge)
-        self.questions: list[Question] = []
+        self.asked_for: list[Question] = []
         self.then: Callable[[WhatIf], None] = lambda _found: None
         self.failed: Callable[[str], None] = lambda _sentence: None
+        self.what_ifs.ask = self._ask
+        self.what_ifs.ask_engine = self._ask_engine
 
-    def what_if(self, question: Question, then: Callable[[WhatIf], None]) -> None:
-        self.questions.append(question)
+    def _ask(self, question: Question, then: Callable[[WhatIf], None]) -> None:
+        self.asked_for.append(question)
         self.then = then
 
-    def what_if_of_engine(self, question: Question, found: WhatIf, then: Any, failed: Any) -> None:
-        self.calls.append(("what_if_of_engine", question, found))
+    def _ask_engine(self, question: Question, found: WhatIf, then: Any, failed: Any) -> None:
+        self.record("what_ifs.ask_engine", question, found)
         self.then, self.failed = then, failed
 
 
@@ -67,8 +69,8 @@ def card(qtbot: QtBot, theme: Theme, desk: WhatIfDesk, bridge: FakeBridge, ask: 
     made.resize(380, 480)
     made.show()
     made.set_active(True)
-    desk.messages = ask(settings={"sampling": as_stored(OWN)})
-    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    desk.shelf.path = ask(settings={"sampling": as_stored(OWN)})
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
     bridge.emit_event(TraceRead("m2", tuple(token(at) for at in range(5))))
     return made
 
@@ -83,14 +85,14 @@ def test_the_settings_of_the_reply_are_known_as_its_own(card: WhatIfCard) -> Non
 
 
 def test_what_differs_is_said(card: WhatIfCard, desk: WhatIfDesk) -> None:
-    desk.set_at_level("chat", "temperature", 1.4)
+    desk.levels.change("chat", "temperature", 1.4)
     assert card.difference.text() == "Changed: temperature 1.4, not 0.8."
 
 
 def test_the_chats_settings_are_asked_about(card: WhatIfCard, desk: WhatIfDesk) -> None:
-    desk.set_at_level("chat", "top_k", 7)
+    desk.levels.change("chat", "top_k", 7)
     card.ask_button.click()
-    (question,) = desk.questions
+    (question,) = desk.asked_for
     assert (question.message.id, len(question.traces), question.n_vocab) == ("m2", 5, 1000)
     assert question.stages[1] == TopK(7)
     assert not card.ask_button.isEnabled()
@@ -103,12 +105,12 @@ def test_typed_values_are_asked_about(card: WhatIfCard, desk: WhatIfDesk) -> Non
     assert card.values.isVisible()
     card.values.sliders["temperature"].setValue(30)
     card.ask_button.click()
-    assert desk.questions[0].stages == (
+    assert desk.asked_for[0].stages == (
         *OWN.filters[:-1],
         Temperature(1.5),
         Dist(),
     )
-    assert desk.called("set_at_level") == []
+    assert desk.called("levels.change") == []
 
 
 def test_the_answer_leads_to_the_token_and_to_a_branch(card: WhatIfCard, desk: WhatIfDesk) -> None:
@@ -120,7 +122,7 @@ def test_the_answer_leads_to_the_token_and_to_a_branch(card: WhatIfCard, desk: W
     card.answer.click()
     assert card._looking.index == 3
     card.branch_button.click()
-    assert desk.called("branch_at") == [("m2", 3, 104)]
+    assert desk.called("branches.at") == [("m2", 3, 104)]
 
 
 def test_nothing_changes_is_an_answer(card: WhatIfCard, desk: WhatIfDesk) -> None:
@@ -142,7 +144,7 @@ def test_what_is_unsure_is_named_and_the_engine_can_be_asked(
         "Token 3: Beyond."
     )
     card.engine_button.click()
-    assert desk.called("what_if_of_engine") == [(desk.questions[0], found)]
+    assert desk.called("what_ifs.ask_engine") == [(desk.asked_for[0], found)]
     assert card.engine_button.text() == STOP
     desk.then(WhatIf(Change(1, 7, is_replayed=True), (), 4, 3))
     assert card.answer.text().startswith("Token 2 would have been “ID 7”")
@@ -156,7 +158,7 @@ def test_asking_the_engine_can_be_stopped(card: WhatIfCard, desk: WhatIfDesk) ->
     desk.then(WhatIf(None, UNSURE, 5))
     card.engine_button.click()
     card.engine_button.click()
-    assert len(desk.called("stop_what_if")) == 1
+    assert len(desk.called("what_ifs.stop")) == 1
     assert card.engine_button.text() == ASK_ENGINE
     assert card.engine_button.isVisible()
 
@@ -179,15 +181,15 @@ def test_an_answer_goes_with_what_it_was_about(
     assert not card.sentence.isVisible()
     card.ask_button.click()
     bridge.emit_event(ConversationOpened(conversation(2, "Other"), ()))
-    assert len(desk.called("stop_what_if")) == 1
+    assert len(desk.called("what_ifs.stop")) == 1
     assert not card.ask_button.isEnabled()
 
 
 def test_a_reply_whose_settings_are_not_known_is_not_compared(
     card: WhatIfCard, desk: WhatIfDesk, bridge: FakeBridge, ask: Ask
 ) -> None:
-    desk.messages = ask()
-    bridge.emit_event(ConversationOpened(conversation(2, "Old"), desk.messages))
+    desk.shelf.path = ask()
+    bridge.emit_event(ConversationOpened(conversation(2, "Old"), desk.shelf.path))
     bridge.emit_event(TraceRead("m2", (token(),)))
     assert card.difference.text() == UNKNOWN
     assert not card.ask_button.isEnabled()
